@@ -1,0 +1,2 @@
+//! The `lamna` program: reads the command line and hands over to the libraries.
+fn main() {}

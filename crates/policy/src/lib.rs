@@ -1,0 +1,1 @@
+//! Pure decisions over numbers: cache replacement, control, scheduling. No I/O, no clocks.

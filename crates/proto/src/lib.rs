@@ -1,0 +1,3 @@
+//! The protocol core of Lamna: pure state machines between bytes and content. No sockets, no threads, no clocks.
+
+pub mod limits;

@@ -1,0 +1,55 @@
+//! Every bound on what a peer may make the server hold or wait for, with its unit and its reason.
+//!
+//! Owns: the numbers and their defaults. Whoever holds the resource enforces its bound.
+
+/// Bounds of one connection. All times are measured from the last progress, never over a whole transfer, so that a slow
+/// but live peer is not cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one request head: request line, fields and the empty line. Browsers stay below 8 KiB; cookies can grow.
+    /// At least 256; also the size of a connection's receive buffer.
+    pub head_bytes_max: usize,
+    /// Bytes of a request target. Longer ones get 414. Less than `head_bytes_max`.
+    pub target_bytes_max: usize,
+    /// Header fields of one request. More get 431.
+    pub fields_max: usize,
+    /// Bytes of request content that are read and discarded before answering; more get 413.
+    pub body_bytes_max: u64,
+    /// Bytes of chunk extensions and trailer fields of one request (they carry nothing that we use).
+    pub chunk_overhead_bytes_max: usize,
+    /// Ranges of one request. More are answered with the whole representation (RFC 9110 14.2 allows ignoring them).
+    pub ranges_max: usize,
+    /// Requests of one connection that may be waiting for their answer; further input stays in the socket.
+    pub exchanges_max: usize,
+    /// Time for a whole request head to arrive once its first byte has (the one bound over a whole transfer: the head
+    /// is at most `head_bytes_max` long, and a byte now and then must not hold a connection).
+    pub head_timeout_ms: u32,
+    /// Time between two pieces of a request body.
+    pub body_timeout_ms: u32,
+    /// Time a persistent connection may be idle between requests.
+    pub idle_timeout_ms: u32,
+    /// Time without the peer taking a single byte of a response.
+    pub send_timeout_ms: u32,
+    /// Time that a connection closed after an error goes on reading and discarding, so that the peer can read the
+    /// answer before a reset reaches it (RFC 9112 9.6).
+    pub linger_timeout_ms: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            head_bytes_max: 16 * 1024,
+            target_bytes_max: 8 * 1024,
+            fields_max: 100,
+            body_bytes_max: 1024 * 1024,
+            chunk_overhead_bytes_max: 16 * 1024,
+            ranges_max: 32,
+            exchanges_max: 8,
+            head_timeout_ms: 30_000,
+            body_timeout_ms: 30_000,
+            idle_timeout_ms: 75_000,
+            send_timeout_ms: 60_000,
+            linger_timeout_ms: 2_000,
+        }
+    }
+}

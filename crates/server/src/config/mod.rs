@@ -1,0 +1,3 @@
+//! Configuration: settings as values, and where they come from.
+
+pub mod settings;
