@@ -1,0 +1,437 @@
+//! From a request and the resource it asks for to the answer: preconditions, choice of representation, ranges, head.
+//!
+//! Owns: the decisions of RFC 9110 12 to 14 in their order, and the serialisation of heads for HTTP/1.x. Guarantees:
+//! pure; the plain cached case ([`plain`]) is a lookup of flags and two copies and allocates nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::Refusal;
+use crate::exchange::conditional::{self, Outcome};
+use crate::exchange::negotiate::{self, CodingSet};
+use crate::exchange::range::{self, ByteRange, Resolved};
+use crate::message::{Field, FieldSet, Method, Request, Status};
+use crate::resource::{Representation, Resource, Variants, status_line};
+use crate::workspace::Outlet;
+
+/// How the answer says what becomes of the connection (RFC 9112 9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// HTTP/1.1 and persistent: nothing to say.
+    Implied,
+    /// HTTP/1.0 that asked for it.
+    KeepAlive,
+    /// This is the last answer.
+    Close,
+}
+
+impl Persistence {
+    fn line(self) -> &'static [u8] {
+        match self {
+            Persistence::Implied => b"",
+            Persistence::KeepAlive => b"Connection: keep-alive\r\n",
+            Persistence::Close => b"Connection: close\r\n",
+        }
+    }
+}
+
+/// An answer that has been decided on. It owns what it takes to finish it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    pub(crate) representation: Arc<Representation>,
+    pub(crate) persistence: Persistence,
+    kind: Kind,
+    /// Whether the head has been written to the output.
+    pub(crate) begun: bool,
+    /// What remains of the stretch that is being sent.
+    pub(crate) current: ByteRange,
+    later: VecDeque<Piece>,
+    /// Bytes of `current` that the driver said are ready, for content that is in a file.
+    pub(crate) ready: u64,
+    /// Whether a Read has been handed out and not answered.
+    pub(crate) reading: bool,
+    /// Bytes of content handed over so far; for the log.
+    pub(crate) content_bytes: u64,
+}
+
+/// Which head goes with the answer.
+#[derive(Debug)]
+enum Kind {
+    /// The prebuilt one, with this query added to its Location.
+    Prebuilt(Vec<u8>),
+    NotModified,
+    Partial,
+    Multipart { boundary: String, length: u64 },
+    Unsatisfiable { size: u64 },
+}
+
+/// What follows the current stretch of a multipart answer.
+#[derive(Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    Content(ByteRange),
+}
+
+/// Fields that make an answer other than plain.
+const CONDITIONS: FieldSet = FieldSet::of(&[
+    Field::Range,
+    Field::IfMatch,
+    Field::IfNoneMatch,
+    Field::IfModifiedSince,
+    Field::IfUnmodifiedSince,
+]);
+
+/// Writes the answer to the output at once if it is the plain one from memory and small enough to copy. Returns the
+/// status and bytes of content, or nothing if that is not so.
+pub(crate) fn plain(
+    request: Request<'_>,
+    resource: &Resource,
+    persistence: Persistence,
+    outlet: &mut Outlet,
+) -> Option<(Status, u64)> {
+    let conditional = resource.status.0 == 200 && request.head.present.intersects(CONDITIONS);
+    if conditional || resource.query_follows {
+        return None;
+    }
+    let representation = choose(request, &resource.variants);
+    if request.head.method == Method::Head {
+        write_prebuilt(representation.head(), representation, b"", persistence, outlet);
+        return Some((resource.status, 0));
+    }
+    let message = representation.message()?;
+    if message.len() > outlet.copy_bytes_max {
+        return None;
+    }
+    write_prebuilt(message, representation, b"", persistence, outlet);
+    Some((resource.status, representation.size))
+}
+
+/// Decides on the answer, in the order of RFC 9110 13.2.2.
+pub(crate) fn decide(
+    request: Request<'_>,
+    resource: &Resource,
+    persistence: Persistence,
+    outlet: &Outlet,
+) -> Answer {
+    let representation = choose(request, &resource.variants);
+    let whole = ByteRange { offset: 0, length: representation.size };
+    let mut answer = Answer::new(resource.status, representation, persistence, Kind::Prebuilt(Vec::new()), whole);
+    if let (true, Some(query)) = (resource.query_follows, query_of(request.target())) {
+        answer.kind = Kind::Prebuilt(query.to_vec());
+    }
+    if resource.status.0 == 200 && request.head.present.intersects(CONDITIONS) {
+        answer = apply_conditions(request, answer, outlet);
+    }
+    if request.head.method == Method::Head {
+        answer.drop_content();
+    }
+    answer
+}
+
+/// The page that explains `refusal`. `request` is there if its head could be read.
+pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, persistence: Persistence, outlet: &Outlet) -> Answer {
+    let page = outlet.pages.refusal(refusal);
+    let representation = match request {
+        Some(request) => choose(request, &page.variants),
+        None => &page.variants.all()[0],
+    };
+    let whole = ByteRange { offset: 0, length: representation.size };
+    let mut answer = Answer::new(page.status, representation, persistence, Kind::Prebuilt(Vec::new()), whole);
+    if request.is_some_and(|request| request.head.method == Method::Head) {
+        answer.drop_content();
+    }
+    answer
+}
+
+fn apply_conditions(request: Request<'_>, answer: Answer, outlet: &Outlet) -> Answer {
+    let representation = answer.representation.clone();
+    let outcome = conditional::evaluate(
+        request.field(Field::IfMatch).map(|_| request.field_lines(Field::IfMatch)),
+        request.field(Field::IfNoneMatch).map(|_| request.field_lines(Field::IfNoneMatch)),
+        single(request, Field::IfModifiedSince),
+        single(request, Field::IfUnmodifiedSince),
+        true,
+        &representation.validators(),
+    );
+    match outcome {
+        Outcome::PreconditionFailed => refuse(Refusal::PreconditionFailed, Some(request), answer.persistence, outlet),
+        Outcome::NotModified => {
+            let nothing = ByteRange { offset: 0, length: 0 };
+            Answer::new(Status(304), &representation, answer.persistence, Kind::NotModified, nothing)
+        }
+        Outcome::Proceed => apply_range(request, answer, outlet),
+    }
+}
+
+/// RFC 9110 14.2: a range applies to GET only, and only if If-Range holds.
+fn apply_range(request: Request<'_>, mut answer: Answer, outlet: &Outlet) -> Answer {
+    let Some(field) = single(request, Field::Range).filter(|_| request.head.method == Method::Get) else {
+        return answer;
+    };
+    let validators = answer.representation.validators();
+    let holds = match request.field(Field::IfRange) {
+        Some(_) if request.head.repeated.contains(Field::IfRange) => false,
+        Some(value) => conditional::if_range_holds(value, &validators, outlet.unix_seconds),
+        None => true,
+    };
+    if !holds {
+        return answer;
+    }
+    let size = answer.representation.size;
+    match range::resolve(field, size, outlet.limits.ranges_max) {
+        Resolved::Whole => {}
+        Resolved::Unsatisfiable => {
+            answer = refuse(Refusal::RangeNotSatisfiable, Some(request), answer.persistence, outlet);
+            answer.kind = Kind::Unsatisfiable { size };
+        }
+        Resolved::Single(one) => {
+            answer.status = Status(206);
+            answer.kind = Kind::Partial;
+            answer.current = one;
+        }
+        Resolved::Several(parts) => answer.make_multipart(&parts, outlet.unix_seconds),
+    }
+    answer
+}
+
+/// The value of a field that may stand only once; repeated, it is ignored like any invalid value.
+fn single<'a>(request: Request<'a>, field: Field) -> Option<&'a [u8]> {
+    request.field(field).filter(|_| !request.head.repeated.contains(field))
+}
+
+fn choose<'a>(request: Request<'_>, variants: &'a Variants) -> &'a Arc<Representation> {
+    match variants {
+        Variants::One(one) => one,
+        Variants::Coded(several) => choose_coding(request, several),
+        Variants::Typed(several) => choose_type(request, several),
+    }
+}
+
+fn choose_coding<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -> &'a Arc<Representation> {
+    if request.field(Field::AcceptEncoding).is_none() {
+        return &several[0];
+    }
+    let available = several.iter().fold(CodingSet::default(), |set, one| set.with(one.coding));
+    let chosen = negotiate::select_coding(request.field_lines(Field::AcceptEncoding), available);
+    several.iter().find(|one| one.coding == chosen).unwrap_or(&several[0])
+}
+
+fn choose_type<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -> &'a Arc<Representation> {
+    let mut types = [""; 4];
+    let count = several.len().min(types.len());
+    for (slot, one) in types.iter_mut().zip(several) {
+        *slot = one.media_type().split(';').next().unwrap_or_default();
+    }
+    &several[negotiate::prefer_media(request.field_lines(Field::Accept), &types[..count])]
+}
+
+fn query_of(target: &[u8]) -> Option<&[u8]> {
+    memchr::memchr(b'?', target).map(|at| &target[at..])
+}
+
+impl Answer {
+    fn new(status: Status, representation: &Arc<Representation>, persistence: Persistence, kind: Kind, current: ByteRange) -> Answer {
+        Answer {
+            status,
+            representation: representation.clone(),
+            persistence,
+            kind,
+            begun: false,
+            current,
+            later: VecDeque::new(),
+            ready: 0,
+            reading: false,
+            content_bytes: 0,
+        }
+    }
+
+    fn drop_content(&mut self) {
+        self.current.length = 0;
+        self.later.clear();
+    }
+
+    /// RFC 9110 14.6: each part has its own Content-Type and Content-Range.
+    fn make_multipart(&mut self, parts: &[ByteRange], unix_seconds: u64) {
+        let boundary = boundary(&self.representation, unix_seconds);
+        let size = self.representation.size;
+        let mut length = 0;
+        for part in parts {
+            let mut text = format!("\r\n--{boundary}\r\n").into_bytes();
+            text.extend_from_slice(self.representation.type_line());
+            push_content_range(&mut text, part, size);
+            text.extend_from_slice(b"\r\n");
+            length += text.len() as u64 + part.length;
+            self.later.push_back(Piece::Text(text));
+            self.later.push_back(Piece::Content(*part));
+        }
+        let end = format!("\r\n--{boundary}--\r\n").into_bytes();
+        length += end.len() as u64;
+        self.later.push_back(Piece::Text(end));
+        self.status = Status(206);
+        self.current = ByteRange { offset: 0, length: 0 };
+        self.kind = Kind::Multipart { boundary, length };
+    }
+
+    /// Whether everything has been handed over.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.begun && self.current.length == 0 && self.later.is_empty()
+    }
+
+    /// Whether a Read has to be answered before more can be sent.
+    pub(crate) fn wants_read(&self) -> bool {
+        !self.reading && self.is_short()
+    }
+
+    /// Whether what comes next is not ready to be sent.
+    fn is_short(&self) -> bool {
+        let next = match self.later.front() {
+            _ if self.current.length > 0 => self.current,
+            Some(Piece::Content(range)) => *range,
+            Some(Piece::Text(_)) if !self.begun => match self.later.get(1) {
+                Some(Piece::Content(range)) => *range,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        next.length > 0 && self.ready == 0 && self.representation.content().is_none()
+    }
+
+    /// The stretch that a Read has to make ready.
+    pub(crate) fn wanted(&self) -> ByteRange {
+        let first_content = self.later.iter().find_map(|piece| match piece {
+            Piece::Content(range) => Some(*range),
+            Piece::Text(_) => None,
+        });
+        if self.current.length > 0 { self.current } else { first_content.unwrap_or(self.current) }
+    }
+
+    /// Writes what comes next to the output, as far as it is ready: the head once content is, and text between parts.
+    pub(crate) fn advance(&mut self, outlet: &mut Outlet) {
+        if self.is_short() {
+            return;
+        }
+        if !self.begun {
+            self.begun = true;
+            self.write_head(outlet);
+            self.copy_small_content(outlet);
+        }
+        while self.current.length == 0 {
+            match self.later.pop_front() {
+                Some(Piece::Text(text)) => outlet.output.extend_from_slice(&text),
+                Some(Piece::Content(range)) => self.current = range,
+                None => return,
+            }
+        }
+    }
+
+    /// Content in memory that is short goes right behind its head, so that pipelined answers share one send.
+    fn copy_small_content(&mut self, outlet: &mut Outlet) {
+        let length = self.current.length;
+        if length == 0 || length > outlet.copy_bytes_max as u64 {
+            return;
+        }
+        if let Some(content) = self.representation.content() {
+            let start = self.current.offset as usize;
+            outlet.output.extend_from_slice(&content[start..start + length as usize]);
+            self.take(length);
+        }
+    }
+
+    /// `bytes` of the current stretch have been handed over.
+    pub(crate) fn take(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.current.length);
+        self.current.offset += bytes;
+        self.current.length -= bytes;
+        self.ready = self.ready.saturating_sub(bytes);
+        self.content_bytes += bytes;
+    }
+
+    fn write_head(&self, outlet: &mut Outlet) {
+        let representation = &*self.representation;
+        match &self.kind {
+            Kind::Prebuilt(query) => write_prebuilt(representation.head(), representation, query, self.persistence, outlet),
+            Kind::NotModified => {
+                self.open_head(outlet);
+                self.close_head(representation.fields_kept(), outlet);
+            }
+            Kind::Partial => {
+                self.open_head(outlet);
+                push_content_length(&mut outlet.output, self.current.length);
+                push_content_range(&mut outlet.output, &self.current, representation.size);
+                self.close_head(representation.fields(), outlet);
+            }
+            Kind::Multipart { boundary, length } => {
+                self.open_head(outlet);
+                push_content_length(&mut outlet.output, *length);
+                let line = format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n");
+                outlet.output.extend_from_slice(line.as_bytes());
+                self.close_head(representation.fields_after_type(), outlet);
+            }
+            Kind::Unsatisfiable { size } => {
+                self.open_head(outlet);
+                push_content_length(&mut outlet.output, representation.size);
+                outlet.output.extend_from_slice(format!("Content-Range: bytes */{size}\r\n").as_bytes());
+                self.close_head(representation.fields(), outlet);
+            }
+        }
+    }
+
+    /// Status line, Date and Server.
+    fn open_head(&self, outlet: &mut Outlet) {
+        let Outlet { output, date, .. } = outlet;
+        status_line(output, self.status);
+        for part in [b"Date: ", &date[..], b"\r\nServer: ", crate::resource::SERVER.as_bytes(), b"\r\n"] {
+            output.extend_from_slice(part);
+        }
+    }
+
+    /// `fields`, which end with the empty line, and before that what becomes of the connection.
+    fn close_head(&self, fields: &[u8], outlet: &mut Outlet) {
+        outlet.output.extend_from_slice(&fields[..fields.len() - 2]);
+        outlet.output.extend_from_slice(self.persistence.line());
+        outlet.output.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Copies a prebuilt head, and content if `message` goes on, with today's date. `query` goes behind the Location.
+fn write_prebuilt(
+    message: &[u8],
+    representation: &Representation,
+    query: &[u8],
+    persistence: Persistence,
+    outlet: &mut Outlet,
+) {
+    let Outlet { output, date, .. } = outlet;
+    let date_at = output.len() + representation.date_at();
+    if persistence == Persistence::Implied && query.is_empty() {
+        output.extend_from_slice(message);
+    } else {
+        let (head, content) = message.split_at(representation.head().len());
+        let last_line_end = head.len() - 4;
+        for part in [&head[..last_line_end], query, b"\r\n", persistence.line(), b"\r\n", content] {
+            output.extend_from_slice(part);
+        }
+    }
+    output[date_at..date_at + date.len()].copy_from_slice(date);
+}
+
+fn push_content_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+}
+
+fn push_content_range(out: &mut Vec<u8>, range: &ByteRange, size: u64) {
+    let last = range.offset + range.length - 1;
+    out.extend_from_slice(format!("Content-Range: bytes {}-{last}/{size}\r\n", range.offset).as_bytes());
+}
+
+/// A boundary that is unlikely to stand in the content (RFC 2046 5.1.1): it cannot be guessed by who wrote the file
+/// before the second in which it is sent.
+fn boundary(representation: &Representation, unix_seconds: u64) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (representation.head(), unix_seconds, std::ptr::from_ref(representation) as usize).hash(&mut hasher);
+    let first = hasher.finish();
+    first.hash(&mut hasher);
+    format!("lamna-{first:016x}{:016x}", hasher.finish())
+}

@@ -1,0 +1,102 @@
+//! One request and its answer: what it needs from the world, and how what the world gives becomes an answer.
+//!
+//! Owns: [`Need`] and [`Done`], the vocabulary between core and driver, and [`Exchange`], a request that could not be
+//! answered at once. Guarantees: pure; independent of the version of HTTP but for the head's serialisation in `answer`.
+//! Does not know order: that is the connection's business.
+
+pub mod answer;
+pub mod conditional;
+pub mod negotiate;
+pub mod range;
+
+use std::sync::Arc;
+
+use crate::exchange::answer::Answer;
+use crate::message::{Head, Request};
+use crate::resource::{Representation, Resource};
+use crate::time::Instant;
+
+/// Names an exchange within its connection. Never reused while the connection lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExchangeId(pub u32);
+
+/// What an exchange needs done before it can go on. Each may block; where it is carried out is the driver's choice.
+#[derive(Clone, Copy, Debug)]
+pub enum Need<'a> {
+    /// Find out what a target stands for. Answer: [`Done::Translated`].
+    Translate(Translate<'a>),
+    /// Make a stretch of a representation sendable without waiting: content in memory ([`Representation::fill`]) or
+    /// pages of its file resident. Answer: [`Done::Ready`] or [`Done::Failed`].
+    Read(Read<'a>),
+}
+
+/// See [`Need::Translate`].
+#[derive(Clone, Copy, Debug)]
+pub struct Translate<'a> {
+    /// The host that is asked, without port, as received; none in HTTP/1.0 without Host.
+    pub host: Option<&'a [u8]>,
+    /// The path as received: begins with `/`, not decoded, not normalised.
+    pub path: &'a [u8],
+    /// The query, without `?`.
+    pub query: Option<&'a [u8]>,
+}
+
+/// See [`Need::Read`].
+#[derive(Clone, Copy, Debug)]
+pub struct Read<'a> {
+    /// What is to be read.
+    pub representation: &'a Arc<Representation>,
+    /// First byte of content.
+    pub offset: u64,
+    /// Bytes wanted, at least 1. The driver may make fewer ready, but at least 1.
+    pub length: u64,
+}
+
+/// That something needed has been done.
+#[derive(Clone, Copy, Debug)]
+pub enum Done<'a> {
+    /// The target stands for this.
+    Translated(&'a Arc<Resource>),
+    /// So many bytes from the wanted offset on can be sent without waiting.
+    Ready(u64),
+    /// The content cannot be read, or is no longer what the head says: truncated, changed, or a read error.
+    Failed,
+}
+
+/// A request that is not yet answered in full.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) id: ExchangeId,
+    pub(crate) request: Option<Saved>,
+    pub(crate) state: State,
+    pub(crate) started: Instant,
+}
+
+/// ```text
+///  Wanting --poll_need--> Translating --Translated--> Translated --first in line--> Answering --all sent--> (gone)
+///     ^ (content was received first)                                 ^ refusals and immediate answers begin here
+/// ```
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Complete, and its Translate has not been handed out.
+    Wanting,
+    /// The driver is finding out what the target stands for.
+    Translating,
+    /// Known, but earlier exchanges are still being answered.
+    Translated(Arc<Resource>),
+    /// Waiting for its turn with an answer that is known already, or being sent.
+    Answering(Answer),
+}
+
+/// A copy of a request head, for as long as it is needed.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head: Head,
+}
+
+impl Saved {
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request { bytes: &self.bytes, head: &self.head }
+    }
+}

@@ -1,0 +1,304 @@
+//! The vocabulary of HTTP messages (RFC 9110): methods, versions, statuses, the fields we act on, and a view of a request.
+//!
+//! Owns: the types. Guarantees: a [`Request`] is a view of bytes that the head parser accepted. Does not parse.
+
+use std::fmt;
+
+/// A request method (RFC 9110 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// RFC 9110 9.3.1.
+    Get,
+    /// RFC 9110 9.3.2.
+    Head,
+    /// RFC 9110 9.3.7.
+    Options,
+    /// Known, and not allowed on anything that is served so far: POST, PUT, DELETE, PATCH, TRACE.
+    Disallowed,
+    /// RFC 9110 9.3.6. No tunnels here.
+    Connect,
+    /// A token that is no method we know.
+    Unknown,
+}
+
+impl Method {
+    /// The method that `token` names; methods are case-sensitive (RFC 9110 9.1).
+    pub fn of(token: &[u8]) -> Method {
+        match token {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"OPTIONS" => Method::Options,
+            b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"TRACE" => Method::Disallowed,
+            b"CONNECT" => Method::Connect,
+            _ => Method::Unknown,
+        }
+    }
+}
+
+/// The HTTP version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// HTTP/1.0: not persistent unless asked for.
+    Http10,
+    /// HTTP/1.1, and any later minor version (RFC 9110 2.5).
+    Http11,
+}
+
+impl Version {
+    /// As written in messages and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
+/// A status code (RFC 9110 15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Status(pub u16);
+
+impl Status {
+    /// The reason phrase of RFC 9110, or an empty one.
+    pub fn reason_phrase(self) -> &'static str {
+        match self.0 {
+            100 => "Continue",
+            200 => "OK",
+            204 => "No Content",
+            206 => "Partial Content",
+            301 => "Moved Permanently",
+            302 => "Found",
+            303 => "See Other",
+            304 => "Not Modified",
+            307 => "Temporary Redirect",
+            308 => "Permanent Redirect",
+            400 => "Bad Request",
+            403 => "Forbidden",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            408 => "Request Timeout",
+            412 => "Precondition Failed",
+            413 => "Content Too Large",
+            414 => "URI Too Long",
+            416 => "Range Not Satisfiable",
+            417 => "Expectation Failed",
+            429 => "Too Many Requests",
+            431 => "Request Header Fields Too Large",
+            500 => "Internal Server Error",
+            501 => "Not Implemented",
+            503 => "Service Unavailable",
+            505 => "HTTP Version Not Supported",
+            _ => "",
+        }
+    }
+}
+
+/// The header fields that the core or the access log acts on. Others are checked for syntax and passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Field {
+    /// RFC 9110 7.2.
+    Host,
+    /// RFC 9110 7.6.1.
+    Connection,
+    /// RFC 9110 8.6.
+    ContentLength,
+    /// RFC 9112 6.1.
+    TransferEncoding,
+    /// RFC 9110 10.1.1.
+    Expect,
+    /// RFC 9110 14.2.
+    Range,
+    /// RFC 9110 13.1.5.
+    IfRange,
+    /// RFC 9110 13.1.1.
+    IfMatch,
+    /// RFC 9110 13.1.2.
+    IfNoneMatch,
+    /// RFC 9110 13.1.3.
+    IfModifiedSince,
+    /// RFC 9110 13.1.4.
+    IfUnmodifiedSince,
+    /// RFC 9110 12.5.1.
+    Accept,
+    /// RFC 9110 12.5.3.
+    AcceptEncoding,
+    /// RFC 9110 10.1.3; for the log.
+    Referer,
+    /// RFC 9110 10.1.5; for the log.
+    UserAgent,
+}
+
+impl Field {
+    /// How many there are.
+    pub const COUNT: usize = Field::UserAgent as usize + 1;
+
+    /// The field that `name` stands for, if it is one of ours; names are case-insensitive (RFC 9110 5.1).
+    pub fn of(name: &[u8]) -> Option<Field> {
+        let (field, lower): (Field, &[u8]) = match name.len() {
+            4 => (Field::Host, b"host"),
+            5 => (Field::Range, b"range"),
+            6 if name[0] | 0x20 == b'a' => (Field::Accept, b"accept"),
+            6 => (Field::Expect, b"expect"),
+            7 => (Field::Referer, b"referer"),
+            8 if name[3] | 0x20 == b'm' => (Field::IfMatch, b"if-match"),
+            8 => (Field::IfRange, b"if-range"),
+            10 if name[0] | 0x20 == b'c' => (Field::Connection, b"connection"),
+            10 => (Field::UserAgent, b"user-agent"),
+            13 => (Field::IfNoneMatch, b"if-none-match"),
+            14 => (Field::ContentLength, b"content-length"),
+            15 => (Field::AcceptEncoding, b"accept-encoding"),
+            17 if name[0] | 0x20 == b't' => (Field::TransferEncoding, b"transfer-encoding"),
+            17 => (Field::IfModifiedSince, b"if-modified-since"),
+            19 => (Field::IfUnmodifiedSince, b"if-unmodified-since"),
+            _ => return None,
+        };
+        name.eq_ignore_ascii_case(lower).then_some(field)
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+}
+
+/// A set of [`Field`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FieldSet(u16);
+
+impl FieldSet {
+    /// The set of these fields.
+    pub const fn of(fields: &[Field]) -> FieldSet {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < fields.len() {
+            bits |= fields[index].bit();
+            index += 1;
+        }
+        FieldSet(bits)
+    }
+
+    /// Adds `field`; false if it was there.
+    pub fn insert(&mut self, field: Field) -> bool {
+        let new = self.0 & field.bit() == 0;
+        self.0 |= field.bit();
+        new
+    }
+
+    /// Whether `field` is in the set.
+    pub fn contains(self, field: Field) -> bool {
+        self.0 & field.bit() != 0
+    }
+
+    /// Whether the two sets have a field in common.
+    pub fn intersects(self, other: FieldSet) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// A stretch of the head's bytes: start and end relative to the first byte of the request line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: u16,
+    /// One past the last byte.
+    pub end: u16,
+}
+
+impl Span {
+    /// The bytes of `head` that this stands for.
+    pub fn of(self, head: &[u8]) -> &[u8] {
+        &head[usize::from(self.start)..usize::from(self.end)]
+    }
+}
+
+/// Where the parts of a request head are. Plain data: it goes with a copy of the bytes wherever the request goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// Bytes of the head, from the request line to the empty line, both included.
+    pub length: u16,
+    /// The request method.
+    pub method: Method,
+    /// HTTP version.
+    pub version: Version,
+    /// The request target as received.
+    pub target: Span,
+    /// Fields present.
+    pub present: FieldSet,
+    /// Fields present more than once.
+    pub repeated: FieldSet,
+    /// The value of the first line of each field; meaningful where `present` says so.
+    pub values: [Span; Field::COUNT],
+    /// Where the field lines begin.
+    pub fields_at: u16,
+}
+
+/// A request: its bytes and where the parts are.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The bytes of the head, at least `head.length` of them.
+    pub bytes: &'a [u8],
+    /// Where the parts are.
+    pub head: &'a Head,
+}
+
+impl<'a> Request<'a> {
+    /// The method as received.
+    pub fn method_token(self) -> &'a [u8] {
+        &self.bytes[..usize::from(self.head.target.start) - 1]
+    }
+
+    /// The request target as received.
+    pub fn target(self) -> &'a [u8] {
+        self.head.target.of(self.bytes)
+    }
+
+    /// The value of the first line of `field`, without surrounding white space.
+    pub fn field(self, field: Field) -> Option<&'a [u8]> {
+        let present = self.head.present.contains(field);
+        present.then(|| self.head.values[field as usize].of(self.bytes))
+    }
+
+    /// The values of all lines of `field`, in order.
+    pub fn field_lines(self, field: Field) -> FieldLines<'a> {
+        let rest = if self.head.repeated.contains(field) {
+            &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)]
+        } else {
+            &[][..]
+        };
+        let first = if rest.is_empty() { self.field(field) } else { None };
+        FieldLines { field, first, rest }
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.head.method, String::from_utf8_lossy(self.target()))
+    }
+}
+
+/// The values of the lines of one field. The common case of one line does not scan the head again.
+#[derive(Clone, Debug)]
+pub struct FieldLines<'a> {
+    field: Field,
+    first: Option<&'a [u8]>,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for FieldLines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        while let Some(end) = memchr::memchr(b'\n', self.rest) {
+            let line = &self.rest[..end];
+            self.rest = &self.rest[end + 1..];
+            let Some(colon) = memchr::memchr(b':', line) else { continue };
+            if Field::of(&line[..colon]) == Some(self.field) {
+                return Some(line[colon + 1..].trim_ascii());
+            }
+        }
+        None
+    }
+}

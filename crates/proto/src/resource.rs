@@ -1,0 +1,322 @@
+//! What a request target stands for, as the core sees it: representations with prebuilt heads, ready to be chosen from.
+//!
+//! Owns: [`Resource`] and [`Representation`]. Guarantees: a head and the content behind it were described together and
+//! never change; content is filled in at most once. Does not open, read or watch files: the server makes these values.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+
+use crate::date;
+use crate::exchange::conditional::Validators;
+use crate::exchange::negotiate::Coding;
+use crate::message::{Span, Status};
+
+/// What a target turned out to be: a file, a listing, a redirect or an error page.
+#[derive(Debug)]
+pub struct Resource {
+    /// The status of a plain answer. Conditionals and ranges apply to 200 only (RFC 9110 13.2.1).
+    pub status: Status,
+    /// What there is to choose from.
+    pub variants: Variants,
+    /// A redirect whose location gets the query of the request (directory redirects keep it).
+    pub query_follows: bool,
+}
+
+/// The representations of a resource, by what they differ in.
+#[derive(Debug)]
+pub enum Variants {
+    /// Nothing to choose.
+    One(Arc<Representation>),
+    /// By content coding (RFC 9110 12.5.3); the first is the identity.
+    Coded(Box<[Arc<Representation>]>),
+    /// By media type (RFC 9110 12.5.1); the first is preferred.
+    Typed(Box<[Arc<Representation>]>),
+}
+
+impl Variants {
+    /// All of them, the preferred one first.
+    pub fn all(&self) -> &[Arc<Representation>] {
+        match self {
+            Variants::One(one) => std::slice::from_ref(one),
+            Variants::Coded(several) | Variants::Typed(several) => several,
+        }
+    }
+}
+
+impl Resource {
+    /// A resource with one representation.
+    pub fn one(status: Status, representation: Representation) -> Resource {
+        Resource { status, variants: Variants::One(Arc::new(representation)), query_follows: false }
+    }
+}
+
+/// What a representation is to be described as.
+#[derive(Clone, Debug)]
+pub struct Description<'a> {
+    /// The status of the prebuilt head.
+    pub status: Status,
+    /// Content-Type with its parameters; none where there is no content.
+    pub media_type: Option<&'a str>,
+    /// Content-Encoding.
+    pub coding: Coding,
+    /// Bytes of content.
+    pub size: u64,
+    /// Last-Modified, seconds since 1970.
+    pub modified: Option<u64>,
+    /// ETag with its quotes.
+    pub etag: Option<&'a str>,
+    /// Whether ranges are served.
+    pub ranges: bool,
+    /// Vary.
+    pub vary: Option<&'a str>,
+    /// Further fields, as they are.
+    pub fields: &'a [(String, String)],
+    /// Location; the last line of the head, so that a query can be added to it.
+    pub location: Option<&'a str>,
+}
+
+/// One representation: its head as it goes on the wire, and where its content is.
+///
+/// ```text
+/// HTTP/1.1 200 OK
+/// Date: <29 bytes, rewritten in every copy>      <- date_at
+/// Server: Lamna
+/// Content-Length: 500
+/// Content-Type: text/html; charset=utf-8         <- fields_at
+/// Content-Encoding: br                           <- after_type_at
+/// Accept-Ranges: bytes
+/// Last-Modified: ...                             <- kept_at: what a 304 repeats (RFC 9110 15.4.5)
+/// ETag: "..."
+/// Vary: Accept-Encoding
+/// X-Extra: ...
+/// Location: ...
+///
+/// ```
+#[derive(Debug)]
+pub struct Representation {
+    head: Box<[u8]>,
+    date_at: u16,
+    fields_at: u16,
+    after_type_at: u16,
+    kept_at: u16,
+    etag: Span,
+    media: Span,
+    /// The content coding.
+    pub coding: Coding,
+    /// Bytes of content.
+    pub size: u64,
+    /// Last modification, seconds since 1970.
+    pub modified: Option<u64>,
+    /// The open file that holds the content, if it is a file. Held, never used by the core.
+    pub file: Option<Arc<OwnedFd>>,
+    /// Head and content in one buffer, once somebody has read it.
+    content: OnceLock<Box<[u8]>>,
+}
+
+impl Representation {
+    /// Describes a representation whose content is in `file` (or that has none).
+    ///
+    /// # Panics
+    /// If the described head is longer than 64 KiB: the configuration bounds what goes into it.
+    pub fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Representation {
+        let mut head = Vec::with_capacity(320);
+        let here = |head: &Vec<u8>| u16::try_from(head.len()).expect("a head is bounded by the configuration");
+        let line = |head: &mut Vec<u8>, name: &str, value: &str| {
+            for part in [name, ": ", value, "\r\n"] {
+                head.extend_from_slice(part.as_bytes());
+            }
+            let end = head.len() - 2;
+            Span { start: u16::try_from(end - value.len()).unwrap_or(u16::MAX), end: u16::try_from(end).unwrap_or(u16::MAX) }
+        };
+        status_line(&mut head, description.status);
+        let date_at = here(&head) + 6;
+        line(&mut head, "Date", EPOCH);
+        line(&mut head, "Server", SERVER);
+        if description.status.0 != 204 {
+            line(&mut head, "Content-Length", &description.size.to_string());
+        }
+        let fields_at = here(&head);
+        let media = description.media_type.map(|media| line(&mut head, "Content-Type", media));
+        let after_type_at = here(&head);
+        if description.coding != Coding::Identity {
+            line(&mut head, "Content-Encoding", description.coding.name());
+        }
+        if description.media_type.is_some() {
+            line(&mut head, "X-Content-Type-Options", "nosniff");
+        }
+        if description.ranges {
+            line(&mut head, "Accept-Ranges", "bytes");
+        }
+        let kept_at = here(&head);
+        if let Some(modified) = description.modified {
+            let text = date::format(modified);
+            line(&mut head, "Last-Modified", std::str::from_utf8(&text).unwrap_or(EPOCH));
+        }
+        let etag = description.etag.map(|etag| line(&mut head, "ETag", etag));
+        if let Some(vary) = description.vary {
+            line(&mut head, "Vary", vary);
+        }
+        for (name, value) in description.fields {
+            line(&mut head, name, value);
+        }
+        if let Some(location) = description.location {
+            line(&mut head, "Location", location);
+        }
+        head.extend_from_slice(b"\r\n");
+        here(&head);
+        Representation {
+            head: head.into_boxed_slice(),
+            date_at,
+            fields_at,
+            after_type_at,
+            kept_at,
+            etag: etag.unwrap_or_default(),
+            media: media.unwrap_or_default(),
+            coding: description.coding,
+            size: description.size,
+            modified: description.modified,
+            file,
+            content: OnceLock::new(),
+        }
+    }
+
+    /// Describes a representation whose content is `content`, and holds it.
+    pub fn with_content(description: &Description<'_>, content: &[u8]) -> Representation {
+        let representation = Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None);
+        representation.fill(content);
+        representation
+    }
+
+    /// Holds `content` (of `size` bytes) from now on, head and content in one buffer. False if it was held already.
+    ///
+    /// # Panics
+    /// If the length of `content` is not `size`: a head and content that disagree must never meet.
+    pub fn fill(&self, content: &[u8]) -> bool {
+        assert_eq!(content.len() as u64, self.size, "content must match its description");
+        self.content.set([&self.head, content].concat().into_boxed_slice()).is_ok()
+    }
+
+    /// A copy that shares the open file but holds no content, for a cache that lets go of content only.
+    pub fn without_content(&self) -> Representation {
+        Representation {
+            head: self.head.clone(),
+            file: self.file.clone(),
+            content: OnceLock::new(),
+            ..*self
+        }
+    }
+
+    /// The prebuilt head, empty line included. Its date is a placeholder.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Head and content in one buffer, if held.
+    pub fn message(&self) -> Option<&[u8]> {
+        self.content.get().map(|content| &**content)
+    }
+
+    /// The content, if held.
+    pub fn content(&self) -> Option<&[u8]> {
+        self.message().map(|message| &message[self.head.len()..])
+    }
+
+    /// Where the 29 bytes of the date are in the head.
+    pub fn date_at(&self) -> usize {
+        usize::from(self.date_at)
+    }
+
+    /// Field lines from Content-Type on, empty line included.
+    pub fn fields(&self) -> &[u8] {
+        &self.head[usize::from(self.fields_at)..]
+    }
+
+    /// The Content-Type line.
+    pub fn type_line(&self) -> &[u8] {
+        &self.head[usize::from(self.fields_at)..usize::from(self.after_type_at)]
+    }
+
+    /// Field lines after Content-Type, empty line included.
+    pub fn fields_after_type(&self) -> &[u8] {
+        &self.head[usize::from(self.after_type_at)..]
+    }
+
+    /// Field lines that a 304 repeats, empty line included.
+    pub fn fields_kept(&self) -> &[u8] {
+        &self.head[usize::from(self.kept_at)..]
+    }
+
+    /// What preconditions are compared with.
+    pub fn validators(&self) -> Validators<'_> {
+        let etag = self.etag.of(&self.head);
+        Validators { etag: (!etag.is_empty()).then_some(etag), modified: self.modified }
+    }
+
+    /// The media type with its parameters; empty if there is none.
+    pub fn media_type(&self) -> &str {
+        std::str::from_utf8(self.media.of(&self.head)).unwrap_or_default()
+    }
+
+    /// Bytes of memory that this holds: itself, its head and its content.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.head.len() + self.message().map_or(0, <[u8]>::len)
+    }
+}
+
+/// The Server field (RFC 9110 10.2.4). No version: it helps nobody but attackers.
+pub const SERVER: &str = "Lamna";
+
+const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
+
+/// `HTTP-version SP status-code SP reason-phrase CRLF`. A server answers with its own version (RFC 9110 6.2).
+pub fn status_line(out: &mut Vec<u8>, status: Status) {
+    let code = status.0;
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(&[digit(code / 100), digit(code / 10), digit(code), b' ']);
+    out.extend_from_slice(status.reason_phrase().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn digit(number: u16) -> u8 {
+    b'0' + (number % 10) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description<'static> {
+        Description {
+            status: Status(200),
+            media_type: Some("text/plain"),
+            coding: Coding::Identity,
+            size: 3,
+            modified: Some(0),
+            etag: Some("\"e\""),
+            ranges: true,
+            vary: None,
+            fields: &[],
+            location: None,
+        }
+    }
+
+    #[test]
+    fn the_parts_of_the_head_are_where_the_drawing_says() {
+        let representation = Representation::with_content(&description(), b"abc");
+        let head = String::from_utf8_lossy(representation.head());
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\nDate: "), "{head}");
+        assert!(head.ends_with("ETag: \"e\"\r\n\r\n"), "{head}");
+        assert!(representation.head()[representation.date_at()..].starts_with(EPOCH.as_bytes()));
+        assert_eq!(representation.type_line(), b"Content-Type: text/plain\r\n");
+        assert!(representation.fields_kept().starts_with(b"Last-Modified: "));
+        assert_eq!(representation.validators().etag, Some(&b"\"e\""[..]));
+        assert_eq!(representation.content(), Some(&b"abc"[..]));
+        assert_eq!(representation.media_type(), "text/plain");
+    }
+
+    #[test]
+    #[should_panic(expected = "content must match its description")]
+    fn content_of_another_length_is_never_held() {
+        Representation::new(&description(), None).fill(b"too long");
+    }
+}

@@ -1,0 +1,207 @@
+//! What a driver lends a connection while it drives it: buffers and everything that all connections of a worker share.
+//!
+//! Owns: the receive and output buffers, the date of the second, the pages that explain refusals. Guarantees: a parked
+//! connection holds none of it, so an idle connection costs a few dozen bytes and a worker's buffers stay in its cache.
+
+use std::sync::Arc;
+
+use crate::conn::Active;
+use crate::date;
+use crate::error::Refusal;
+use crate::limits::Limits;
+use crate::message::Head;
+use crate::resource::Resource;
+use crate::time::Instant;
+
+/// Answers that do not come from a site: one page for each refusal, and the answer to OPTIONS.
+#[derive(Debug)]
+pub struct Pages {
+    /// In the order of [`Refusal::ALL`].
+    pub refusals: Vec<Arc<Resource>>,
+    /// The answer to OPTIONS (RFC 9110 9.3.7).
+    pub options: Arc<Resource>,
+}
+
+impl Pages {
+    pub(crate) fn refusal(&self, refusal: Refusal) -> &Arc<Resource> {
+        &self.refusals[refusal as usize]
+    }
+}
+
+/// A worker's buffers and shared values. One for each worker; lent with [`Connection::lend`](crate::conn::Connection).
+#[derive(Debug)]
+pub struct Workspace {
+    pub(crate) input: Input,
+    pub(crate) outlet: Outlet,
+    /// The request at the front of `input` that waits for its first answer, if there is one.
+    pub(crate) current: Option<Head>,
+    pub(crate) draining: bool,
+    /// Whether requests must be kept until they are answered in full, for the access log.
+    pub(crate) keeps_requests: bool,
+    pub(crate) spare: Vec<Box<Active>>,
+    /// Answered at once and not yet reported.
+    pub(crate) answered: Option<Brief>,
+    /// The head that the last report refers to.
+    pub(crate) reported: Option<Head>,
+}
+
+/// What it takes to write answers.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) pages: Arc<Pages>,
+    /// Bytes ready to be sent, before any segment.
+    pub(crate) output: Vec<u8>,
+    /// How many of them have been sent.
+    pub(crate) sent: usize,
+    pub(crate) date: [u8; 29],
+    pub(crate) unix_seconds: u64,
+    /// The largest message that is copied to the output rather than sent from where it is, in bytes.
+    pub(crate) copy_bytes_max: usize,
+}
+
+/// An exchange that was answered in full at once. Its request is still in the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    pub(crate) head: Head,
+    /// Where the head is in the input buffer.
+    pub(crate) at: usize,
+    pub(crate) status: u16,
+    pub(crate) content_bytes: u64,
+    pub(crate) started: Instant,
+}
+
+/// How many spare [`Active`] parts a worker keeps for connections that become busy.
+pub(crate) const SPARE_MAX: usize = 256;
+/// Output bytes at which no further request is begun before something has been sent. With `copy_bytes_max` this bounds
+/// what a peer that pipelines requests and reads nothing makes the server hold.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+
+impl Workspace {
+    /// A workspace for connections under `limits`, at `unix_seconds`.
+    pub fn new(limits: Arc<Limits>, pages: Arc<Pages>, copy_bytes_max: usize, unix_seconds: u64) -> Box<Workspace> {
+        assert_eq!(pages.refusals.len(), Refusal::ALL.len(), "there is a page for every refusal");
+        let outlet = Outlet {
+            output: Vec::with_capacity(OUTPUT_BYTES_MAX + copy_bytes_max + 1024),
+            sent: 0,
+            date: date::format(unix_seconds),
+            unix_seconds,
+            copy_bytes_max,
+            limits,
+            pages,
+        };
+        Box::new(Workspace {
+            input: Input::new(outlet.limits.head_bytes_max),
+            outlet,
+            current: None,
+            draining: false,
+            keeps_requests: false,
+            spare: Vec::new(),
+            answered: None,
+            reported: None,
+        })
+    }
+
+    /// The wall clock moved to another second: dates in answers follow.
+    pub fn handle_unix_seconds(&mut self, unix_seconds: u64) {
+        if unix_seconds != self.outlet.unix_seconds {
+            self.outlet.unix_seconds = unix_seconds;
+            self.outlet.date = date::format(unix_seconds);
+        }
+    }
+
+    /// From now on every answer closes its connection.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Keep requests until they are answered in full, so that they can be logged.
+    pub fn keep_requests(&mut self) {
+        self.keeps_requests = true;
+    }
+
+    /// Bounds of the connections served with this.
+    pub fn limits(&self) -> &Limits {
+        &self.outlet.limits
+    }
+}
+
+impl Outlet {
+    pub(crate) fn unsent(&self) -> &[u8] {
+        &self.output[self.sent..]
+    }
+
+    /// The first `bytes` unsent bytes have been sent.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent >= self.output.len() {
+            self.clear();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.output.clear();
+        self.sent = 0;
+    }
+}
+
+/// Bytes received and not yet consumed: `bytes[start..end]`.
+#[derive(Debug)]
+pub(crate) struct Input {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    fn new(capacity: usize) -> Input {
+        Input { bytes: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Bytes at an earlier position that has been consumed but not yet overwritten.
+    pub(crate) fn at(&self, start: usize, length: usize) -> &[u8] {
+        &self.bytes[start..start + length]
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.start
+    }
+
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.end - self.start);
+        self.start += bytes;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Replaces what is there by `bytes`, which fit.
+    pub(crate) fn restore(&mut self, bytes: &[u8]) {
+        self.bytes[..bytes.len()].copy_from_slice(bytes);
+        self.start = 0;
+        self.end = bytes.len();
+    }
+
+    /// Room for more. Unread bytes move to the front if they stand at the end.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            self.clear();
+        } else if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    pub(crate) fn received(&mut self, bytes: usize) {
+        self.end += bytes;
+        assert!(self.end <= self.bytes.len(), "a driver received more than it was given room for");
+    }
+}

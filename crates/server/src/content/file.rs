@@ -1,0 +1,174 @@
+//! Files as content: what state a file was in, and reading a small one so that what was read is one state of it.
+//!
+//! Owns: [`Stamp`] and the rules that make a head and a content agree. Guarantees: content that is held was read
+//! between two looks at the file that found it unchanged. Does not know targets or sites.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use lamna_proto::exchange::negotiate::Coding;
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+use crate::io::{Abilities, Blocked, Wait, read};
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    /// Bytes.
+    pub size: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+}
+
+impl Stamp {
+    /// The stamp in `stat`.
+    pub fn of(stat: &Stat) -> Stamp {
+        Stamp {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size as u64,
+            modified_ns: nanoseconds(stat.st_mtime as i128, stat.st_mtime_nsec as i128),
+            changed_ns: nanoseconds(stat.st_ctime as i128, stat.st_ctime_nsec as i128),
+        }
+    }
+
+    /// Last modification in seconds since 1970; none if that is before.
+    pub fn modified_unix_seconds(&self) -> Option<u64> {
+        u64::try_from(self.modified_ns.div_euclid(NS_PER_S)).ok()
+    }
+
+    /// The strong validator of this state under `coding` (RFC 9110 8.8.3): the time of the last modification and the
+    /// size. It is strong because a file that changed less than [`SETTLING_NS`] ago is never held.
+    pub fn etag(&self, coding: Coding) -> String {
+        match coding {
+            Coding::Identity => format!("\"{:x}-{:x}\"", self.modified_ns, self.size),
+            other => format!("\"{:x}-{:x}-{}\"", self.modified_ns, self.size, other.name()),
+        }
+    }
+
+    /// Whether `other` may have been made from this file: precompressed siblings that are older than what they stand
+    /// for are leftovers. Two seconds of tolerance for file systems and tools that round times.
+    pub fn is_newer_than(&self, other: &Stamp) -> bool {
+        self.modified_ns > other.modified_ns + 2 * NS_PER_S
+    }
+
+    /// Whether the file changed so recently, before `now_ns` (since 1970), that a further change could leave the same
+    /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms.
+    fn is_settling(&self, now_ns: i128) -> bool {
+        self.changed_ns.max(self.modified_ns) > now_ns - SETTLING_NS
+    }
+}
+
+const NS_PER_S: i128 = 1_000_000_000;
+const SETTLING_NS: i128 = 20_000_000;
+
+fn nanoseconds(seconds: i128, nanoseconds: i128) -> i128 {
+    seconds * NS_PER_S + nanoseconds
+}
+
+/// The states of all files that something was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Stamps {
+    /// One for each file looked at.
+    pub files: Vec<Stamp>,
+    /// Whether all of them had been at rest; if not, what was made must be compared again before its next use.
+    pub settled: bool,
+}
+
+impl Stamps {
+    /// Stamps of `files` as seen now.
+    pub fn new(files: Vec<Stamp>) -> Stamps {
+        let now_ns = now_ns();
+        let settled = !files.iter().any(|stamp| stamp.is_settling(now_ns));
+        Stamps { files, settled }
+    }
+
+    /// Stamps of something that rests on no file and is good for as long as any translation.
+    pub fn none() -> Stamps {
+        Stamps { files: Vec::new(), settled: true }
+    }
+
+    /// Stamps of something that must not be used twice.
+    pub fn unsettled() -> Stamps {
+        Stamps { files: Vec::new(), settled: false }
+    }
+}
+
+fn now_ns() -> i128 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    nanoseconds(i128::from(now.tv_sec), i128::from(now.tv_nsec))
+}
+
+/// What a name turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// Anything else: never served.
+    Special,
+}
+
+/// Kind and state of an open file. Never waits: the inode of an open file is in memory.
+///
+/// # Errors
+/// What `fstat(2)` says.
+pub fn inspect(file: BorrowedFd<'_>) -> Result<(Kind, Stamp), Errno> {
+    let stat = rustix::fs::fstat(file)?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::Regular,
+        FileType::Directory => Kind::Directory,
+        _ => Kind::Special,
+    };
+    Ok((kind, Stamp::of(&stat)))
+}
+
+/// The content of the file in state `stamp`, or nothing if it is no longer in that state.
+///
+/// # Errors
+/// [`Blocked::Disk`] with [`Wait::No`] if it is not in the page cache; else what `read(2)` says.
+pub fn read_whole(file: impl AsFd, stamp: &Stamp, wait: Wait, abilities: &Abilities) -> Result<Option<Vec<u8>>, Blocked> {
+    let file = file.as_fd();
+    let mut content = vec![0; usize::try_from(stamp.size).map_err(|_| Blocked::Failed(Errno::FBIG))?];
+    let bytes = read::read(file, &mut content, 0, wait, abilities)?;
+    let unchanged = bytes == content.len() && inspect(file)?.1 == *stamp;
+    Ok(unchanged.then_some(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn content_is_had_only_in_the_state_of_its_stamp() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"one").unwrap();
+        let (_, stamp) = inspect(file.as_fd()).unwrap();
+        let abilities = Abilities::default();
+        assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(Some(b"one".to_vec())));
+        file.write_all(b"two").unwrap();
+        assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(None));
+    }
+
+    #[test]
+    fn a_file_that_has_just_changed_is_not_settled() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"one").unwrap();
+        let (_, stamp) = inspect(file.as_fd()).unwrap();
+        assert!(!Stamps::new(vec![stamp]).settled);
+        assert!(!stamp.is_settling(stamp.changed_ns + SETTLING_NS));
+    }
+
+    #[test]
+    fn states_and_codings_have_different_etags() {
+        let file = tempfile::tempfile().unwrap();
+        let (_, stamp) = inspect(file.as_fd()).unwrap();
+        let longer = Stamp { size: 1, ..stamp };
+        assert_ne!(stamp.etag(Coding::Identity), longer.etag(Coding::Identity));
+        assert_ne!(stamp.etag(Coding::Identity), stamp.etag(Coding::Gzip));
+    }
+}

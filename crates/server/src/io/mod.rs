@@ -1,0 +1,108 @@
+//! How bytes and names are waited for, read and sent: strategies that engines choose from.
+//!
+//! Owns: what this kernel can do ([`Abilities`]) and the counters that show which way was taken. Knows no HTTP.
+
+pub mod open;
+pub mod read;
+pub mod send;
+pub mod wait;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Whether a step may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It must not: what would block fails with [`Blocked::Disk`].
+    No,
+    /// It may.
+    Yes,
+}
+
+/// Why a step did not give a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// It would have to wait for the disk, or the kernel cannot tell.
+    Disk,
+    /// It failed.
+    Failed(rustix::io::Errno),
+}
+
+impl From<rustix::io::Errno> for Blocked {
+    fn from(errno: rustix::io::Errno) -> Blocked {
+        Blocked::Failed(errno)
+    }
+}
+
+/// Which optional system calls may be used, and what came of them. Shared by all workers; counters are touched only
+/// where the disk is, never on the cached path.
+#[derive(Debug)]
+pub struct Abilities {
+    /// `openat2(2)`; without it names are resolved by path and checked afterwards.
+    pub openat2: AtomicBool,
+    /// `RESOLVE_CACHED` of `openat2(2)`; without it every open counts as blocking.
+    pub resolve_cached: AtomicBool,
+    /// `RWF_NOWAIT` of `preadv2(2)`; without it every read counts as blocking.
+    pub nowait: AtomicBool,
+    /// `cachestat(2)`; without it residency is tested page by page with `preadv2`.
+    pub cachestat: AtomicBool,
+    /// What happened.
+    pub counters: Counters,
+}
+
+/// Which way disk operations went.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Names resolved from the dentry cache.
+    pub open_cached: AtomicU64,
+    /// Names that would have blocked.
+    pub open_blocked: AtomicU64,
+    /// Reads served from the page cache.
+    pub read_cached: AtomicU64,
+    /// Reads that would have blocked.
+    pub read_blocked: AtomicU64,
+    /// Residency tests by `cachestat`.
+    pub tested_by_cachestat: AtomicU64,
+    /// Residency tests page by page.
+    pub tested_by_page: AtomicU64,
+    /// Stretches sent without a test because none works here, or after a test failed twice.
+    pub untested: AtomicU64,
+    /// Jobs given to helpers.
+    pub helper_jobs: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Relaxed);
+    }
+}
+
+impl Default for Abilities {
+    fn default() -> Abilities {
+        Abilities {
+            openat2: AtomicBool::new(true),
+            resolve_cached: AtomicBool::new(true),
+            nowait: AtomicBool::new(true),
+            cachestat: AtomicBool::new(true),
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl Abilities {
+    /// All but the named ones: `openat2`, `nowait`, `cachestat`.
+    ///
+    /// # Errors
+    /// The first name that is none of these.
+    pub fn without(names: &[String]) -> Result<Abilities, String> {
+        let abilities = Abilities::default();
+        for name in names {
+            match name.as_str() {
+                "openat2" => abilities.openat2.store(false, Relaxed),
+                "nowait" => abilities.nowait.store(false, Relaxed),
+                "cachestat" => abilities.cachestat.store(false, Relaxed),
+                other => return Err(other.to_owned()),
+            }
+        }
+        Ok(abilities)
+    }
+}

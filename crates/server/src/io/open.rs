@@ -1,0 +1,160 @@
+//! Opening names beneath a directory, never outside it, and without waiting for the disk where that can be had.
+//!
+//! Owns: the strategies for names: `openat2` with RESOLVE_BENEATH, its RESOLVE_CACHED form, and a fallback that opens
+//! by path and then asks the kernel where the result really is. Guarantees: whatever is returned lies beneath the root,
+//! also while somebody renames directories meanwhile. Does not look at what it opened.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::io::{Abilities, Blocked, Counters, Wait};
+
+/// Opens `name` (relative, no leading `/`; empty for the root itself) beneath `root`, for reading.
+///
+/// Symbolic links are followed as long as they stay beneath the root, absolute ones included. Never blocks on a FIFO
+/// or a device.
+///
+/// # Errors
+/// [`Blocked::Disk`] with [`Wait::No`] if the name is not in the dentry cache; else what `open(2)` says, with `EXDEV`
+/// for what lies outside.
+pub fn open_beneath(root: BorrowedFd<'_>, name: &[u8], wait: Wait, abilities: &Abilities) -> Result<OwnedFd, Blocked> {
+    let name = if name.is_empty() { b"." } else { name };
+    if !abilities.openat2.load(Relaxed) {
+        return open_by_path(root, name, wait);
+    }
+    let cached = abilities.resolve_cached.load(Relaxed);
+    if wait == Wait::No && !cached {
+        return Err(Blocked::Disk);
+    }
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if wait == Wait::No {
+        resolve |= ResolveFlags::CACHED;
+    }
+    match retry(|| rustix::fs::openat2(root, name, READ, Mode::empty(), resolve)) {
+        Err(Errno::AGAIN) if wait == Wait::No => {
+            Counters::count(&abilities.counters.open_blocked);
+            Err(Blocked::Disk)
+        }
+        Err(Errno::INVAL) if wait == Wait::No => {
+            // Before Linux 5.12.
+            abilities.resolve_cached.store(false, Relaxed);
+            Err(Blocked::Disk)
+        }
+        Err(Errno::NOSYS | Errno::PERM) if !works(root) => {
+            abilities.openat2.store(false, Relaxed);
+            open_by_path(root, name, wait)
+        }
+        // An absolute link, perhaps to a place inside.
+        Err(Errno::XDEV) => open_by_path(root, name, wait),
+        result => {
+            if wait == Wait::No {
+                Counters::count(&abilities.counters.open_cached);
+            }
+            Ok(result?)
+        }
+    }
+}
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
+/// Whether `openat2` exists and is not forbidden (seccomp filters answer ENOSYS or EPERM to everything).
+fn works(root: BorrowedFd<'_>) -> bool {
+    rustix::fs::openat2(root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::empty()).is_ok()
+}
+
+/// Opens without restriction, asks the kernel for the real path of what was opened, and gives it out only if that lies
+/// beneath the real path of the root. The check is on the open file, so no rename can slip in between.
+fn open_by_path(root: BorrowedFd<'_>, name: &[u8], wait: Wait) -> Result<OwnedFd, Blocked> {
+    if wait == Wait::No {
+        return Err(Blocked::Disk);
+    }
+    let found = retry(|| rustix::fs::openat(root, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))?;
+    let (root_path, found_path) = (real_path(root)?, real_path(found.as_fd())?);
+    if !Path::new(OsStr::from_bytes(&found_path)).starts_with(OsStr::from_bytes(&root_path)) {
+        return Err(Blocked::Failed(Errno::XDEV));
+    }
+    let descriptor = format!("/proc/self/fd/{}", found.as_raw_fd());
+    Ok(retry(|| rustix::fs::openat(CWD, descriptor.as_str(), READ, Mode::empty()))?)
+}
+
+fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::readlinkat(CWD, link.as_str(), Vec::new())?.into_bytes())
+}
+
+/// Opens a directory by its full path, as a root for [`open_beneath`].
+///
+/// # Errors
+/// What `open(2)` says.
+pub fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
+}
+
+fn retry<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    rustix::io::retry_on_intr(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn tree() -> tempfile::TempDir {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("sub/file"), "inside").unwrap();
+        std::fs::write(outer.path().join("secret"), "outside").unwrap();
+        symlink("sub/file", root.join("relative")).unwrap();
+        symlink(root.join("sub/file"), root.join("absolute")).unwrap();
+        symlink("../secret", root.join("escape")).unwrap();
+        symlink(outer.path().join("secret"), root.join("absolute-escape")).unwrap();
+        outer
+    }
+
+    fn abilities() -> [Abilities; 2] {
+        [Abilities::default(), Abilities::without(&["openat2".to_owned()]).unwrap()]
+    }
+
+    #[test]
+    fn links_that_stay_inside_work_and_others_do_not() {
+        let outer = tree();
+        let root = open_root(&outer.path().join("root")).unwrap();
+        for abilities in abilities() {
+            for name in ["sub/file", "relative", "absolute", ""] {
+                let opened = open_beneath(root.as_fd(), name.as_bytes(), Wait::Yes, &abilities);
+                assert!(opened.is_ok(), "{name}: {opened:?}");
+            }
+            for name in ["escape", "absolute-escape", "../secret", "sub/../../secret"] {
+                let opened = open_beneath(root.as_fd(), name.as_bytes(), Wait::Yes, &abilities);
+                assert_eq!(opened.err(), Some(Blocked::Failed(Errno::XDEV)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_openat2_nothing_is_known_to_be_cached() {
+        let outer = tree();
+        let root = open_root(&outer.path().join("root")).unwrap();
+        let [_, abilities] = abilities();
+        let opened = open_beneath(root.as_fd(), b"sub/file", Wait::No, &abilities);
+        assert_eq!(opened.err(), Some(Blocked::Disk));
+    }
+
+    #[test]
+    fn a_name_that_was_just_used_opens_without_waiting() {
+        let outer = tree();
+        let root = open_root(&outer.path().join("root")).unwrap();
+        let [abilities, _] = abilities();
+        assert!(open_beneath(root.as_fd(), b"sub/file", Wait::Yes, &abilities).is_ok());
+        assert!(open_beneath(root.as_fd(), b"sub/file", Wait::No, &abilities).is_ok());
+        assert_eq!(open_beneath(root.as_fd(), b"sub/none", Wait::Yes, &abilities).err(), Some(Blocked::Failed(Errno::NOENT)));
+    }
+}

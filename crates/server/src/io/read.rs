@@ -1,0 +1,138 @@
+//! Reading files and finding out whether reading would wait for the disk.
+//!
+//! Owns: the strategies for data: `preadv2(RWF_NOWAIT)`, whose miss starts the readahead; `cachestat`; a page-by-page
+//! test for files that we may read but do not own; and plain blocking reads. `mincore` is not among them: for a file
+//! that the caller neither owns nor may write it reports every page as resident.
+
+use std::io::IoSliceMut;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::io::{Abilities, Blocked, Counters, Wait};
+use crate::sys::cachestat;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Fills `buffer` from `offset` on. Fewer bytes than asked for mean the end of the file.
+///
+/// # Errors
+/// [`Blocked::Disk`] with [`Wait::No`] if not all of it is in the page cache (it is on its way then), or if this file
+/// system cannot tell.
+pub fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, wait: Wait, abilities: &Abilities) -> Result<usize, Blocked> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let bytes = match wait {
+            Wait::Yes => rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64))?,
+            Wait::No => read_nowait(file, &mut buffer[filled..], offset + filled as u64, abilities)?,
+        };
+        if bytes == 0 {
+            break;
+        }
+        filled += bytes;
+    }
+    Ok(filled)
+}
+
+fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Blocked> {
+    if !abilities.nowait.load(Relaxed) {
+        return Err(Blocked::Disk);
+    }
+    let slices = &mut [IoSliceMut::new(buffer)];
+    match rustix::io::retry_on_intr(|| rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT)) {
+        Ok(bytes) => {
+            Counters::count(&abilities.counters.read_cached);
+            Ok(bytes)
+        }
+        Err(Errno::NOSYS) => {
+            abilities.nowait.store(false, Relaxed);
+            Err(Blocked::Disk)
+        }
+        // AGAIN: not resident. OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::PERM) => {
+            Counters::count(&abilities.counters.read_blocked);
+            Err(Blocked::Disk)
+        }
+        Err(errno) => Err(Blocked::Failed(errno)),
+    }
+}
+
+/// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
+///
+/// # Errors
+/// [`Blocked::Disk`] if some are not, or no test works here.
+pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Result<(), Blocked> {
+    let first_page = offset / PAGE_BYTES;
+    let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
+    if abilities.cachestat.load(Relaxed) {
+        match cachestat::pages_cached(file, first_page * PAGE_BYTES, pages * PAGE_BYTES) {
+            Ok(cached) => {
+                Counters::count(&abilities.counters.tested_by_cachestat);
+                return if cached >= pages { Ok(()) } else { Err(Blocked::Disk) };
+            }
+            Err(Errno::NOSYS) => abilities.cachestat.store(false, Relaxed),
+            // Not our file: test it page by page.
+            Err(_) => {}
+        }
+    }
+    Counters::count(&abilities.counters.tested_by_page);
+    let mut byte = [0];
+    for page in first_page..first_page + pages {
+        read_nowait(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities)?;
+    }
+    Ok(())
+}
+
+/// Brings `length` bytes from `offset` on into the page cache, waiting for the disk. `scratch` is read into.
+///
+/// # Errors
+/// What `read(2)` says.
+pub fn page_in(file: BorrowedFd<'_>, offset: u64, length: u64, scratch: &mut [u8]) -> Result<(), Errno> {
+    let end = offset + length;
+    let mut at = offset;
+    while at < end {
+        let wanted = scratch.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let bytes = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut scratch[..wanted], at))?;
+        if bytes == 0 {
+            break;
+        }
+        at += bytes as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_was_just_written_is_resident_by_every_test() {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, &[7; 20_000], 0).unwrap();
+        for without in [vec![], vec!["cachestat".to_owned()]] {
+            let abilities = Abilities::without(&without).unwrap();
+            let resident = test_resident(file.as_fd(), 100, 19_000, &abilities);
+            // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
+            let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
+            assert_eq!(resident.is_ok(), supported, "{without:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_not_taken_for_a_miss() {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, b"abc", 0).unwrap();
+        let mut buffer = [0; 10];
+        assert_eq!(read(file.as_fd(), &mut buffer, 0, Wait::Yes, &Abilities::default()), Ok(3));
+    }
+
+    #[test]
+    fn without_nowait_every_read_counts_as_blocking() {
+        let file = tempfile::tempfile().unwrap();
+        let abilities = Abilities::without(&["nowait".to_owned()]).unwrap();
+        assert_eq!(read(file.as_fd(), &mut [0], 0, Wait::No, &abilities), Err(Blocked::Disk));
+    }
+}

@@ -1,0 +1,119 @@
+//! Waiting for readiness with `epoll(7)`, edge-triggered: each descriptor is registered once and never modified.
+//!
+//! Owns: the epoll instance and the meaning of its tokens. Does not own the descriptors.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+/// Names a registered descriptor. `index` is what the owner looks it up by; `generation` tells apart descriptors that
+/// had the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Where the owner keeps it.
+    pub index: u32,
+    /// Which of its successive owners.
+    pub generation: u32,
+}
+
+/// What has become possible.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// Which descriptor.
+    pub token: Token,
+    /// Receiving will not wait: bytes, an end or an error are there.
+    pub readable: bool,
+    /// Sending will not wait.
+    pub writable: bool,
+    /// The peer has closed its side or the connection failed: after the bytes that are there comes the end.
+    pub ending: bool,
+}
+
+/// A set of descriptors that are waited for together.
+#[derive(Debug)]
+pub struct Poll {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+/// Events taken at once. Enough to amortise the call, few enough that the first does not wait long for its turn.
+const EVENTS_MAX: usize = 256;
+
+impl Poll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new() -> Result<Poll, Errno> {
+        Ok(Poll { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Registers a connection for both directions. What is possible already is reported as well.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_connection(&self, connection: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, connection, data(token), flags)
+    }
+
+    /// Registers a listening socket; of several workers that wait for it, one is woken.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_listener(&self, listener: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, listener, data(token), epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE)
+    }
+
+    /// Registers an eventfd or pipe that wakes this worker.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_waker(&self, waker: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, waker, data(token), epoll::EventFlags::IN)
+    }
+
+    /// No longer waits for `descriptor`.
+    pub fn remove(&self, descriptor: impl AsFd) {
+        // It fails only for what is not registered, which is what was wanted.
+        let _ = epoll::delete(&self.epoll, descriptor);
+    }
+
+    /// Waits for events at most `timeout_ms`, or as long as it takes.
+    ///
+    /// # Errors
+    /// Never for an interrupted call, which returns no events.
+    pub fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let timeout = timeout_ms.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// How many events the last wait returned.
+    pub fn event_count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// One of them.
+    pub fn event(&self, index: usize) -> Event {
+        let event = &self.events[index];
+        let flags = event.flags;
+        let failed = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        let ending = failed || flags.contains(epoll::EventFlags::RDHUP);
+        let bits = event.data.u64();
+        Event {
+            token: Token { index: bits as u32, generation: (bits >> 32) as u32 },
+            readable: ending || flags.contains(epoll::EventFlags::IN),
+            writable: failed || flags.contains(epoll::EventFlags::OUT),
+            ending,
+        }
+    }
+}
+
+fn data(token: Token) -> epoll::EventData {
+    epoll::EventData::new_u64(u64::from(token.generation) << 32 | u64::from(token.index))
+}

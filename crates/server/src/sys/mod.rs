@@ -1,0 +1,5 @@
+//! Every raw system call and every `unsafe` block of the server, each with the reason why it is sound.
+//!
+//! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
+
+pub mod cachestat;
