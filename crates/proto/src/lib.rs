@@ -1,3 +1,4 @@
 //! The protocol core of Lamna: pure state machines between bytes and content. No sockets, no threads, no clocks.
 
+pub mod date;
 pub mod limits;
