@@ -2,3 +2,4 @@
 
 pub mod date;
 pub mod limits;
+pub mod parse;

@@ -1,0 +1,4 @@
+//! Reading what a peer sent: bytes in, borrowed and validated values out. Nothing here keeps or copies the input.
+
+pub mod host;
+pub(crate) mod list;
