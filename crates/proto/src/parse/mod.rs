@@ -2,3 +2,5 @@
 
 pub mod host;
 pub(crate) mod list;
+pub mod path;
+pub mod target;
