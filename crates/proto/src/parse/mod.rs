@@ -1,5 +1,6 @@
 //! Reading what a peer sent: bytes in, borrowed and validated values out. Nothing here keeps or copies the input.
 
+pub mod chunked;
 pub mod host;
 pub(crate) mod list;
 pub mod path;
