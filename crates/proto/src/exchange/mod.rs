@@ -1,0 +1,3 @@
+//! One request and its answer: which representation is selected, and how much of it is sent.
+
+pub mod range;
