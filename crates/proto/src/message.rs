@@ -294,7 +294,9 @@ impl<'a> Iterator for FieldLines<'a> {
         while let Some(end) = memchr::memchr(b'\n', self.rest) {
             let line = &self.rest[..end];
             self.rest = &self.rest[end + 1..];
-            let Some(colon) = memchr::memchr(b':', line) else { continue };
+            let Some(colon) = memchr::memchr(b':', line) else {
+                continue;
+            };
             if Field::of(&line[..colon]) == Some(self.field) {
                 return Some(line[colon + 1..].trim_ascii());
             }

@@ -126,7 +126,10 @@ impl Representation {
                 head.extend_from_slice(part.as_bytes());
             }
             let end = head.len() - 2;
-            Span { start: u16::try_from(end - value.len()).unwrap_or(u16::MAX), end: u16::try_from(end).unwrap_or(u16::MAX) }
+            Span {
+                start: u16::try_from(end - value.len()).unwrap_or(u16::MAX),
+                end: u16::try_from(end).unwrap_or(u16::MAX),
+            }
         };
         status_line(&mut head, description.status);
         let date_at = here(&head) + 6;
@@ -182,7 +185,8 @@ impl Representation {
 
     /// Describes a representation whose content is `content`, and holds it.
     pub fn with_content(description: &Description<'_>, content: &[u8]) -> Representation {
-        let representation = Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None);
+        let representation =
+            Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None);
         representation.fill(content);
         representation
     }
@@ -198,12 +202,7 @@ impl Representation {
 
     /// A copy that shares the open file but holds no content, for a cache that lets go of content only.
     pub fn without_content(&self) -> Representation {
-        Representation {
-            head: self.head.clone(),
-            file: self.file.clone(),
-            content: OnceLock::new(),
-            ..*self
-        }
+        Representation { head: self.head.clone(), file: self.file.clone(), content: OnceLock::new(), ..*self }
     }
 
     /// The prebuilt head, empty line included. Its date is a placeholder.
@@ -249,7 +248,7 @@ impl Representation {
     /// What preconditions are compared with.
     pub fn validators(&self) -> Validators<'_> {
         let etag = self.etag.of(&self.head);
-        Validators { etag: (!etag.is_empty()).then_some(etag), modified: self.modified }
+        Validators { etag: (!etag.is_empty()).then_some(etag), modified_unix_seconds: self.modified }
     }
 
     /// The media type with its parameters; empty if there is none.

@@ -38,6 +38,7 @@ pub struct Workspace {
     pub(crate) draining: bool,
     /// Whether requests must be kept until they are answered in full, for the access log.
     pub(crate) keeps_requests: bool,
+    #[expect(clippy::vec_box, reason = "moved between connections as they are, without copying or allocating")]
     pub(crate) spare: Vec<Box<Active>>,
     /// Answered at once and not yet reported.
     pub(crate) answered: Option<Brief>,

@@ -57,12 +57,16 @@ impl Content {
     }
 }
 
-fn skip_chunks(decoder: &mut ChunkedDecoder, data_bytes_left: &mut u64, input: &[u8]) -> Result<(usize, bool), Refusal> {
+fn skip_chunks(
+    decoder: &mut ChunkedDecoder,
+    data_bytes_left: &mut u64,
+    input: &[u8],
+) -> Result<(usize, bool), Refusal> {
     let mut consumed = 0;
     loop {
         let step = decoder.decode(&input[consumed..]).map_err(|_| Refusal::ChunkInvalid)?;
         consumed += step.consumed;
-        let data = step.data.len() as u64;
+        let data = step.content.len() as u64;
         *data_bytes_left = data_bytes_left.checked_sub(data).ok_or(Refusal::ContentTooLarge)?;
         if step.ended || step.consumed == 0 || consumed == input.len() {
             return Ok((consumed, step.ended));

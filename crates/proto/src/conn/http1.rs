@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::message::{Field, Head, Method, Request, Version};
 use crate::parse::head::{self, Parsed};
 use crate::parse::host;
-use crate::parse::target::{self, Target};
+use crate::parse::target::{self, Target, TargetError};
 use crate::resource::Resource;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
@@ -131,7 +131,7 @@ impl Connection {
         let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
         assert!(workspace.current.is_none(), "a need is answered or deferred before parking");
         let (unread, unsent) = (workspace.input.unread(), workspace.outlet.unsent());
-        if !(unread.is_empty() && unsent.is_empty()) && !self.broken {
+        if !(self.broken || unread.is_empty() && unsent.is_empty()) {
             let active = self.active.get_or_insert_with(|| workspace.spare.pop().unwrap_or_default());
             active.unread.extend_from_slice(unread);
             active.unsent.extend_from_slice(unsent);
@@ -269,12 +269,18 @@ impl Connection {
         if self.current_id() == Some(id) {
             match done {
                 Done::Translated(resource) => self.answer_current(resource, now),
-                Done::Ready(_) | Done::Failed => unreachable!("the request in the input waits for a translation"),
+                Done::Ready(_) | Done::Failed => {
+                    unreachable!("the request in the input waits for a translation")
+                }
             }
             return;
         }
-        let Some(active) = &mut self.active else { return };
-        let Some(exchange) = active.exchanges.iter_mut().find(|exchange| exchange.id == id) else { return };
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let Some(exchange) = active.exchanges.iter_mut().find(|exchange| exchange.id == id) else {
+            return;
+        };
         match (done, &mut exchange.state) {
             (Done::Translated(resource), State::Translating) => exchange.state = State::Translated(resource.clone()),
             (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
@@ -289,7 +295,9 @@ impl Connection {
     fn fail_front(&mut self) {
         let outlet = &driven(&mut self.workspace).outlet;
         let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-        let Some(Exchange { state: State::Answering(answer), request, .. }) = front else { return };
+        let Some(Exchange { state: State::Answering(answer), request, .. }) = front else {
+            return;
+        };
         if answer.begun {
             self.handle_broken();
         } else {
@@ -358,7 +366,9 @@ impl Connection {
         }
         let active = &mut **self.active.as_mut()?;
         let Exchange { request, state, started, .. } = active.answered.pop_front()?;
-        let State::Answering(answer) = state else { return None };
+        let State::Answering(answer) = state else {
+            return None;
+        };
         let request = request.map(|saved| {
             active.spare_bytes = saved.bytes;
             Request { bytes: &active.spare_bytes, head: workspace.reported.insert(saved.head) }
@@ -543,18 +553,24 @@ impl Connection {
     /// Lets answers that are first in line go on, as far as they are ready.
     fn advance(&mut self) {
         let closing = self.closing;
-        let Some(active) = &mut self.active else { return };
+        let Some(active) = &mut self.active else {
+            return;
+        };
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         loop {
             let last = active.exchanges.len() == 1;
-            let Some(exchange) = active.exchanges.front_mut() else { return };
+            let Some(exchange) = active.exchanges.front_mut() else {
+                return;
+            };
             if let State::Translated(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
                 let persistence = persistence_of(saved.request(), closing && last);
                 let answer = answer::decide(saved.request(), resource, persistence, &workspace.outlet);
                 exchange.state = State::Answering(answer);
             }
-            let State::Answering(answer) = &mut exchange.state else { return };
+            let State::Answering(answer) = &mut exchange.state else {
+                return;
+            };
             answer.advance(&mut workspace.outlet);
             if !answer.is_finished() {
                 return;
@@ -631,15 +647,15 @@ impl Active {
     fn need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
         let index = self.wanting()?;
         let exchange = &mut self.exchanges[index];
-        if let State::Answering(answer) = &mut exchange.state {
-            answer.reading = true;
-            let wanted = answer.wanted();
-            let read = Read { representation: &answer.representation, offset: wanted.offset, length: wanted.length };
-            return Some((exchange.id, Need::Read(read)));
+        let Exchange { id, request, state, .. } = exchange;
+        if matches!(state, State::Wanting) {
+            *state = State::Translating;
+            return Some((*id, Need::Translate(translation_of(request.as_ref()?.request()))));
         }
-        exchange.state = State::Translating;
-        let request = exchange.request.as_ref()?.request();
-        Some((exchange.id, Need::Translate(translation_of(request))))
+        let State::Answering(answer) = state else { return None };
+        answer.reading = true;
+        let ByteRange { offset, length } = answer.wanted();
+        Some((*id, Need::Read(Read { representation: &answer.representation, offset, length })))
     }
 
     /// `bytes` of the segment that was offered have been sent.
@@ -685,16 +701,16 @@ fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
         return Err(Refusal::HostRepeated);
     }
     match request.field(Field::Host) {
-        Some(value) => host::parse(value).map_err(|_| Refusal::HostInvalid).map(|_| ())?,
+        Some(value) => host::parse_field(value).map_err(|_| Refusal::HostInvalid).map(|_| ())?,
         None if request.head.version == Version::Http11 => return Err(Refusal::HostMissing),
         None => {}
     }
     let connect = request.head.method == Method::Connect;
-    match target::parse(request.target(), connect).map_err(|_| Refusal::TargetForm)? {
-        Target::Absolute { authority, .. } => match host::parse(authority) {
-            Ok(host) if !host.name.is_empty() => Ok(()),
-            _ => Err(Refusal::HostInvalid),
-        },
+    let target = target::parse(request.target(), connect).map_err(|error| match error {
+        TargetError::Host(_) => Refusal::HostInvalid,
+        _ => Refusal::TargetForm,
+    })?;
+    match target {
         Target::Asterisk if request.head.method != Method::Options => Err(Refusal::TargetForm),
         _ => Ok(()),
     }

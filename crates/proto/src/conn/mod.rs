@@ -21,13 +21,13 @@
 pub(crate) mod framing;
 pub mod http1;
 
-pub use http1::Connection;
 pub(crate) use http1::Active;
+pub use http1::Connection;
 
-#[cfg(doc)]
-use crate::workspace::Workspace;
 use crate::message::Request;
 use crate::time::Instant;
+#[cfg(doc)]
+use crate::workspace::Workspace;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

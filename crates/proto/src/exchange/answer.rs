@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::Refusal;
-use crate::exchange::conditional::{self, Outcome};
+use crate::exchange::conditional::{self, Outcome, Preconditions};
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
 use crate::message::{Field, FieldSet, Method, Request, Status};
@@ -62,8 +62,13 @@ enum Kind {
     Prebuilt(Vec<u8>),
     NotModified,
     Partial,
-    Multipart { boundary: String, length: u64 },
-    Unsatisfiable { size: u64 },
+    Multipart {
+        boundary: String,
+        length: u64,
+    },
+    Unsatisfiable {
+        size: u64,
+    },
 }
 
 /// What follows the current stretch of a multipart answer.
@@ -74,13 +79,8 @@ enum Piece {
 }
 
 /// Fields that make an answer other than plain.
-const CONDITIONS: FieldSet = FieldSet::of(&[
-    Field::Range,
-    Field::IfMatch,
-    Field::IfNoneMatch,
-    Field::IfModifiedSince,
-    Field::IfUnmodifiedSince,
-]);
+const CONDITIONS: FieldSet =
+    FieldSet::of(&[Field::Range, Field::IfMatch, Field::IfNoneMatch, Field::IfModifiedSince, Field::IfUnmodifiedSince]);
 
 /// Writes the answer to the output at once if it is the plain one from memory and small enough to copy. Returns the
 /// status and bytes of content, or nothing if that is not so.
@@ -108,12 +108,7 @@ pub(crate) fn plain(
 }
 
 /// Decides on the answer, in the order of RFC 9110 13.2.2.
-pub(crate) fn decide(
-    request: Request<'_>,
-    resource: &Resource,
-    persistence: Persistence,
-    outlet: &Outlet,
-) -> Answer {
+pub(crate) fn decide(request: Request<'_>, resource: &Resource, persistence: Persistence, outlet: &Outlet) -> Answer {
     let representation = choose(request, &resource.variants);
     let whole = ByteRange { offset: 0, length: representation.size };
     let mut answer = Answer::new(resource.status, representation, persistence, Kind::Prebuilt(Vec::new()), whole);
@@ -130,7 +125,12 @@ pub(crate) fn decide(
 }
 
 /// The page that explains `refusal`. `request` is there if its head could be read.
-pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, persistence: Persistence, outlet: &Outlet) -> Answer {
+pub(crate) fn refuse(
+    refusal: Refusal,
+    request: Option<Request<'_>>,
+    persistence: Persistence,
+    outlet: &Outlet,
+) -> Answer {
     let page = outlet.pages.refusal(refusal);
     let representation = match request {
         Some(request) => choose(request, &page.variants),
@@ -146,14 +146,13 @@ pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, persistence
 
 fn apply_conditions(request: Request<'_>, answer: Answer, outlet: &Outlet) -> Answer {
     let representation = answer.representation.clone();
-    let outcome = conditional::evaluate(
-        request.field(Field::IfMatch).map(|_| request.field_lines(Field::IfMatch)),
-        request.field(Field::IfNoneMatch).map(|_| request.field_lines(Field::IfNoneMatch)),
-        single(request, Field::IfModifiedSince),
-        single(request, Field::IfUnmodifiedSince),
-        true,
-        &representation.validators(),
-    );
+    let preconditions = Preconditions {
+        if_match: request.field_lines(Field::IfMatch),
+        if_none_match: request.field_lines(Field::IfNoneMatch),
+        if_modified_since: single(request, Field::IfModifiedSince),
+        if_unmodified_since: single(request, Field::IfUnmodifiedSince),
+    };
+    let outcome = conditional::evaluate(preconditions, true, representation.validators());
     match outcome {
         Outcome::PreconditionFailed => refuse(Refusal::PreconditionFailed, Some(request), answer.persistence, outlet),
         Outcome::NotModified => {
@@ -172,7 +171,7 @@ fn apply_range(request: Request<'_>, mut answer: Answer, outlet: &Outlet) -> Ans
     let validators = answer.representation.validators();
     let holds = match request.field(Field::IfRange) {
         Some(_) if request.head.repeated.contains(Field::IfRange) => false,
-        Some(value) => conditional::if_range_holds(value, &validators, outlet.unix_seconds),
+        Some(value) => conditional::if_range_holds(value, validators, outlet.unix_seconds),
         None => true,
     };
     if !holds {
@@ -212,7 +211,7 @@ fn choose_coding<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -
     if request.field(Field::AcceptEncoding).is_none() {
         return &several[0];
     }
-    let available = several.iter().fold(CodingSet::default(), |set, one| set.with(one.coding));
+    let available = several.iter().fold(CodingSet::IDENTITY, |set, one| set.with(one.coding));
     let chosen = negotiate::select_coding(request.field_lines(Field::AcceptEncoding), available);
     several.iter().find(|one| one.coding == chosen).unwrap_or(&several[0])
 }
@@ -231,7 +230,13 @@ fn query_of(target: &[u8]) -> Option<&[u8]> {
 }
 
 impl Answer {
-    fn new(status: Status, representation: &Arc<Representation>, persistence: Persistence, kind: Kind, current: ByteRange) -> Answer {
+    fn new(
+        status: Status,
+        representation: &Arc<Representation>,
+        persistence: Persistence,
+        kind: Kind,
+        current: ByteRange,
+    ) -> Answer {
         Answer {
             status,
             representation: representation.clone(),
@@ -271,6 +276,12 @@ impl Answer {
         self.status = Status(206);
         self.current = ByteRange { offset: 0, length: 0 };
         self.kind = Kind::Multipart { boundary, length };
+    }
+
+    /// `bytes` of what was wanted can be sent.
+    pub(crate) fn handle_ready(&mut self, bytes: u64) {
+        self.reading = false;
+        self.ready = bytes.min(self.wanted().length);
     }
 
     /// Whether everything has been handed over.
@@ -350,7 +361,9 @@ impl Answer {
     fn write_head(&self, outlet: &mut Outlet) {
         let representation = &*self.representation;
         match &self.kind {
-            Kind::Prebuilt(query) => write_prebuilt(representation.head(), representation, query, self.persistence, outlet),
+            Kind::Prebuilt(query) => {
+                write_prebuilt(representation.head(), representation, query, self.persistence, outlet)
+            }
             Kind::NotModified => {
                 self.open_head(outlet);
                 self.close_head(representation.fields_kept(), outlet);

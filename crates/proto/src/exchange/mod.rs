@@ -4,7 +4,7 @@
 //! answered at once. Guarantees: pure; independent of the version of HTTP but for the head's serialisation in `answer`.
 //! Does not know order: that is the connection's business.
 
-pub mod answer;
+pub(crate) mod answer;
 pub mod conditional;
 pub mod negotiate;
 pub mod range;

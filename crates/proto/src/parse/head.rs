@@ -10,6 +10,7 @@
 use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::message::{Field, FieldSet, Head, Method, Span, Version};
+use crate::parse::list::is_token_byte;
 
 /// The outcome of looking at the bytes received so far.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,11 @@ pub fn parse(input: &[u8], limits: &Limits) -> Result<Parsed, Refusal> {
     let mut fields = 0;
     loop {
         let Some(line_feed) = memchr::memchr(b'\n', &input[at..]) else {
-            return if input.len() == limits.head_bytes_max { Err(Refusal::FieldsTooLarge) } else { Ok(Parsed::Partial) };
+            return if input.len() == limits.head_bytes_max {
+                Err(Refusal::FieldsTooLarge)
+            } else {
+                Ok(Parsed::Partial)
+            };
         };
         let line = strip_carriage_return(&input[at..at + line_feed])?;
         let start = at;
@@ -130,7 +135,11 @@ fn version(bytes: &[u8]) -> Result<Version, Refusal> {
         b"HTTP/1.1" => Ok(Version::Http11),
         b"HTTP/1.0" => Ok(Version::Http10),
         [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
-            if *major == b'1' { Ok(Version::Http11) } else { Err(Refusal::VersionUnsupported) }
+            if *major == b'1' {
+                Ok(Version::Http11)
+            } else {
+                Err(Refusal::VersionUnsupported)
+            }
         }
         _ => Err(Refusal::RequestLine),
     }
@@ -191,26 +200,6 @@ fn is_visible(bytes: &[u8]) -> bool {
 fn is_field_value(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |valid, &byte| valid & ((byte >= 0x20) & (byte != 0x7f) | (byte == b'\t')))
 }
-
-/// tchar (RFC 9110 5.6.2).
-fn is_token_byte(byte: u8) -> bool {
-    TOKEN[usize::from(byte)]
-}
-
-static TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
-            );
-        byte += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,109 @@
+//! HTTP dates (RFC 9110 5.6.7): from and to seconds since 1970-01-01 00:00:00 UTC.
+//!
+//! Owns: the two conversions, and what happens at the edges of the calendar. Does not know the time. The calendar itself
+//! is the `httpdate` crate's.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Bytes of a date in the preferred format, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub const DATE_BYTES: usize = 29;
+
+/// The last second that four digits of a year can name: 9999-12-31 23:59:59.
+const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
+
+/// The date in the preferred format, IMF-fixdate. Later instants than the end of the year 9999 are given as that.
+pub fn format(unix_seconds: u64) -> [u8; DATE_BYTES] {
+    let since_epoch = Duration::from_secs(unix_seconds.min(UNIX_SECONDS_MAX));
+    let mut text = [b' '; DATE_BYTES];
+    // IMF-fixdate has a fixed length, and it is the length of the array.
+    write!(&mut text[..], "{}", httpdate::HttpDate::from(UNIX_EPOCH + since_epoch))
+        .expect("an IMF-fixdate is 29 bytes long");
+    text
+}
+
+/// Seconds since 1970 of a date in any of the three formats that a recipient must accept: IMF-fixdate, the obsolete
+/// RFC 850 format, and that of `asctime`. `None` for anything else, for days that the calendar does not have or that
+/// have another day name, for leap seconds, and for dates before 1970, which no file of ours carries.
+///
+/// Years of two digits are taken to be 1970 to 2069. The specification's sliding window of 50 years would need the
+/// present time, and differs by years that no client of the obsolete format has a reason to send.
+pub fn parse(field: &[u8]) -> Option<u64> {
+    let date: httpdate::HttpDate = std::str::from_utf8(field).ok()?.parse().ok()?;
+    let since_epoch = SystemTime::from(date).duration_since(UNIX_EPOCH).ok()?;
+    Some(since_epoch.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    // The three examples of RFC 9110 5.6.7 name the same instant.
+    const EXAMPLE: u64 = 784_111_777;
+
+    #[test]
+    fn the_preferred_format_is_written() {
+        assert_eq!(&format(EXAMPLE), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(&format(0), b"Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    #[test]
+    fn all_three_formats_are_read() {
+        assert_eq!(parse(b"Sun, 06 Nov 1994 08:49:37 GMT"), Some(EXAMPLE));
+        assert_eq!(parse(b"Sunday, 06-Nov-94 08:49:37 GMT"), Some(EXAMPLE));
+        assert_eq!(parse(b"Sun Nov  6 08:49:37 1994"), Some(EXAMPLE));
+    }
+
+    #[test]
+    fn instants_after_the_year_9999_are_given_as_its_end() {
+        assert_eq!(&format(u64::MAX), b"Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(format(UNIX_SECONDS_MAX + 1), format(UNIX_SECONDS_MAX));
+        assert_eq!(parse(&format(u64::MAX)), Some(UNIX_SECONDS_MAX));
+    }
+
+    #[test]
+    fn what_is_not_a_date_is_none() {
+        let refused: [&[u8]; 11] = [
+            b"",
+            b"0",
+            b"Sun, 06 Nov 1994 08:49:37 CET",
+            b"Sun, 6 Nov 1994 08:49:37 GMT",
+            b"Mon, 06 Nov 1994 08:49:37 GMT",
+            b"Sun, 31 Feb 1994 08:49:37 GMT",
+            b"Sun, 06 Nov 1994 24:00:00 GMT",
+            b"Wed, 31 Dec 1969 23:59:59 GMT",
+            b"Sat Jan  1 00:00:00 0000",
+            b"Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT",
+            b"\xff\xfe",
+        ];
+        for field in refused {
+            assert_eq!(parse(field), None, "{}", field.escape_ascii());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(unix_seconds in 0..=UNIX_SECONDS_MAX) {
+            prop_assert_eq!(parse(&format(unix_seconds)), Some(unix_seconds));
+        }
+
+        #[test]
+        fn any_bytes_can_be_read(field: Vec<u8>) {
+            let _ = parse(&field);
+        }
+
+        #[test]
+        fn a_damaged_date_never_panics(at in 0..DATE_BYTES, byte: u8, form in 0..3_usize) {
+            let mut field = [
+                &b"Sun, 06 Nov 1994 08:49:37 GMT"[..],
+                b"Sunday, 06-Nov-94 08:49:37 GMT",
+                b"Sun Nov  6 08:49:37 1994     ",
+            ][form].to_vec();
+            field[at] = byte;
+            if let Some(unix_seconds) = parse(&field) {
+                prop_assert!(unix_seconds <= UNIX_SECONDS_MAX);
+            }
+        }
+    }
+}

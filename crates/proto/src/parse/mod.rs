@@ -1,0 +1,8 @@
+//! Reading what a peer sent: bytes in, borrowed and validated values out. Nothing here keeps or copies the input.
+
+pub mod chunked;
+pub mod head;
+pub mod host;
+pub(crate) mod list;
+pub mod path;
+pub mod target;

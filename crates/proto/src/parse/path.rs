@@ -1,0 +1,263 @@
+//! Paths of request targets, decoded (RFC 3986 2.1, 3.3 and 5.2.4).
+//!
+//! Owns: the one place where a path is decoded. A path that [`normalise`] gives out names exactly one thing beneath a
+//! root, in one way; what could mean something else to a file system is refused rather than repaired. Does not know any
+//! file system, and does not keep links from leading elsewhere.
+
+use std::fmt;
+
+/// Why a path was refused. All are the client's fault: 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// It does not begin with a slash.
+    Relative,
+    /// A percent sign without two hexadecimal digits.
+    Escape,
+    /// NUL, which ends names in system calls.
+    Nul,
+    /// Another control byte, among them DEL.
+    Control,
+    /// `%2f`: a slash that does not separate, which no file name can hold.
+    EncodedSlash,
+    /// A backslash, raw or encoded: a separator elsewhere, and never innocent.
+    Backslash,
+    /// `..` at the root.
+    AboveRoot,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PathError::Relative => "the path does not begin with a slash",
+            PathError::Escape => "the path has a percent sign without two hexadecimal digits",
+            PathError::Nul => "the path has a NUL",
+            PathError::Control => "the path has a control byte",
+            PathError::EncodedSlash => "the path has an encoded slash",
+            PathError::Backslash => "the path has a backslash",
+            PathError::AboveRoot => "the path leads above the root",
+        })
+    }
+}
+
+impl std::error::Error for PathError {}
+
+/// Decodes a path and removes what does not name anything, into `out`, whose former content is lost.
+///
+/// Percent-encodings are decoded exactly once, and only then are `.` and `..` resolved, so that an encoding cannot hide
+/// them. Repeated slashes become one. The result begins with a slash, and ends with one if the path ended with `/`,
+/// `/.` or `/..`; it is not longer than the path. It may hold any byte of 0x80 and above, UTF-8 or not, and percent
+/// signs (from `%25`): do not normalise it again.
+///
+/// # Errors
+/// See [`PathError`]; `out` is then empty.
+pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+    out.clear();
+    normalise_into(path, out).inspect_err(|_| out.clear())
+}
+
+fn normalise_into(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+    let relative = path.strip_prefix(b"/").ok_or(PathError::Relative)?;
+    out.push(b'/');
+    let mut segments = relative.split(|&byte| byte == b'/').peekable();
+    // Before each segment, `out` ends with a slash.
+    while let Some(segment) = segments.next() {
+        let start = out.len();
+        decode(segment, out)?;
+        match &out[start..] {
+            b"" => {}
+            b"." => out.truncate(start),
+            b".." => out.truncate(parent_len(&out[..start])?),
+            _ if segments.peek().is_some() => out.push(b'/'),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the parent of a directory, both with a slash at the end.
+fn parent_len(directory: &[u8]) -> Result<usize, PathError> {
+    let name = directory.strip_suffix(b"/").unwrap_or(directory);
+    let slash = memchr::memrchr(b'/', name).ok_or(PathError::AboveRoot)?;
+    Ok(slash + 1)
+}
+
+/// Appends a segment, decoded and checked.
+fn decode(mut segment: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+    while let [byte, rest @ ..] = segment {
+        let (byte, rest) = match byte {
+            b'%' => escaped(rest)?,
+            _ => (*byte, rest),
+        };
+        out.push(checked(byte)?);
+        segment = rest;
+    }
+    Ok(())
+}
+
+/// The byte that two hexadecimal digits stand for, and what follows them.
+fn escaped(digits: &[u8]) -> Result<(u8, &[u8]), PathError> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let [high, low, rest @ ..] = digits else {
+        return Err(PathError::Escape);
+    };
+    let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
+        return Err(PathError::Escape);
+    };
+    // Two digits of 16 make at most 255.
+    Ok(((high * 16 + low) as u8, rest))
+}
+
+fn checked(byte: u8) -> Result<u8, PathError> {
+    match byte {
+        0 => Err(PathError::Nul),
+        0x01..=0x1f | 0x7f => Err(PathError::Control),
+        // Segments are split at raw slashes, so this one was encoded.
+        b'/' => Err(PathError::EncodedSlash),
+        b'\\' => Err(PathError::Backslash),
+        _ => Ok(byte),
+    }
+}
+
+/// Whether a normalised path leads through a hidden name, one that begins with a dot. `/.well-known` is not hidden, as
+/// it is reserved for what everybody may read (RFC 8615), but only there.
+pub fn is_hidden(normalised: &[u8]) -> bool {
+    let is_hidden =
+        |(index, segment): (usize, &[u8])| segment.starts_with(b".") && !(index == 0 && segment == b".well-known");
+    normalised.split(|&byte| byte == b'/').skip(1).enumerate().any(is_hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn normalised(path: &str) -> Result<String, PathError> {
+        let mut out = b"left over".to_vec();
+        let result = normalise(path.as_bytes(), &mut out);
+        assert!(result.is_ok() || out.is_empty());
+        result.map(|()| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn encodings_are_decoded_exactly_once() {
+        assert_eq!(normalised("/a%20b%C3%a9"), Ok("/a bé".into()));
+        assert_eq!(normalised("/%2541"), Ok("/%41".into()));
+        assert_eq!(normalised("/%252e%252e/"), Ok("/%2e%2e/".into()));
+        for path in ["/%", "/%4", "/%zz", "/a%/bc", "/%+1", "/%4g"] {
+            assert_eq!(normalised(path), Err(PathError::Escape), "{path}");
+        }
+    }
+
+    // RFC 3986 5.2.4.
+    #[test]
+    fn dot_segments_are_resolved_however_they_are_written() {
+        assert_eq!(normalised("/a/b/c/./../../g"), Ok("/a/g".into()));
+        assert_eq!(normalised("/a/%2e%2E/b"), Ok("/b".into()));
+        assert_eq!(normalised("/a/.%2e/b/%2e/c"), Ok("/b/c".into()));
+        assert_eq!(normalised("/a//../b"), Ok("/b".into()));
+        assert_eq!(normalised("/..."), Ok("/...".into()));
+        assert_eq!(normalised("/.a/b../..c"), Ok("/.a/b../..c".into()));
+    }
+
+    #[test]
+    fn slashes_at_the_end_are_kept_and_repeated_ones_are_not() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("/a", "/a"),
+            ("/a/", "/a/"),
+            ("//", "/"),
+            ("//a///b//", "/a/b/"),
+            ("/a/.", "/a/"),
+            ("/a/b/..", "/a/"),
+            ("/a/..", "/"),
+            ("/.", "/"),
+            ("/a/b/../", "/a/"),
+        ] {
+            assert_eq!(normalised(path), Ok(expected.into()), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_file_system_could_take_for_something_else_is_refused() {
+        for (path, error) in [
+            ("", PathError::Relative),
+            ("a", PathError::Relative),
+            ("%2fa", PathError::Relative),
+            ("/%00", PathError::Nul),
+            ("/a\0", PathError::Nul),
+            ("/%0a", PathError::Control),
+            ("/%7F", PathError::Control),
+            ("/\t", PathError::Control),
+            ("/a%2fb", PathError::EncodedSlash),
+            ("/a/..%2F..", PathError::EncodedSlash),
+            ("/a\\b", PathError::Backslash),
+            ("/%5c", PathError::Backslash),
+            ("/..", PathError::AboveRoot),
+            ("/a/../..", PathError::AboveRoot),
+            ("/%2e%2e/a", PathError::AboveRoot),
+            ("/./../a", PathError::AboveRoot),
+            ("/a/../../a", PathError::AboveRoot),
+        ] {
+            assert_eq!(normalised(path), Err(error), "{path}");
+        }
+    }
+
+    // RFC 8615 3.
+    #[test]
+    fn names_with_a_dot_are_hidden_except_the_well_known_one() {
+        for path in
+            ["/.git", "/.git/", "/a/.b", "/a/.b/c", "/a/.well-known", "/.well-known/.a", "/.well-known2", "/..."]
+        {
+            assert!(is_hidden(path.as_bytes()), "{path}");
+        }
+        for path in ["/", "/a", "/a.b/c.", "/.well-known", "/.well-known/", "/.well-known/acme-challenge/x"] {
+            assert!(!is_hidden(path.as_bytes()), "{path}");
+        }
+    }
+
+    /// Paths made of what matters here.
+    fn path() -> impl Strategy<Value = String> {
+        let piece = "(/|/|\\.|\\.\\.|a|%2e|%2E|%25|%2f|%61|%5c|%ff|%00|%|\\\\|b)";
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| format!("/{}", pieces.concat()))
+    }
+
+    fn assert_normal(path: &[u8]) -> Result<(), TestCaseError> {
+        let mut out = Vec::new();
+        if normalise(path, &mut out).is_err() {
+            return Ok(());
+        }
+        prop_assert!(out.starts_with(b"/") && out.len() <= path.len());
+        prop_assert!(!out.iter().any(|&byte| byte < 0x20 || byte == 0x7f || byte == b'\\'));
+        prop_assert!(!out.windows(2).any(|pair| pair == b"//"));
+        prop_assert!(!out.split(|&byte| byte == b'/').any(|segment| matches!(segment, b"." | b"..")));
+        if path.ends_with(b"/") {
+            prop_assert!(out.ends_with(b"/"));
+        }
+        if !out.contains(&b'%') {
+            let mut again = Vec::new();
+            prop_assert_eq!(normalise(&out, &mut again), Ok(()));
+            prop_assert_eq!(out, again);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_normal_or_refused(path: Vec<u8>) {
+            assert_normal(&path)?;
+            assert_normal(&[b"/", &path[..]].concat())?;
+        }
+
+        #[test]
+        fn any_path_is_normal_or_refused(path in path()) {
+            assert_normal(path.as_bytes())?;
+        }
+
+        #[test]
+        fn encoding_every_byte_changes_nothing(name in "[ -.0-\\[\\]-~]{1,12}") {
+            let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let plain = name.replace('%', "%25");
+            prop_assert_eq!(normalised(&format!("/{encoded}")), normalised(&format!("/{plain}")));
+        }
+    }
+}
