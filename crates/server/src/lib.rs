@@ -1,3 +1,4 @@
 //! Lamna's deeds: engines, I/O strategies, caches and content. The only serving crate that makes system calls.
 
 pub mod config;
+pub mod content;
