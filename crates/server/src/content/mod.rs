@@ -2,7 +2,11 @@
 //!
 //! Owns: the bytes of generated content, as pure functions of their arguments. Opens no file and sends nothing.
 
+mod escape;
+pub mod listing;
 pub mod media_type;
 mod media_types;
+pub mod pages;
 
 pub use media_type::MediaType;
+pub use pages::Page;
