@@ -1,0 +1,1 @@
+const box=document.querySelector("input"),rows=[...document.querySelectorAll("tbody tr[data-n]")];box.hidden=false;box.addEventListener("input",()=>{const wanted=box.value.toLowerCase();for(const row of rows)row.hidden=!row.cells[0].textContent.toLowerCase().includes(wanted)});

@@ -1,0 +1,12 @@
+//! What is served: media types, directory listings and the pages that the server writes itself.
+//!
+//! Owns: the bytes of generated content, as pure functions of their arguments. Opens no file and sends nothing.
+
+mod escape;
+pub mod listing;
+pub mod media_type;
+mod media_types;
+pub mod pages;
+
+pub use media_type::MediaType;
+pub use pages::Page;
