@@ -97,6 +97,18 @@ pub fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
+/// Opens a directory by its full path if the dentry cache knows the way.
+///
+/// # Errors
+/// [`Blocked::Disk`] if it does not; else what `open(2)` says.
+pub fn open_root_cached(path: &Path) -> Result<OwnedFd, Blocked> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match retry(|| rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)) {
+        Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Err(Blocked::Disk),
+        result => Ok(result?),
+    }
+}
+
 fn retry<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     rustix::io::retry_on_intr(call)
 }

@@ -1,0 +1,340 @@
+//! From a request target to what it stands for: the one way from names to resources.
+//!
+//! Owns: the order of the rules: path syntax, redirects, hidden names, users, aliases, files, index files, listings,
+//! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees:
+//! with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one state of its file.
+//! Keeps nothing: the cache does.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::message::Status;
+use lamna_proto::parse::path;
+use lamna_proto::resource::{Description, Representation, Resource, Variants};
+use rustix::io::Errno;
+
+use super::answers;
+use super::directory;
+use super::file::{self, Kind, Stamp, Stamps};
+use super::media_type;
+use crate::cache::Entry;
+use crate::io::{Abilities, Blocked, Wait, open};
+use crate::site::{Root, Site};
+
+/// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
+pub const CONTENT_BYTES_MAX: u64 = 256 * 1024;
+
+/// One translation: what is asked, and how.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The site that is asked.
+    pub site: &'a Site,
+    /// The path as received.
+    pub path: &'a [u8],
+    /// The query, for listings.
+    pub query: Option<&'a [u8]>,
+    /// Whether it may wait.
+    pub wait: Wait,
+    /// What was found the last time: returned again, and marked as confirmed, if nothing has changed.
+    pub previous: Option<&'a Arc<Entry>>,
+    /// The server's clock in milliseconds.
+    pub now_ms: u64,
+    /// What the kernel can do.
+    pub abilities: &'a Abilities,
+}
+
+/// The translation would have had to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WouldBlock;
+
+/// Finds out what the target stands for. Whatever fails is an answer as well.
+///
+/// # Errors
+/// [`WouldBlock`], with [`Wait::No`] only.
+pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
+    let outcome = question.resolve().or_else(|blocked| question.error_entry(blocked));
+    match outcome {
+        Ok(entry) => Ok(entry),
+        Err(Blocked::Disk) => Err(WouldBlock),
+        Err(Blocked::Failed(_)) => Ok(question.ready(&question.site.errors.failed, Stamps::unsettled())),
+    }
+}
+
+/// A name beneath a root.
+struct Place<'a> {
+    directory: Arc<OwnedFd>,
+    name: &'a [u8],
+}
+
+/// An open file and its state.
+struct Open {
+    file: OwnedFd,
+    stamp: Stamp,
+    name: Vec<u8>,
+}
+
+impl Question<'_> {
+    fn resolve(&self) -> Result<Arc<Entry>, Blocked> {
+        let mut normalised = Vec::with_capacity(self.path.len());
+        if path::normalise(self.path, &mut normalised).is_err() {
+            return Ok(self.ready(&self.site.errors.malformed, Stamps::none()));
+        }
+        if let Some(redirect) = self.configured_redirect(&normalised) {
+            return Ok(redirect);
+        }
+        if path::is_hidden(&normalised) {
+            return Err(Blocked::Failed(Errno::NOENT));
+        }
+        let place = self.place(&normalised)?;
+        let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
+        let opened = self.open(&place.directory, name)?;
+        let (kind, stamp) = file::inspect(opened.as_fd())?;
+        let slash = place.name.is_empty() || place.name.ends_with(b"/");
+        match (kind, slash) {
+            (Kind::Regular, false) => {
+                let open = Open { file: opened, stamp, name: name.to_vec() };
+                self.file(&place.directory, open, Status(200))
+            }
+            (Kind::Directory, false) => Ok(self.slash_redirect(&normalised)),
+            (Kind::Directory, true) => self.directory(&place, name, opened, &normalised),
+            (Kind::Regular, true) => Err(Blocked::Failed(Errno::NOTDIR)),
+            (Kind::Special, _) => Err(Blocked::Failed(Errno::ACCESS)),
+        }
+    }
+
+    /// The root that serves `path`, and the name beneath it.
+    fn place<'a>(&self, path: &'a [u8]) -> Result<Place<'a>, Blocked> {
+        if self.site.settings.user_directory.is_some()
+            && let Some(rest) = path.strip_prefix(b"/~")
+        {
+            let end = memchr::memchr(b'/', rest).unwrap_or(rest.len());
+            let root = self.site.user_root(&rest[..end], self.wait, self.now_ms)?;
+            // Without the slash the name is empty, and what is asked for is not the directory but its redirect.
+            let name = if end < rest.len() { &rest[end + 1..] } else { b"." };
+            return Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name });
+        }
+        let alias = self.site.aliases.iter().find_map(|(prefix, root)| {
+            let bare = path == &prefix[..prefix.len() - 1];
+            if bare { Some((root, &b"."[..])) } else { path.strip_prefix(&prefix[..]).map(|name| (root, name)) }
+        });
+        let (root, name): (&Root, &[u8]) = alias.unwrap_or((&self.site.root, &path[1..]));
+        Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name })
+    }
+
+    fn open(&self, directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Blocked> {
+        open::open_beneath(directory.as_fd(), name, self.wait, self.abilities)
+    }
+
+    /// The regular file of this name, if there is one.
+    fn open_regular(&self, directory: &OwnedFd, name: &[u8]) -> Result<Option<Open>, Blocked> {
+        let file = match self.open(directory, name) {
+            Ok(file) => file,
+            Err(Blocked::Failed(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG)) => {
+                return Ok(None);
+            }
+            Err(blocked) => return Err(blocked),
+        };
+        let (kind, stamp) = file::inspect(file.as_fd())?;
+        Ok((kind == Kind::Regular).then(|| Open { file, stamp, name: name.to_vec() }))
+    }
+
+    fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd, path: &[u8]) -> Result<Arc<Entry>, Blocked> {
+        for index in &self.site.settings.index {
+            let index_name = if name.is_empty() { index.clone().into_bytes() } else { [name, b"/", index.as_bytes()].concat() };
+            if let Some(open) = self.open_regular(&place.directory, &index_name)? {
+                return self.file(&place.directory, open, Status(200));
+            }
+        }
+        if !self.site.settings.browse {
+            return Err(Blocked::Failed(Errno::ACCESS));
+        }
+        if self.wait == Wait::No {
+            return Err(Blocked::Disk);
+        }
+        let resource = directory::list(opened, path, self.query, &self.site.settings.headers)?;
+        // Sizes and times of what is listed change without a trace in the directory itself.
+        Ok(self.entry(resource, Stamps::unsettled()))
+    }
+
+    /// The resource of a file and its precompressed siblings.
+    fn file(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
+        let media = media_type::by_name(&open.name);
+        let mut files = vec![(Coding::Identity, open)];
+        if media.compressible && status.0 == 200 {
+            self.add_siblings(directory, &mut files)?;
+        }
+        let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
+        if let Some(previous) = self.previous.filter(|previous| previous.stamps.files == stamps.files && stamps.settled) {
+            previous.confirm(self.now_ms);
+            return Ok(previous.clone());
+        }
+        let vary = (files.len() > 1).then_some("Accept-Encoding");
+        let mut steady = true;
+        let mut representations = Vec::with_capacity(files.len());
+        for (coding, open) in files {
+            let (representation, held) = self.represent(coding, open, media.essence, vary, status)?;
+            steady &= held;
+            representations.push(Arc::new(representation));
+        }
+        let variants = match representations.len() {
+            1 => Variants::One(representations.remove(0)),
+            _ => Variants::Coded(representations.into()),
+        };
+        let stamps = Stamps { settled: stamps.settled && steady, ..stamps };
+        Ok(self.entry(Resource { status, variants, query_follows: false }, stamps))
+    }
+
+    /// `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`, unless they are older than it.
+    fn add_siblings(&self, directory: &OwnedFd, files: &mut Vec<(Coding, Open)>) -> Result<(), Blocked> {
+        for (coding, suffix) in [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")] {
+            let name = [&files[0].1.name, suffix.as_bytes()].concat();
+            let sibling = match self.open_regular(directory, &name) {
+                Err(Blocked::Failed(_)) => None,
+                other => other?,
+            };
+            match sibling {
+                Some(sibling) if !files[0].1.stamp.is_newer_than(&sibling.stamp) => files.push((coding, sibling)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A representation, and whether the file was at rest while it was made.
+    fn represent(
+        &self,
+        coding: Coding,
+        open: Open,
+        media_type: &str,
+        vary: Option<&str>,
+        status: Status,
+    ) -> Result<(Representation, bool), Blocked> {
+        let Open { file, mut stamp, .. } = open;
+        for _ in 0..READ_TRIES {
+            let described = self.describe(coding, &stamp, media_type, vary, status);
+            if stamp.size > CONTENT_BYTES_MAX {
+                return Ok((described(Some(Arc::new(file))), true));
+            }
+            if let Some(content) = file::read_whole(&file, &stamp, self.wait, self.abilities)? {
+                let representation = described(None);
+                representation.fill(&content);
+                return Ok((representation, true));
+            }
+            stamp = file::inspect(file.as_fd())?.1;
+        }
+        // It changes faster than it can be read: send it from the file, where every stretch is checked.
+        let representation = self.describe(coding, &stamp, media_type, vary, status)(Some(Arc::new(file)));
+        Ok((representation, false))
+    }
+
+    fn describe<'a>(
+        &'a self,
+        coding: Coding,
+        stamp: &'a Stamp,
+        media_type: &'a str,
+        vary: Option<&'a str>,
+        status: Status,
+    ) -> impl FnOnce(Option<Arc<OwnedFd>>) -> Representation + 'a {
+        move |file| {
+            let etag = stamp.etag(coding);
+            let is_content = status.0 == 200;
+            let description = Description {
+                status,
+                media_type: Some(media_type),
+                coding,
+                size: stamp.size,
+                modified: stamp.modified_unix_seconds().filter(|_| is_content),
+                etag: is_content.then_some(&*etag),
+                ranges: is_content,
+                vary,
+                fields: &self.site.settings.headers,
+                location: None,
+            };
+            Representation::new(&description, file)
+        }
+    }
+
+    fn configured_redirect(&self, path: &[u8]) -> Option<Arc<Entry>> {
+        let text = std::str::from_utf8(path).ok()?;
+        self.site.settings.redirects.iter().find_map(|redirect| {
+            let rest = match redirect.from.strip_suffix('*') {
+                Some(prefix) => text.strip_prefix(prefix)?,
+                None if redirect.from == text => "",
+                None => return None,
+            };
+            let location = match redirect.to.strip_suffix('*') {
+                Some(prefix) => format!("{prefix}{}", answers::encode_path(rest.as_bytes())),
+                None => redirect.to.clone(),
+            };
+            let query_follows = !location.contains('?');
+            let resource = answers::redirect(redirect.status, &location, query_follows, &self.site.settings.headers);
+            Some(self.entry(resource, Stamps::none()))
+        })
+    }
+
+    /// A directory is found at its name with a slash, so that relative links in it work.
+    fn slash_redirect(&self, path: &[u8]) -> Arc<Entry> {
+        let location = format!("{}/", answers::encode_path(path));
+        let resource = answers::redirect(301, &location, true, &self.site.settings.headers);
+        self.entry(resource, Stamps::none())
+    }
+
+    /// What is answered when a name cannot be served.
+    fn error_entry(&self, blocked: Blocked) -> Result<Arc<Entry>, Blocked> {
+        let Blocked::Failed(errno) = blocked else { return Err(blocked) };
+        let errors = &self.site.errors;
+        match errno {
+            Errno::ACCESS | Errno::PERM => self.error_page(403, &errors.forbidden, Stamps::none()),
+            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => {
+                if self.site.settings.spa
+                    && let Some(entry) = self.single_page()?
+                {
+                    return Ok(entry);
+                }
+                self.error_page(404, &errors.not_found, Stamps::none())
+            }
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Ok(self.ready(&errors.overloaded, Stamps::unsettled())),
+            _ => self.error_page(500, &errors.failed, Stamps::unsettled()),
+        }
+    }
+
+    /// The root's index file, for names that a single-page application routes itself: those without an extension.
+    fn single_page(&self) -> Result<Option<Arc<Entry>>, Blocked> {
+        let last = self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if last.contains(&b'.') {
+            return Ok(None);
+        }
+        let directory = self.site.root.directory(self.wait, self.now_ms)?;
+        for index in &self.site.settings.index {
+            if let Some(open) = self.open_regular(&directory, index.as_bytes())? {
+                return self.file(&directory, open, Status(200)).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The page that the site has for `status`, or ours.
+    fn error_page(&self, status: u16, ours: &Arc<Resource>, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
+        let Some(page) = self.site.settings.error_pages.get(&status) else {
+            return Ok(self.ready(ours, stamps));
+        };
+        let directory = self.site.root.directory(self.wait, self.now_ms)?;
+        match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
+            Ok(Some(open)) => self.file(&directory, open, Status(status)),
+            Ok(None) | Err(Blocked::Failed(_)) => Ok(self.ready(ours, stamps)),
+            Err(Blocked::Disk) => Err(Blocked::Disk),
+        }
+    }
+
+    fn ready(&self, resource: &Arc<Resource>, stamps: Stamps) -> Arc<Entry> {
+        Arc::new(Entry::new(resource.clone(), stamps, self.now_ms))
+    }
+
+    fn entry(&self, resource: Resource, stamps: Stamps) -> Arc<Entry> {
+        Arc::new(Entry::new(Arc::new(resource), stamps, self.now_ms))
+    }
+}
+
+/// How often a file that changes under our hands is read before it is sent from where it is.
+const READ_TRIES: usize = 3;
