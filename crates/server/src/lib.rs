@@ -3,3 +3,4 @@
 mod calendar;
 pub mod config;
 pub mod content;
+pub mod log;

@@ -4,7 +4,8 @@
 //! path segment or line it is put into. Does not judge where a URL leads.
 
 /// Appends text so that it stands for itself in HTML element content and in quoted attribute values. Control characters,
-/// which HTML cannot express, become U+FFFD.
+/// which HTML cannot express, become U+FFFD, as do those that would turn round the direction of the text after them:
+/// they can make `exe.txt` of a name that ends in `.exe`.
 pub(in crate::content) fn push_html(html: &mut String, text: &str) {
     for character in text.chars() {
         match character {
@@ -13,6 +14,9 @@ pub(in crate::content) fn push_html(html: &mut String, text: &str) {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                html.push(char::REPLACEMENT_CHARACTER);
+            }
             control if control.is_control() => html.push(char::REPLACEMENT_CHARACTER),
             other => html.push(other),
         }
@@ -63,6 +67,7 @@ mod tests {
             "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;"
         );
         assert_eq!(html("a\0\u{1b}[2J\n"), "a\u{fffd}\u{fffd}[2J\u{fffd}");
+        assert_eq!(html("a\u{202e}txt.exe"), "a\u{fffd}txt.exe");
     }
 
     #[test]

@@ -1,0 +1,14 @@
+//! The access log: one line for each response.
+//!
+//! Owns: how a line is written (`line`) and how the lines of many workers (`buffer`) reach one file (`writer`). Knows
+//! nothing of connections, and of time only what callers say.
+
+mod buffer;
+mod encode;
+pub mod line;
+mod sink;
+pub mod writer;
+
+pub use buffer::{FLUSH_BYTES, LogBuffer, LogCounters};
+pub use line::{LogTime, Record};
+pub use writer::AccessLog;
