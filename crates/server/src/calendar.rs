@@ -73,18 +73,13 @@ pub(crate) fn put_four_digits(text: &mut [u8], number: u16) {
 fn date_of_day(days_since_epoch: u64) -> (u16, u8, u8) {
     let days = days_since_epoch + DAYS_BEFORE_EPOCH;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
-    let leap_corrected =
-        day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096;
+    let leap_corrected = day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096;
     let year_of_era = leap_corrected / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     // From March on, lengths of months repeat as 31, 30, 31, 30, 31: 153 days for five months.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     (year as u16, month as u8, day as u8)
 }
@@ -95,8 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn rfc3339(unix_seconds: u64) -> String {
-        String::from_utf8(Calendar::from_unix_seconds(unix_seconds).rfc3339().to_vec())
-            .expect("ASCII")
+        String::from_utf8(Calendar::from_unix_seconds(unix_seconds).rfc3339().to_vec()).expect("ASCII")
     }
 
     #[test]

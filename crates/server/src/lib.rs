@@ -1,6 +1,19 @@
 //! Lamna's deeds: engines, I/O strategies, caches and content. The only serving crate that makes system calls.
+//!
+//! The way of a request: [`listen`] and [`engine`] take the connection; `lamna_proto` reads the request from it and says
+//! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
+//! [`io::send`] sends it, and [`log`] writes it down.
 
+pub mod cache;
 mod calendar;
 pub mod config;
 pub mod content;
+pub mod engine;
+pub mod io;
+pub mod lifecycle;
+pub mod listen;
 pub mod log;
+pub mod site;
+pub mod sys;
+
+pub use lifecycle::{ServeError, serve};

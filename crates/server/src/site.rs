@@ -84,6 +84,14 @@ impl Sites {
         &self.sites[index]
     }
 
+    /// The site of this index.
+    ///
+    /// # Panics
+    /// If there is none: indexes come from sites.
+    pub fn at(&self, index: u32) -> &Site {
+        &self.sites[index as usize]
+    }
+
     fn find_named(&self, host: &[u8]) -> usize {
         let mut lower = [0; HOST_BYTES_MAX];
         let host = host.strip_suffix(b".").unwrap_or(host);

@@ -763,5 +763,9 @@ fn translation_of(request: Request<'_>) -> Translate<'_> {
         _ => (field_host, &b"/"[..], None),
     };
     let host = authority.and_then(|value| host::parse(value).ok()).map(|host| host.name);
-    Translate { host: host.filter(|name| !name.is_empty()), path, query }
+    let length = path.len() + query.map_or(0, |query| 1 + query.len());
+    // An absolute-form without a path has a path that does not stand in it.
+    let tail = request.target().len().checked_sub(length).map(|start| &request.target()[start..]);
+    let path_and_query = tail.filter(|tail| tail.starts_with(path)).unwrap_or(path);
+    Translate { host, path, query, path_and_query }
 }

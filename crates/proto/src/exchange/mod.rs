@@ -39,6 +39,8 @@ pub struct Translate<'a> {
     pub path: &'a [u8],
     /// The query, without `?`.
     pub query: Option<&'a [u8]>,
+    /// Path, `?` and query as they stand in the target.
+    pub path_and_query: &'a [u8],
 }
 
 /// See [`Need::Read`].

@@ -63,6 +63,9 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
+    /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
+    /// `cachestat`.
+    pub without: Vec<String>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,
 }

@@ -63,8 +63,7 @@ const HTML: &str = "text/html; charset=utf-8";
 
 fn typed(description: &Description<'_>, page: &Page, json_type: &str) -> Resource {
     let one = |media_type, content: &[u8]| {
-        let description =
-            Description { media_type: Some(media_type), vary: Some("Accept"), ..description.clone() };
+        let description = Description { media_type: Some(media_type), vary: Some("Accept"), ..description.clone() };
         Arc::new(Representation::with_content(&description, content))
     };
     let all = [one(HTML, &page.html), one(json_type, &page.json), one("text/plain; charset=utf-8", &page.text)];

@@ -16,7 +16,12 @@ use super::listing::{self, Item, Kind, Listing, Order};
 ///
 /// # Errors
 /// What `getdents64(2)` says.
-pub fn list(directory: OwnedFd, path: &[u8], query: Option<&[u8]>, fields: &[(String, String)]) -> Result<Resource, Errno> {
+pub fn list(
+    directory: OwnedFd,
+    path: &[u8],
+    query: Option<&[u8]>,
+    fields: &[(String, String)],
+) -> Result<Resource, Errno> {
     let mut entries = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory.as_fd())? {
         let entry = entry?;

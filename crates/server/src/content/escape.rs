@@ -40,13 +40,7 @@ pub(in crate::content) fn push_path_segment(url: &mut String, segment: &[u8]) {
 
 /// Appends text with control characters, line ends among them, replaced by spaces.
 pub(in crate::content) fn push_one_line(line: &mut String, text: &str) {
-    line.extend(text.chars().map(|character| {
-        if character.is_control() {
-            ' '
-        } else {
-            character
-        }
-    }));
+    line.extend(text.chars().map(|character| if character.is_control() { ' ' } else { character }));
 }
 
 #[cfg(test)]
@@ -62,10 +56,7 @@ mod tests {
 
     #[test]
     fn html_syntax_loses_its_meaning() {
-        assert_eq!(
-            html("<a b=\"c\" d='e'>&amp;"),
-            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;"
-        );
+        assert_eq!(html("<a b=\"c\" d='e'>&amp;"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;");
         assert_eq!(html("a\0\u{1b}[2J\n"), "a\u{fffd}\u{fffd}[2J\u{fffd}");
         assert_eq!(html("a\u{202e}txt.exe"), "a\u{fffd}txt.exe");
     }

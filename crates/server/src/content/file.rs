@@ -130,7 +130,12 @@ pub fn inspect(file: BorrowedFd<'_>) -> Result<(Kind, Stamp), Errno> {
 ///
 /// # Errors
 /// [`Blocked::Disk`] with [`Wait::No`] if it is not in the page cache; else what `read(2)` says.
-pub fn read_whole(file: impl AsFd, stamp: &Stamp, wait: Wait, abilities: &Abilities) -> Result<Option<Vec<u8>>, Blocked> {
+pub fn read_whole(
+    file: impl AsFd,
+    stamp: &Stamp,
+    wait: Wait,
+    abilities: &Abilities,
+) -> Result<Option<Vec<u8>>, Blocked> {
     let file = file.as_fd();
     let mut content = vec![0; usize::try_from(stamp.size).map_err(|_| Blocked::Failed(Errno::FBIG))?];
     let bytes = read::read(file, &mut content, 0, wait, abilities)?;

@@ -95,15 +95,8 @@ impl Order {
             Key::Size => left.size.cmp(&right.size),
             Key::Modified => left.modified_unix_seconds.cmp(&right.modified_unix_seconds),
         };
-        let directed = if self.descending {
-            by_key.reverse()
-        } else {
-            by_key
-        };
-        left.kind
-            .cmp(&right.kind)
-            .then(directed)
-            .then_with(|| compare_names(left, right))
+        let directed = if self.descending { by_key.reverse() } else { by_key };
+        left.kind.cmp(&right.kind).then(directed).then_with(|| compare_names(left, right))
     }
 }
 
@@ -113,12 +106,8 @@ impl Order {
 pub fn json(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     let (shown, omitted) = arrange(listing, order);
     let entries = shown.into_iter().map(JsonItem::new).collect();
-    serde_json::to_vec(&JsonListing {
-        path: listing.path,
-        entries,
-        omitted,
-    })
-    .expect("strings and numbers can always be written to memory")
+    serde_json::to_vec(&JsonListing { path: listing.path, entries, omitted })
+        .expect("strings and numbers can always be written to memory")
 }
 
 #[derive(Serialize)]
@@ -168,17 +157,11 @@ fn arrange<'a>(listing: &'a Listing<'_>, order: Order) -> (Vec<&'a Item>, usize)
 fn compare_names(left: &Item, right: &Item) -> Ordering {
     let folded_left = left.name.iter().map(u8::to_ascii_lowercase);
     let folded_right = right.name.iter().map(u8::to_ascii_lowercase);
-    folded_left
-        .cmp(folded_right)
-        .then_with(|| left.name.cmp(&right.name))
+    folded_left.cmp(folded_right).then_with(|| left.name.cmp(&right.name))
 }
 
 fn rfc3339(unix_seconds: u64) -> String {
-    Calendar::from_unix_seconds(unix_seconds)
-        .rfc3339()
-        .map(char::from)
-        .iter()
-        .collect()
+    Calendar::from_unix_seconds(unix_seconds).rfc3339().map(char::from).iter().collect()
 }
 
 /// A reference relative to the directory. The leading `./` keeps a colon from making a scheme of what precedes it, and
@@ -198,111 +181,53 @@ mod tests {
     use proptest::prelude::*;
 
     pub(super) fn file(name: &[u8], size: u64, modified_unix_seconds: u64) -> Item {
-        Item {
-            name: name.to_vec(),
-            kind: Kind::File,
-            size,
-            modified_unix_seconds,
-        }
+        Item { name: name.to_vec(), kind: Kind::File, size, modified_unix_seconds }
     }
 
     fn directory(name: &[u8]) -> Item {
-        Item {
-            name: name.to_vec(),
-            kind: Kind::Directory,
-            size: 4096,
-            modified_unix_seconds: 0,
-        }
+        Item { name: name.to_vec(), kind: Kind::Directory, size: 4096, modified_unix_seconds: 0 }
     }
 
     fn value(path: &str, entries: Vec<Item>, query: &str) -> serde_json::Value {
-        serde_json::from_slice(&json(&Listing { path, entries }, Order::from_query(query)))
-            .expect("JSON")
+        serde_json::from_slice(&json(&Listing { path, entries }, Order::from_query(query))).expect("JSON")
     }
 
     fn names_in_order(entries: Vec<Item>, query: &str) -> Vec<String> {
         let listing = value("/", entries, query);
         let entries = listing["entries"].as_array().expect("an array");
-        entries
-            .iter()
-            .map(|entry| entry["name"].as_str().expect("a string").to_owned())
-            .collect()
+        entries.iter().map(|entry| entry["name"].as_str().expect("a string").to_owned()).collect()
     }
 
     #[test]
     fn directories_come_first_in_every_order() {
-        let entries = || {
-            vec![
-                file(b"b", 2, 9),
-                directory(b"z"),
-                file(b"A", 3, 8),
-                file(b"c", 1, 7),
-                directory(b"y"),
-            ]
-        };
+        let entries = || vec![file(b"b", 2, 9), directory(b"z"), file(b"A", 3, 8), file(b"c", 1, 7), directory(b"y")];
         assert_eq!(names_in_order(entries(), ""), ["y", "z", "A", "b", "c"]);
-        assert_eq!(
-            names_in_order(entries(), "order=desc"),
-            ["z", "y", "c", "b", "A"]
-        );
-        assert_eq!(
-            names_in_order(entries(), "sort=size&order=asc"),
-            ["y", "z", "c", "b", "A"]
-        );
-        assert_eq!(
-            names_in_order(entries(), "sort=size&order=desc"),
-            ["y", "z", "A", "b", "c"]
-        );
-        assert_eq!(
-            names_in_order(entries(), "sort=modified&order=asc"),
-            ["y", "z", "c", "A", "b"]
-        );
+        assert_eq!(names_in_order(entries(), "order=desc"), ["z", "y", "c", "b", "A"]);
+        assert_eq!(names_in_order(entries(), "sort=size&order=asc"), ["y", "z", "c", "b", "A"]);
+        assert_eq!(names_in_order(entries(), "sort=size&order=desc"), ["y", "z", "A", "b", "c"]);
+        assert_eq!(names_in_order(entries(), "sort=modified&order=asc"), ["y", "z", "c", "A", "b"]);
     }
 
     #[test]
     fn an_unknown_order_is_the_default() {
-        for query in [
-            "",
-            "sort=colour",
-            "sort",
-            "order=down&x",
-            "&&=&%",
-            "SORT=size",
-        ] {
+        for query in ["", "sort=colour", "sort", "order=down&x", "&&=&%", "SORT=size"] {
             assert_eq!(Order::from_query(query), Order::default(), "{query}");
         }
-        assert_eq!(
-            Order::from_query("a=b&order=desc&sort=size"),
-            Order {
-                key: Key::Size,
-                descending: true
-            }
-        );
+        assert_eq!(Order::from_query("a=b&order=desc&sort=size"), Order { key: Key::Size, descending: true });
     }
 
     #[test]
     fn entries_beyond_the_cap_are_counted() {
-        let entries = |count: usize| {
-            (0..count)
-                .map(|i| file(format!("{i:05}").as_bytes(), i as u64, 0))
-                .collect()
-        };
+        let entries = |count: usize| (0..count).map(|i| file(format!("{i:05}").as_bytes(), i as u64, 0)).collect();
         let listing = value("/", entries(ENTRIES_SHOWN_MAX + 3), "sort=size&order=desc");
         assert_eq!(listing["omitted"], 3);
-        assert_eq!(
-            listing["entries"].as_array().map(Vec::len),
-            Some(ENTRIES_SHOWN_MAX)
-        );
+        assert_eq!(listing["entries"].as_array().map(Vec::len), Some(ENTRIES_SHOWN_MAX));
         assert_eq!(listing["entries"][0]["name"], "10002");
     }
 
     #[test]
     fn json_has_exact_sizes_and_dates() {
-        let listing = value(
-            "/a/",
-            vec![file(b"\xff.txt", 1_234_567, 1_795_233_600), directory(b"d")],
-            "",
-        );
+        let listing = value("/a/", vec![file(b"\xff.txt", 1_234_567, 1_795_233_600), directory(b"d")], "");
         assert_eq!(listing["path"], "/a/");
         assert_eq!(listing["entries"][0]["href"], "./d/");
         assert_eq!(listing["entries"][0]["kind"], "directory");

@@ -17,10 +17,7 @@ pub struct MediaType {
 
 impl MediaType {
     /// What a file is whose name says nothing: bytes (RFC 9110 8.3). Not compressed, as it may well be an archive.
-    pub const UNKNOWN: MediaType = MediaType {
-        essence: "application/octet-stream",
-        compressible: false,
-    };
+    pub const UNKNOWN: MediaType = MediaType { essence: "application/octet-stream", compressible: false };
 }
 
 /// Longest extension that the table may hold, in bytes.
@@ -39,12 +36,7 @@ pub fn by_name(file_name: &[u8]) -> MediaType {
             key.make_ascii_lowercase();
             look_up(key)
         })
-        .map_or(MediaType::UNKNOWN, |&(_, essence, compressible)| {
-            MediaType {
-                essence,
-                compressible,
-            }
-        })
+        .map_or(MediaType::UNKNOWN, |&(_, essence, compressible)| MediaType { essence, compressible })
 }
 
 /// What follows the last dot of the last segment, if something precedes the dot.
@@ -58,9 +50,7 @@ fn extension(file_name: &[u8]) -> Option<&[u8]> {
 }
 
 fn look_up(extension: &[u8]) -> Option<&'static Row> {
-    ROWS.binary_search_by(|(key, ..)| key.as_bytes().cmp(extension))
-        .ok()
-        .map(|index| &ROWS[index])
+    ROWS.binary_search_by(|(key, ..)| key.as_bytes().cmp(extension)).ok().map(|index| &ROWS[index])
 }
 
 #[cfg(test)]
@@ -77,21 +67,10 @@ mod tests {
         assert!(ROWS.len() >= 400, "{} extensions", ROWS.len());
         assert!(ROWS.windows(2).all(|pair| pair[0].0 < pair[1].0));
         for (extension, essence, _) in ROWS {
-            assert!(
-                (1..=EXTENSION_BYTES_MAX).contains(&extension.len()),
-                "{extension}"
-            );
-            assert!(
-                extension
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
-                "{extension}"
-            );
+            assert!((1..=EXTENSION_BYTES_MAX).contains(&extension.len()), "{extension}");
+            assert!(extension.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{extension}");
             let (kind, subtype) = essence.split_once('/').expect(extension);
-            assert!(
-                !kind.is_empty() && !subtype.is_empty() && essence.is_ascii(),
-                "{extension}"
-            );
+            assert!(!kind.is_empty() && !subtype.is_empty() && essence.is_ascii(), "{extension}");
         }
     }
 
@@ -102,10 +81,7 @@ mod tests {
             assert_eq!(declared, essence.contains(';'), "{extension}");
             assert!(!declared || *compressible, "{extension}");
             // RTF is seven-bit text that names its own character set.
-            assert!(
-                declared || !essence.starts_with("text/") || *extension == "rtf",
-                "{extension}"
-            );
+            assert!(declared || !essence.starts_with("text/") || *extension == "rtf", "{extension}");
         }
     }
 
@@ -118,32 +94,22 @@ mod tests {
         assert_eq!(essence("style.css"), "text/css; charset=utf-8");
         assert_eq!(essence("logo.svg"), "image/svg+xml; charset=utf-8");
         assert_eq!(essence("feed.atom"), "application/atom+xml; charset=utf-8");
-        assert_eq!(
-            essence("site.webmanifest"),
-            "application/manifest+json; charset=utf-8"
-        );
+        assert_eq!(essence("site.webmanifest"), "application/manifest+json; charset=utf-8");
         assert_eq!(essence("a.woff2"), "font/woff2");
         assert_eq!(essence("favicon.ico"), "image/vnd.microsoft.icon");
         assert_eq!(essence("picture.avif"), "image/avif");
         assert_eq!(essence("film.mp4"), "video/mp4");
         assert_eq!(essence("module.wasm"), "application/wasm");
         assert_eq!(essence("paper.pdf"), "application/pdf");
-        assert_eq!(
-            essence("paper.odt"),
-            "application/vnd.oasis.opendocument.text"
-        );
+        assert_eq!(essence("paper.odt"), "application/vnd.oasis.opendocument.text");
     }
 
     #[test]
     fn what_is_compressed_already_is_not_compressible() {
-        for name in [
-            "a.png", "a.jpg", "a.mp4", "a.zip", "a.gz", "a.br", "a.woff2", "a.docx", "a.epub",
-        ] {
+        for name in ["a.png", "a.jpg", "a.mp4", "a.zip", "a.gz", "a.br", "a.woff2", "a.docx", "a.epub"] {
             assert!(!by_name(name.as_bytes()).compressible, "{name}");
         }
-        for name in [
-            "a.html", "a.svg", "a.json", "a.wasm", "a.ttf", "a.bmp", "a.tar",
-        ] {
+        for name in ["a.html", "a.svg", "a.json", "a.wasm", "a.ttf", "a.bmp", "a.tar"] {
             assert!(by_name(name.as_bytes()).compressible, "{name}");
         }
     }
@@ -157,17 +123,8 @@ mod tests {
 
     #[test]
     fn a_name_that_says_nothing_is_bytes() {
-        for name in [
-            "",
-            ".",
-            "README",
-            ".html",
-            "/a/.css",
-            "a.",
-            "/a.html/b",
-            "a.unheardof",
-            "a.abcdefghijklmnopqrst",
-        ] {
+        for name in ["", ".", "README", ".html", "/a/.css", "a.", "/a.html/b", "a.unheardof", "a.abcdefghijklmnopqrst"]
+        {
             assert_eq!(by_name(name.as_bytes()), MediaType::UNKNOWN, "{name}");
         }
         assert_eq!(by_name(b"a.\xff\xfe"), MediaType::UNKNOWN);

@@ -24,11 +24,7 @@ pub fn error(status: u16, reason_phrase: &str, cause: &str) -> Page {
     push_html(&mut paragraph, cause);
     Page {
         html: html(status, reason_phrase, &paragraph),
-        json: json(&Problem {
-            title: reason_phrase,
-            status,
-            detail: cause,
-        }),
+        json: json(&Problem { title: reason_phrase, status, detail: cause }),
         text: text(status, reason_phrase, cause),
     }
 }
@@ -46,11 +42,7 @@ pub fn redirect(status: u16, location: &str) -> Page {
     let title = redirect_phrase(status);
     Page {
         html: html(status, title, &paragraph),
-        json: json(&Redirection {
-            title,
-            status,
-            location,
-        }),
+        json: json(&Redirection { title, status, location }),
         text: text(status, title, location),
     }
 }
@@ -85,11 +77,8 @@ fn redirect_phrase(status: u16) -> &'static str {
 
 /// Whether a URI reference has the scheme http or https, or none because it starts as only a relative one can.
 fn is_web_reference(location: &str) -> bool {
-    let has_scheme = |scheme: &str| {
-        location
-            .get(..scheme.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    };
+    let has_scheme =
+        |scheme: &str| location.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     has_scheme("http://") || has_scheme("https://") || location.starts_with(['/', '.', '?', '#'])
 }
 
@@ -113,8 +102,7 @@ const HEAD_AFTER_TITLE: &str = concat!(
 );
 
 fn json(value: &impl Serialize) -> Vec<u8> {
-    let mut json =
-        serde_json::to_vec(value).expect("strings and numbers can always be written to memory");
+    let mut json = serde_json::to_vec(value).expect("strings and numbers can always be written to memory");
     json.push(b'\n');
     json
 }
@@ -147,10 +135,7 @@ mod tests {
     fn an_error_says_what_and_why_in_every_media_type() {
         let page = error(404, "Not Found", "There is nothing at /a.");
         assert!(utf8(&page.html).contains("<title>404 Not Found</title>"));
-        assert!(
-            utf8(&page.html)
-                .contains("<h1><b>404</b> Not Found</h1>\n<p>There is nothing at /a.</p>")
-        );
+        assert!(utf8(&page.html).contains("<h1><b>404</b> Not Found</h1>\n<p>There is nothing at /a.</p>"));
         assert_eq!(utf8(&page.text), "404 Not Found: There is nothing at /a.\n");
         let expected = serde_json::json!({"title": "Not Found", "status": 404, "detail": "There is nothing at /a."});
         assert_eq!(value(&page.json), expected);
@@ -172,18 +157,8 @@ mod tests {
 
     #[test]
     fn only_references_into_the_web_are_links() {
-        for location in [
-            "javascript:alert(1)",
-            "JavaScript:x",
-            "data:text/html,x",
-            " /a",
-            "a:b",
-            "",
-        ] {
-            assert!(
-                !utf8(&redirect(302, location).html).contains("<a "),
-                "{location}"
-            );
+        for location in ["javascript:alert(1)", "JavaScript:x", "data:text/html,x", " /a", "a:b", ""] {
+            assert!(!utf8(&redirect(302, location).html).contains("<a "), "{location}");
         }
     }
 

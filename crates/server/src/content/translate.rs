@@ -141,7 +141,8 @@ impl Question<'_> {
 
     fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd, path: &[u8]) -> Result<Arc<Entry>, Blocked> {
         for index in &self.site.settings.index {
-            let index_name = if name.is_empty() { index.clone().into_bytes() } else { [name, b"/", index.as_bytes()].concat() };
+            let index_name =
+                if name.is_empty() { index.clone().into_bytes() } else { [name, b"/", index.as_bytes()].concat() };
             if let Some(open) = self.open_regular(&place.directory, &index_name)? {
                 return self.file(&place.directory, open, Status(200));
             }
@@ -165,7 +166,8 @@ impl Question<'_> {
             self.add_siblings(directory, &mut files)?;
         }
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
-        if let Some(previous) = self.previous.filter(|previous| previous.stamps.files == stamps.files && stamps.settled) {
+        if let Some(previous) = self.previous.filter(|previous| previous.stamps.files == stamps.files && stamps.settled)
+        {
             previous.confirm(self.now_ms);
             return Ok(previous.clone());
         }
@@ -212,47 +214,44 @@ impl Question<'_> {
     ) -> Result<(Representation, bool), Blocked> {
         let Open { file, mut stamp, .. } = open;
         for _ in 0..READ_TRIES {
-            let described = self.describe(coding, &stamp, media_type, vary, status);
             if stamp.size > CONTENT_BYTES_MAX {
-                return Ok((described(Some(Arc::new(file))), true));
+                return Ok((self.describe(coding, &stamp, media_type, vary, status, Some(file)), true));
             }
             if let Some(content) = file::read_whole(&file, &stamp, self.wait, self.abilities)? {
-                let representation = described(None);
+                let representation = self.describe(coding, &stamp, media_type, vary, status, None);
                 representation.fill(&content);
                 return Ok((representation, true));
             }
             stamp = file::inspect(file.as_fd())?.1;
         }
         // It changes faster than it can be read: send it from the file, where every stretch is checked.
-        let representation = self.describe(coding, &stamp, media_type, vary, status)(Some(Arc::new(file)));
-        Ok((representation, false))
+        Ok((self.describe(coding, &stamp, media_type, vary, status, Some(file)), false))
     }
 
-    fn describe<'a>(
-        &'a self,
+    fn describe(
+        &self,
         coding: Coding,
-        stamp: &'a Stamp,
-        media_type: &'a str,
-        vary: Option<&'a str>,
+        stamp: &Stamp,
+        media_type: &str,
+        vary: Option<&str>,
         status: Status,
-    ) -> impl FnOnce(Option<Arc<OwnedFd>>) -> Representation + 'a {
-        move |file| {
-            let etag = stamp.etag(coding);
-            let is_content = status.0 == 200;
-            let description = Description {
-                status,
-                media_type: Some(media_type),
-                coding,
-                size: stamp.size,
-                modified: stamp.modified_unix_seconds().filter(|_| is_content),
-                etag: is_content.then_some(&*etag),
-                ranges: is_content,
-                vary,
-                fields: &self.site.settings.headers,
-                location: None,
-            };
-            Representation::new(&description, file)
-        }
+        file: Option<OwnedFd>,
+    ) -> Representation {
+        let etag = stamp.etag(coding);
+        let is_content = status.0 == 200;
+        let description = Description {
+            status,
+            media_type: Some(media_type),
+            coding,
+            size: stamp.size,
+            modified: stamp.modified_unix_seconds().filter(|_| is_content),
+            etag: is_content.then_some(&*etag),
+            ranges: is_content,
+            vary,
+            fields: &self.site.settings.headers,
+            location: None,
+        };
+        Representation::new(&description, file.map(Arc::new))
     }
 
     fn configured_redirect(&self, path: &[u8]) -> Option<Arc<Entry>> {

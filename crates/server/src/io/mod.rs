@@ -2,6 +2,7 @@
 //!
 //! Owns: what this kernel can do ([`Abilities`]) and the counters that show which way was taken. Knows no HTTP.
 
+pub mod accept;
 pub mod open;
 pub mod read;
 pub mod send;

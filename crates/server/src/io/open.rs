@@ -167,6 +167,9 @@ mod tests {
         let [abilities, _] = abilities();
         assert!(open_beneath(root.as_fd(), b"sub/file", Wait::Yes, &abilities).is_ok());
         assert!(open_beneath(root.as_fd(), b"sub/file", Wait::No, &abilities).is_ok());
-        assert_eq!(open_beneath(root.as_fd(), b"sub/none", Wait::Yes, &abilities).err(), Some(Blocked::Failed(Errno::NOENT)));
+        assert_eq!(
+            open_beneath(root.as_fd(), b"sub/none", Wait::Yes, &abilities).err(),
+            Some(Blocked::Failed(Errno::NOENT))
+        );
     }
 }

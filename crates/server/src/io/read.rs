@@ -21,11 +21,19 @@ pub const PAGE_BYTES: u64 = 4096;
 /// # Errors
 /// [`Blocked::Disk`] with [`Wait::No`] if not all of it is in the page cache (it is on its way then), or if this file
 /// system cannot tell.
-pub fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, wait: Wait, abilities: &Abilities) -> Result<usize, Blocked> {
+pub fn read(
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+    wait: Wait,
+    abilities: &Abilities,
+) -> Result<usize, Blocked> {
     let mut filled = 0;
     while filled < buffer.len() {
         let bytes = match wait {
-            Wait::Yes => rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64))?,
+            Wait::Yes => {
+                rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64))?
+            }
             Wait::No => read_nowait(file, &mut buffer[filled..], offset + filled as u64, abilities)?,
         };
         if bytes == 0 {

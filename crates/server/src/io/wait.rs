@@ -31,7 +31,6 @@ pub struct Event {
 }
 
 /// A set of descriptors that are waited for together.
-#[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -85,7 +84,8 @@ impl Poll {
     /// # Errors
     /// Never for an interrupted call, which returns no events.
     pub fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
-        let timeout = timeout_ms.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+        let timeout =
+            timeout_ms.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),

@@ -34,15 +34,7 @@ impl LogBuffer {
         emptied: Receiver<Vec<u8>>,
         counters: Arc<LogCounters>,
     ) -> LogBuffer {
-        LogBuffer {
-            format,
-            time: LogTime::new(0),
-            bytes: Vec::new(),
-            lines: 0,
-            full,
-            emptied,
-            counters,
-        }
+        LogBuffer { format, time: LogTime::new(0), bytes: Vec::new(), lines: 0, full, emptied, counters }
     }
 
     /// Adds the line of a response that ended in this second since the epoch. Hands the buffer over when it holds
@@ -62,16 +54,11 @@ impl LogBuffer {
         if self.lines == 0 {
             return;
         }
-        let full = Full {
-            bytes: std::mem::take(&mut self.bytes),
-            lines: std::mem::take(&mut self.lines),
-        };
+        let full = Full { bytes: std::mem::take(&mut self.bytes), lines: std::mem::take(&mut self.lines) };
         match self.full.try_send(full) {
             Ok(()) => self.bytes = self.emptied.try_recv().unwrap_or_default(),
             Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) => {
-                self.counters
-                    .dropped
-                    .fetch_add(unsent.lines, Ordering::Relaxed);
+                self.counters.dropped.fetch_add(unsent.lines, Ordering::Relaxed);
                 self.bytes = unsent.bytes;
                 self.bytes.clear();
             }

@@ -48,11 +48,7 @@ impl LogTime {
     /// This second, in seconds since the epoch.
     pub fn new(unix_seconds: u64) -> LogTime {
         let date = Calendar::from_unix_seconds(unix_seconds);
-        LogTime {
-            unix_seconds,
-            combined: common_log_time(&date),
-            rfc3339: date.rfc3339(),
-        }
+        LogTime { unix_seconds, combined: common_log_time(&date), rfc3339: date.rfc3339() }
     }
 
     /// Moves to this second.
@@ -118,16 +114,9 @@ pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
         push_address(line, record.client);
         line.push(b'"');
     }
-    push_member(
-        line,
-        "http.request.method",
-        Some(record.method).filter(|method| !method.is_empty()),
-    );
+    push_member(line, "http.request.method", Some(record.method).filter(|method| !method.is_empty()));
     push_target(line, record.target);
-    let version = record
-        .version
-        .strip_prefix("HTTP/")
-        .unwrap_or(record.version);
+    let version = record.version.strip_prefix("HTTP/").unwrap_or(record.version);
     push_member(line, "network.protocol.version", Some(version.as_bytes()));
     push_member(line, "server.address", record.host);
     line.extend_from_slice(b",\"http.response.status_code\":");
@@ -178,11 +167,7 @@ fn push_request_line(line: &mut Vec<u8>, record: &Record<'_>) {
 /// Path and query of a target that has them; other forms of target stay whole.
 fn push_target(line: &mut Vec<u8>, target: &[u8]) {
     if target.first() != Some(&b'/') {
-        return push_member(
-            line,
-            "url.original",
-            Some(target).filter(|target| !target.is_empty()),
-        );
+        return push_member(line, "url.original", Some(target).filter(|target| !target.is_empty()));
     }
     match memchr::memchr(b'?', target) {
         None => push_member(line, "url.path", Some(target)),
@@ -204,9 +189,7 @@ fn push_address(line: &mut Vec<u8>, address: Option<IpAddr>) {
                 push_decimal(line, octet.into());
             }
         }
-        Some(IpAddr::V6(address)) => {
-            write!(line, "{address}").expect("writing to memory cannot fail")
-        }
+        Some(IpAddr::V6(address)) => write!(line, "{address}").expect("writing to memory cannot fail"),
     }
 }
 
@@ -245,23 +228,13 @@ mod tests {
 
     fn combined(record: &Record<'_>) -> String {
         let mut line = Vec::new();
-        append(
-            &mut line,
-            LogFormat::Combined,
-            &LogTime::new(1_795_233_600),
-            record,
-        );
+        append(&mut line, LogFormat::Combined, &LogTime::new(1_795_233_600), record);
         String::from_utf8(line).expect("ASCII")
     }
 
     fn json(record: &Record<'_>) -> serde_json::Value {
         let mut line = Vec::new();
-        append(
-            &mut line,
-            LogFormat::Json,
-            &LogTime::new(1_795_233_600),
-            record,
-        );
+        append(&mut line, LogFormat::Json, &LogTime::new(1_795_233_600), record);
         assert_eq!(line.pop(), Some(b'\n'));
         assert!(!line.contains(&b'\n'));
         serde_json::from_slice(&line).expect("JSON")
@@ -277,39 +250,21 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_a_hyphen() {
-        let record = Record {
-            client: None,
-            method: b"",
-            bytes: 0,
-            referer: None,
-            user_agent: None,
-            ..RECORD
-        };
-        assert_eq!(
-            combined(&record),
-            "- - - [21/Nov/2026:04:00:00 +0000] \"-\" 200 - \"-\" \"-\"\n"
-        );
+        let record = Record { client: None, method: b"", bytes: 0, referer: None, user_agent: None, ..RECORD };
+        assert_eq!(combined(&record), "- - - [21/Nov/2026:04:00:00 +0000] \"-\" 200 - \"-\" \"-\"\n");
     }
 
     #[test]
     fn a_combined_line_escapes_as_apache_does() {
-        let record = Record {
-            user_agent: Some(b"a\"b\\c\n\r\t\x08\x0b\x00\x1b\x7f\xff"),
-            ..RECORD
-        };
-        assert!(
-            combined(&record).ends_with("\"a\\\"b\\\\c\\n\\r\\t\\b\\v\\x00\\x1b\\x7f\\xff\"\n")
-        );
+        let record = Record { user_agent: Some(b"a\"b\\c\n\r\t\x08\x0b\x00\x1b\x7f\xff"), ..RECORD };
+        assert!(combined(&record).ends_with("\"a\\\"b\\\\c\\n\\r\\t\\b\\v\\x00\\x1b\\x7f\\xff\"\n"));
     }
 
     #[test]
     fn addresses_are_in_their_usual_forms() {
         let start = |address: &str| {
             let client = Some(address.parse().expect("an address"));
-            combined(&Record { client, ..RECORD })
-                .split(' ')
-                .next()
-                .map(str::to_owned)
+            combined(&Record { client, ..RECORD }).split(' ').next().map(str::to_owned)
         };
         assert_eq!(start("255.10.0.1").as_deref(), Some("255.10.0.1"));
         assert_eq!(start("2001:db8::1").as_deref(), Some("2001:db8::1"));
@@ -337,24 +292,11 @@ mod tests {
 
     #[test]
     fn a_json_line_leaves_out_what_is_missing() {
-        let record = Record {
-            client: None,
-            method: b"",
-            target: b"",
-            referer: None,
-            user_agent: None,
-            host: None,
-            ..RECORD
-        };
+        let record =
+            Record { client: None, method: b"", target: b"", referer: None, user_agent: None, host: None, ..RECORD };
         let line = json(&record);
         assert_eq!(line.as_object().map(serde_json::Map::len), Some(5));
-        assert_eq!(
-            json(&Record {
-                target: b"*",
-                ..RECORD
-            })["url.original"],
-            "*"
-        );
+        assert_eq!(json(&Record { target: b"*", ..RECORD })["url.original"], "*");
     }
 
     #[test]
@@ -383,10 +325,7 @@ mod tests {
                     buffer.clear();
                 }
             }
-            println!(
-                "{format:?}: {:.1} ns",
-                start.elapsed().as_nanos() as f64 / f64::from(LINES)
-            );
+            println!("{format:?}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(LINES));
         }
     }
 

@@ -66,11 +66,7 @@ impl fmt::Display for Sink {
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o640)
-        .open(path)
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
 /// Waits where the descriptor does not block, which
@@ -80,19 +76,13 @@ fn write_all(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Torn> {
     while written_bytes < bytes.len() {
         match rustix::io::write(descriptor, &bytes[written_bytes..]) {
             Ok(0) => {
-                return Err(Torn {
-                    written_bytes,
-                    error: Errno::IO,
-                });
+                return Err(Torn { written_bytes, error: Errno::IO });
             }
             Ok(count) => written_bytes += count,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => wait_until_writable(descriptor),
             Err(error) => {
-                return Err(Torn {
-                    written_bytes,
-                    error,
-                });
+                return Err(Torn { written_bytes, error });
             }
         }
     }
@@ -112,10 +102,7 @@ mod tests {
     fn a_write_that_fails_says_how_far_it_came() {
         let (reader, pipe) = io::pipe().expect("a pipe");
         drop(reader);
-        let expected = Torn {
-            written_bytes: 0,
-            error: Errno::PIPE,
-        };
+        let expected = Torn { written_bytes: 0, error: Errno::PIPE };
         assert_eq!(write_all(pipe.as_fd(), b"a\nb\n"), Err(expected));
     }
 

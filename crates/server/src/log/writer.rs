@@ -65,30 +65,16 @@ impl AccessLog {
             emptied: emptied_sender,
             counters: Arc::clone(&counters),
         };
-        thread::Builder::new()
-            .name("access-log".into())
-            .spawn(move || {
-                writer.run(&full_receiver, &command_receiver);
-                drop(end);
-            })?;
-        Ok(Some(AccessLog {
-            format,
-            full,
-            emptied,
-            commands,
-            ended,
-            counters,
-        }))
+        thread::Builder::new().name("access-log".into()).spawn(move || {
+            writer.run(&full_receiver, &command_receiver);
+            drop(end);
+        })?;
+        Ok(Some(AccessLog { format, full, emptied, commands, ended, counters }))
     }
 
     /// A buffer for one worker.
     pub fn buffer(&self) -> LogBuffer {
-        LogBuffer::new(
-            self.format,
-            self.full.clone(),
-            self.emptied.clone(),
-            Arc::clone(&self.counters),
-        )
+        LogBuffer::new(self.format, self.full.clone(), self.emptied.clone(), Arc::clone(&self.counters))
     }
 
     /// Has the file opened again by its name, for rotation by renaming. Returns at once. If that fails, it is reported
@@ -180,20 +166,14 @@ impl Writer {
     }
 
     fn count(&self, written_lines: u64, lost_lines: u64) {
-        self.counters
-            .written
-            .fetch_add(written_lines, Ordering::Relaxed);
+        self.counters.written.fetch_add(written_lines, Ordering::Relaxed);
         self.counters.lost.fetch_add(lost_lines, Ordering::Relaxed);
     }
 
     fn complain(&mut self, error: &io::Error) {
         if self.reporter.is_due(Instant::now()) {
             let lost = self.counters.lost();
-            report(format_args!(
-                "cannot write {}: {}; {lost} lines lost so far",
-                self.sink,
-                cause(error)
-            ));
+            report(format_args!("cannot write {}: {}; {lost} lines lost so far", self.sink, cause(error)));
         }
     }
 
@@ -202,11 +182,7 @@ impl Writer {
         match self.sink.reopen() {
             Ok(()) => self.torn &= matches!(self.sink, Sink::Stdout),
             Err(error) => {
-                report(format_args!(
-                    "cannot reopen {}: {}; going on with the old file",
-                    self.sink,
-                    cause(&error)
-                ));
+                report(format_args!("cannot reopen {}: {}; going on with the old file", self.sink, cause(&error)));
             }
         }
     }
@@ -220,9 +196,7 @@ struct Reporter {
 
 impl Reporter {
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self
-            .last
-            .is_none_or(|last| now.duration_since(last) >= REPORT_INTERVAL);
+        let due = self.last.is_none_or(|last| now.duration_since(last) >= REPORT_INTERVAL);
         if due {
             self.last = Some(now);
         }
@@ -245,17 +219,11 @@ mod tests {
 
     fn open(path: &Path) -> AccessLog {
         let target = LogTarget::File(path.to_owned());
-        AccessLog::open(&target, LogFormat::Combined)
-            .expect("the file can be opened")
-            .expect("the log is on")
+        AccessLog::open(&target, LogFormat::Combined).expect("the file can be opened").expect("the log is on")
     }
 
     fn lines(path: &Path) -> Vec<String> {
-        fs::read_to_string(path)
-            .expect("the log")
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        fs::read_to_string(path).expect("the log").lines().map(str::to_owned).collect()
     }
 
     /// Waits for what the writer thread will do sooner or later.
@@ -267,11 +235,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_off_is_none() {
-        assert!(
-            AccessLog::open(&LogTarget::Off, LogFormat::Json)
-                .expect("nothing to open")
-                .is_none()
-        );
+        assert!(AccessLog::open(&LogTarget::Off, LogFormat::Json).expect("nothing to open").is_none());
     }
 
     #[test]
@@ -290,17 +254,12 @@ mod tests {
             for worker in 0..4 {
                 let mut buffer = log.buffer();
                 // Stays below what may wait for the writer, so nothing is dropped.
-                scope.spawn(move || {
-                    (0..3000).for_each(|i| buffer.push(0, &record(&format!("/{worker}/{i:05}"))))
-                });
+                scope.spawn(move || (0..3000).for_each(|i| buffer.push(0, &record(&format!("/{worker}/{i:05}")))));
             }
         });
         let counters = Arc::clone(log.counters());
         log.close();
-        assert_eq!(
-            (counters.written(), counters.dropped(), counters.lost()),
-            (12_000, 0, 0)
-        );
+        assert_eq!((counters.written(), counters.dropped(), counters.lost()), (12_000, 0, 0));
         let lines = lines(&path);
         assert_eq!(lines.len(), 12_000);
         for worker in 0..4 {
@@ -334,10 +293,7 @@ mod tests {
         }
         let counters = Arc::clone(log.counters());
         log.close();
-        assert_eq!(
-            (counters.written(), counters.dropped(), counters.lost()),
-            (0, 0, 3)
-        );
+        assert_eq!((counters.written(), counters.dropped(), counters.lost()), (0, 0, 3));
     }
 
     #[test]
@@ -355,10 +311,7 @@ mod tests {
     #[test]
     fn lines_go_to_a_new_file_after_rotation() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (path, rotated) = (
-            directory.path().join("access.log"),
-            directory.path().join("access.log.1"),
-        );
+        let (path, rotated) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
         let log = open(&path);
         let mut buffer = log.buffer();
         buffer.push(0, &record("/before"));
@@ -396,17 +349,8 @@ mod tests {
         let (emptied, _returned) = bounded(1);
         let sink = Sink::file(&path).expect("the file");
         let counters = Arc::default();
-        let mut writer = Writer {
-            sink,
-            torn: true,
-            reporter: Reporter::default(),
-            emptied,
-            counters,
-        };
-        writer.accept(Full {
-            bytes: b"whole\n".to_vec(),
-            lines: 1,
-        });
+        let mut writer = Writer { sink, torn: true, reporter: Reporter::default(), emptied, counters };
+        writer.accept(Full { bytes: b"whole\n".to_vec(), lines: 1 });
         assert_eq!(lines(&path), ["half a li", "whole"]);
     }
 
@@ -414,8 +358,7 @@ mod tests {
     fn trouble_is_reported_once_in_each_interval() {
         let start = Instant::now();
         let mut reporter = Reporter::default();
-        let due = [0, 1, 9, 10, 11, 20]
-            .map(|seconds| reporter.is_due(start + Duration::from_secs(seconds)));
+        let due = [0, 1, 9, 10, 11, 20].map(|seconds| reporter.is_due(start + Duration::from_secs(seconds)));
         assert_eq!(due, [true, false, false, true, false, true]);
     }
 }

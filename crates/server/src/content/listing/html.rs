@@ -18,33 +18,9 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     push_breadcrumb(&mut page, listing.path);
     page.push_str("<input type=\"search\" placeholder=\"Filter\" aria-label=\"Filter by name\" hidden>\n</header>\n");
     page.push_str("<main>\n<table>\n<thead><tr>");
-    push_column_head(
-        &mut page,
-        Column {
-            key: Key::Name,
-            title: "Name",
-            class: "",
-        },
-        order,
-    );
-    push_column_head(
-        &mut page,
-        Column {
-            key: Key::Size,
-            title: "Size",
-            class: " class=\"n\"",
-        },
-        order,
-    );
-    push_column_head(
-        &mut page,
-        Column {
-            key: Key::Modified,
-            title: "Modified",
-            class: " class=\"m\"",
-        },
-        order,
-    );
+    push_column_head(&mut page, Column { key: Key::Name, title: "Name", class: "" }, order);
+    push_column_head(&mut page, Column { key: Key::Size, title: "Size", class: " class=\"n\"" }, order);
+    push_column_head(&mut page, Column { key: Key::Modified, title: "Modified", class: " class=\"m\"" }, order);
     page.push_str("</tr></thead>\n<tbody>\n");
     if listing.path != "/" {
         page.push_str(
@@ -56,11 +32,7 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     }
     page.push_str("</tbody>\n</table>\n");
     push_summary(&mut page, listing, omitted);
-    page.push_str(concat!(
-        "</main>\n<script>",
-        include_str!("../assets/listing.js"),
-        "</script>\n</body>\n</html>\n"
-    ));
+    page.push_str(concat!("</main>\n<script>", include_str!("../assets/listing.js"), "</script>\n</body>\n</html>\n"));
     page.into_bytes()
 }
 
@@ -75,11 +47,7 @@ const HEAD_AFTER_TITLE: &str = concat!(
 fn push_breadcrumb(page: &mut String, path: &str) {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
-    let segments: Vec<&str> = if inner.is_empty() {
-        Vec::new()
-    } else {
-        inner.split('/').collect()
-    };
+    let segments: Vec<&str> = if inner.is_empty() { Vec::new() } else { inner.split('/').collect() };
     page.push_str("<nav aria-label=\"Path\">");
     push_crumb(page, "Home", segments.len());
     for (index, segment) in segments.iter().enumerate() {
@@ -99,11 +67,7 @@ fn push_crumb(page: &mut String, name: &str, levels_up: usize) {
         page.push_str("\"><bdi>");
     }
     push_html(page, name);
-    page.push_str(if levels_up == 0 {
-        "</bdi>"
-    } else {
-        "</bdi></a>"
-    });
+    page.push_str(if levels_up == 0 { "</bdi>" } else { "</bdi></a>" });
 }
 
 struct Column {
@@ -116,11 +80,7 @@ struct Column {
 /// first sorted from the largest and the latest, which is what one looks for.
 fn push_column_head(page: &mut String, column: Column, order: Order) {
     let active = column.key == order.key;
-    let descending = if active {
-        !order.descending
-    } else {
-        column.key != Key::Name
-    };
+    let descending = if active { !order.descending } else { column.key != Key::Name };
     let state = match (active, order.descending) {
         (false, _) => "",
         (true, false) => " aria-sort=\"ascending\"",
@@ -144,26 +104,14 @@ fn push_column_head(page: &mut String, column: Column, order: Order) {
 fn push_row(page: &mut String, item: &Item) {
     page.push_str("<tr data-n><td><a href=\"");
     push_link(page, item);
-    page.push_str(if item.kind == Kind::Directory {
-        "\" class=\"d\"><bdi>"
-    } else {
-        "\"><bdi>"
-    });
+    page.push_str(if item.kind == Kind::Directory { "\" class=\"d\"><bdi>" } else { "\"><bdi>" });
     push_html(page, &String::from_utf8_lossy(&item.name));
-    page.push_str(if item.kind == Kind::Directory {
-        "/</bdi></a></td>"
-    } else {
-        "</bdi></a></td>"
-    });
+    page.push_str(if item.kind == Kind::Directory { "/</bdi></a></td>" } else { "</bdi></a></td>" });
     match item.kind {
         Kind::Directory => page.push_str("<td class=\"n\">–</td>"),
         Kind::File => push_formatted(
             page,
-            format_args!(
-                "<td class=\"n\" title=\"{} bytes\">{}</td>",
-                item.size,
-                human_size(item.size)
-            ),
+            format_args!("<td class=\"n\" title=\"{} bytes\">{}</td>", item.size, human_size(item.size)),
         ),
     }
     let modified = rfc3339(item.modified_unix_seconds);
@@ -178,31 +126,19 @@ fn push_row(page: &mut String, item: &Item) {
 }
 
 fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
-    let directories = listing
-        .entries
-        .iter()
-        .filter(|item| item.kind == Kind::Directory)
-        .count();
+    let directories = listing.entries.iter().filter(|item| item.kind == Kind::Directory).count();
     let files = listing.entries.len() - directories;
-    let bytes = listing
-        .entries
-        .iter()
-        .filter(|item| item.kind == Kind::File);
+    let bytes = listing.entries.iter().filter(|item| item.kind == Kind::File);
     let bytes = bytes.fold(0_u64, |sum, item| sum.saturating_add(item.size));
     let (folder_word, file_word) = (plural(directories, "folder"), plural(files, "file"));
     let total = human_size(bytes);
     push_formatted(
         page,
-        format_args!(
-            "<p>{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"
-        ),
+        format_args!("<p>{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"),
     );
     if omitted > 0 {
         let shown = listing.entries.len() - omitted;
-        push_formatted(
-            page,
-            format_args!("<p>The first {shown} entries are shown, {omitted} more are not.</p>\n"),
-        );
+        push_formatted(page, format_args!("<p>The first {shown} entries are shown, {omitted} more are not.</p>\n"));
     }
 }
 
@@ -227,8 +163,7 @@ fn human_size(bytes: u64) -> String {
 }
 
 fn push_formatted(page: &mut String, arguments: std::fmt::Arguments<'_>) {
-    page.write_fmt(arguments)
-        .expect("writing to a string cannot fail");
+    page.write_fmt(arguments).expect("writing to a string cannot fail");
 }
 
 #[cfg(test)]
@@ -240,25 +175,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
-        String::from_utf8(html(&Listing { path, entries }, Order::from_query(query)))
-            .expect("UTF-8")
+        String::from_utf8(html(&Listing { path, entries }, Order::from_query(query))).expect("UTF-8")
     }
 
     /// The names that the links of the rows lead to.
     fn linked_names(page: &str) -> Vec<Vec<u8>> {
         let links = page.split("<tr data-n><td><a href=\"./").skip(1);
-        links
-            .map(|rest| percent_decode(rest.split('"').next().expect("split gives one part")))
-            .collect()
+        links.map(|rest| percent_decode(rest.split('"').next().expect("split gives one part"))).collect()
     }
 
     fn percent_decode(encoded: &str) -> Vec<u8> {
         let mut parts = encoded.split('%');
-        let mut decoded = parts
-            .next()
-            .expect("split gives one part")
-            .as_bytes()
-            .to_vec();
+        let mut decoded = parts.next().expect("split gives one part").as_bytes().to_vec();
         for part in parts {
             decoded.push(u8::from_str_radix(&part[..2], 16).expect("two hexadecimal digits"));
             decoded.extend_from_slice(&part.as_bytes()[2..]);
@@ -269,9 +197,7 @@ mod tests {
     #[test]
     fn the_links_of_the_columns_turn_the_order_round() {
         let page = page("/", Vec::new(), "sort=size&order=desc");
-        assert!(page.contains(
-            "aria-sort=\"descending\"><a rel=\"nofollow\" href=\"?sort=size&amp;order=asc\""
-        ));
+        assert!(page.contains("aria-sort=\"descending\"><a rel=\"nofollow\" href=\"?sort=size&amp;order=asc\""));
         assert!(
             page.contains("href=\"?sort=name&amp;order=asc\"")
                 && page.contains("href=\"?sort=modified&amp;order=desc\"")
@@ -280,28 +206,22 @@ mod tests {
 
     #[test]
     fn awkward_names_are_shown_and_linked_as_what_they_are() {
-        let names: [&[u8]; 5] = [
-            b"a b?#%\"<>&'.txt",
-            b"//evil.example",
-            b"javascript:alert(1)",
-            b"\xff\xfe",
-            b"...",
-        ];
+        let names: [&[u8]; 5] = [b"a b?#%\"<>&'.txt", b"//evil.example", b"javascript:alert(1)", b"\xff\xfe", b"..."];
         for name in names {
             let page = page("/", vec![file(name, 1, 0)], "");
             assert_eq!(linked_names(&page), [name], "{}", name.escape_ascii());
         }
         let page = page("/", vec![file(b"a b?#%\"<>&'.txt", 1, 0)], "");
-        assert!(page.contains("<a href=\"./a%20b%3F%23%25%22%3C%3E%26%27.txt\"><bdi>a b?#%&quot;&lt;&gt;&amp;&#39;.txt</bdi></a>"));
+        assert!(page.contains(
+            "<a href=\"./a%20b%3F%23%25%22%3C%3E%26%27.txt\"><bdi>a b?#%&quot;&lt;&gt;&amp;&#39;.txt</bdi></a>"
+        ));
     }
 
     #[test]
     fn all_but_the_root_lead_to_their_parents() {
         assert!(!page("/", Vec::new(), "").contains("href=\"../"));
         let page = page("/a/<b>/", Vec::new(), "");
-        assert!(page.contains(
-            "<a href=\"../../\"><bdi>Home</bdi></a><i>/</i><a href=\"../\"><bdi>a</bdi></a>"
-        ));
+        assert!(page.contains("<a href=\"../../\"><bdi>Home</bdi></a><i>/</i><a href=\"../\"><bdi>a</bdi></a>"));
         assert!(
             page.contains("<bdi aria-current=\"page\">&lt;b&gt;</bdi>")
                 && page.contains("<title>/a/&lt;b&gt;/</title>")
@@ -311,20 +231,14 @@ mod tests {
     #[test]
     fn a_listing_beyond_the_cap_says_what_is_missing() {
         let entries = |count: usize| (0..count).map(|_| file(b"x", 1, 0)).collect();
-        assert!(
-            page("/", entries(ENTRIES_SHOWN_MAX + 3), "")
-                .contains("10000 entries are shown, 3 more are not")
-        );
+        assert!(page("/", entries(ENTRIES_SHOWN_MAX + 3), "").contains("10000 entries are shown, 3 more are not"));
         assert!(!page("/", entries(3), "").contains("more are not"));
     }
 
     #[test]
     fn sizes_are_readable() {
         let sizes = [0, 1023, 1024, 1_572_864, 1_048_575, u64::MAX].map(human_size);
-        assert_eq!(
-            sizes,
-            ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "1.0 MiB", "16.0 EiB"]
-        );
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "1.0 MiB", "16.0 EiB"]);
     }
 
     proptest! {

@@ -1,0 +1,614 @@
+//! The event loop that SPED and AMPED share: one thread that waits for all its connections at once.
+//!
+//! Owns: accepting, receiving, driving connections, sending, deadlines, logging. Guarantees: a connection gets a bounded
+//! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
+//! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_proto::conn::{Answered, Interest};
+use lamna_proto::exchange::{Done, ExchangeId, Need};
+use lamna_proto::message::Field;
+use lamna_proto::resource::Representation;
+use lamna_proto::time::Instant;
+use lamna_proto::workspace::Workspace;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown};
+
+use crate::cache::generations::Key;
+use crate::cache::{Entry, Front, Lookup};
+use crate::engine::slots::Slots;
+use crate::engine::{Shared, unix_seconds};
+use crate::io::accept::{Accepted, accept};
+use crate::io::send::{self, Sent};
+use crate::io::wait::{Poll, Token};
+use crate::log::{LogBuffer, Record};
+
+/// Names an exchange of a connection of this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The connection.
+    pub token: Token,
+    /// The exchange.
+    pub exchange: ExchangeId,
+}
+
+/// A target to be translated, in values of its own.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Index of the site.
+    pub site: u32,
+    /// Path, and query if the key has one, as received.
+    pub key: Vec<u8>,
+    /// Where in `key` the path ends.
+    pub path_length: usize,
+    /// What was found the last time.
+    pub previous: Option<Arc<Entry>>,
+}
+
+impl Target {
+    /// What caches find it by.
+    pub fn key(&self) -> Key<'_> {
+        Key { site: self.site, path: &self.key }
+    }
+
+    /// The path as received.
+    pub fn path(&self) -> &[u8] {
+        &self.key[..self.path_length]
+    }
+
+    /// The query, without `?`, if it matters.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.key.get(self.path_length + 1..)
+    }
+}
+
+/// A stretch of a file to be made ready.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// What it belongs to.
+    pub representation: Arc<Representation>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What came of a step that was carried out.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A target was translated.
+    Translated(Ticket, Target, Arc<Entry>),
+    /// So many bytes are ready.
+    Ready(Ticket, u64),
+    /// The file is no longer what was described, or cannot be read.
+    Failed(Ticket),
+}
+
+/// Who carries out what may block.
+pub trait Carrier {
+    /// Translates `target`, at once or, returning nothing, later.
+    fn translate(&mut self, shared: &Shared, ticket: Ticket, target: Target, now: Instant) -> Option<Arc<Entry>>;
+
+    /// Compares a target that is in use with the file system, for nobody in particular.
+    fn refresh(&mut self, shared: &Shared, target: Target, now: Instant);
+
+    /// Makes the beginning of a stretch ready, at once or, returning nothing, later.
+    fn make_ready(&mut self, shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome>;
+
+    /// Steps that were carried out meanwhile. Called when the worker has been woken.
+    fn outcomes(&mut self, shared: &Shared, now: Instant) -> Vec<Outcome>;
+}
+
+/// One event loop.
+pub struct Worker<'a, C> {
+    shared: &'a Shared,
+    index: usize,
+    carrier: C,
+    poll: Poll,
+    slots: Slots,
+    /// Connections that can go on without an event.
+    queue: Vec<Token>,
+    workspace: Option<Box<Workspace>>,
+    front: Front,
+    log: Option<LogBuffer>,
+    now: Instant,
+    unix_seconds: u64,
+    log_flushed: Instant,
+    accepting: bool,
+    /// When to try again to accept.
+    accept_again: Option<Instant>,
+    draining: bool,
+    requests: u64,
+    connections: u64,
+}
+
+/// Tokens with this generation are listeners (by index) or the waker.
+const GENERATION_OURS: u32 = 0;
+const WAKER: u32 = u32::MAX;
+/// Connections accepted at once, before others get their turn and other workers their share.
+const ACCEPT_MAX: usize = 64;
+/// Bytes one connection may send before others get their turn.
+const TURN_BYTES: u64 = 1 << 20;
+/// Receives of one connection before others get their turn.
+const TURN_RECEIVES: u32 = 16;
+/// Messages up to this many bytes are copied behind each other and sent with one call; longer content is gathered from
+/// where it is. Measured: copying costs less than a second segment below this.
+const COPY_BYTES_MAX: usize = 16 * 1024;
+const ACCEPT_PAUSE_MS: u32 = 100;
+const LOG_FLUSH_MS: u64 = 500;
+/// Idle connections given up at once when descriptors run out.
+const SHED_MAX: usize = 16;
+
+impl<'a, C: Carrier> Worker<'a, C> {
+    /// A worker that has not begun.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new(shared: &'a Shared, index: usize, carrier: C) -> Result<Worker<'a, C>, Errno> {
+        let unix_seconds = unix_seconds();
+        let mut workspace = Workspace::new(shared.limits.clone(), shared.pages.clone(), COPY_BYTES_MAX, unix_seconds);
+        let log = shared.log.as_ref().map(crate::log::AccessLog::buffer);
+        if log.is_some() {
+            workspace.keep_requests();
+        }
+        let now = shared.clock.now();
+        let mut worker = Worker {
+            shared,
+            index,
+            carrier,
+            poll: Poll::new()?,
+            slots: Slots::default(),
+            queue: Vec::new(),
+            workspace: Some(workspace),
+            front: Front::default(),
+            log,
+            now,
+            unix_seconds,
+            log_flushed: now,
+            accepting: false,
+            accept_again: None,
+            draining: false,
+            requests: 0,
+            connections: 0,
+        };
+        let waker = Token { index: WAKER, generation: GENERATION_OURS };
+        worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        worker.listen()?;
+        Ok(worker)
+    }
+
+    /// Serves until told to drain or stop.
+    ///
+    /// # Errors
+    /// What makes waiting impossible; nothing that a peer can cause.
+    pub fn run(mut self) -> Result<(), Errno> {
+        while !self.is_over() {
+            let timeout_ms = self.timeout_ms();
+            self.poll.wait(timeout_ms)?;
+            self.look_at_clock();
+            for index in 0..self.poll.event_count() {
+                self.handle_event(index);
+            }
+            self.go_on();
+            self.handle_time();
+        }
+        self.flush_counters();
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.control.is_stopping() || self.draining && self.slots.count() == 0
+    }
+
+    /// How long nothing will have to be done.
+    fn timeout_ms(&self) -> Option<u64> {
+        if !self.queue.is_empty() {
+            return Some(0);
+        }
+        let log_due =
+            self.log.as_ref().filter(|log| !log.is_empty()).map(|_| Instant(self.log_flushed.0 + LOG_FLUSH_MS));
+        let due = [self.slots.next_deadline(), self.accept_again, log_due].into_iter().flatten().min()?;
+        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        Some(due.since(self.now) + 1)
+    }
+
+    fn look_at_clock(&mut self) {
+        self.now = self.shared.clock.now();
+        self.unix_seconds = unix_seconds();
+        if let Some(workspace) = &mut self.workspace {
+            workspace.handle_unix_seconds(self.unix_seconds);
+        }
+    }
+
+    fn handle_event(&mut self, index: usize) {
+        let event = self.poll.event(index);
+        if event.token.generation != GENERATION_OURS {
+            let Some(slot) = self.slots.find(event.token) else { return };
+            slot.readable |= event.readable;
+            slot.writable |= event.writable;
+            slot.ending |= event.ending;
+            self.drive(event.token);
+        } else if event.token.index == WAKER {
+            self.handle_wake();
+        } else {
+            self.accept_from(event.token.index as usize);
+        }
+    }
+
+    fn handle_wake(&mut self) {
+        self.shared.control.waker(self.index).reset();
+        for outcome in self.carrier.outcomes(self.shared, self.now) {
+            self.handle_outcome(outcome);
+        }
+        if self.shared.control.is_draining() && !self.draining {
+            self.drain();
+        }
+    }
+
+    /// Gives connections that used up their turn another one.
+    fn go_on(&mut self) {
+        for token in std::mem::take(&mut self.queue) {
+            if let Some(slot) = self.slots.find(token) {
+                slot.queued = false;
+                self.drive(token);
+            }
+        }
+    }
+
+    fn handle_time(&mut self) {
+        for token in self.slots.expired(self.now) {
+            self.handle_deadline(token);
+        }
+        if self.accept_again.is_some_and(|at| at <= self.now) {
+            self.accept_again = None;
+            // If it fails again, the next connection that closes or the next pause will do.
+            let _ = self.listen();
+        }
+        if self.now.since(self.log_flushed) >= LOG_FLUSH_MS {
+            self.log_flushed = self.now;
+            if let Some(log) = &mut self.log {
+                log.flush();
+            }
+            self.flush_counters();
+        }
+    }
+
+    fn flush_counters(&mut self) {
+        let counters = &self.shared.counters;
+        counters.requests.fetch_add(std::mem::take(&mut self.requests), Relaxed);
+        counters.connections.fetch_add(std::mem::take(&mut self.connections), Relaxed);
+    }
+}
+
+// Accepting.
+impl<C: Carrier> Worker<'_, C> {
+    fn listen(&mut self) -> Result<(), Errno> {
+        if self.accepting || self.draining {
+            return Ok(());
+        }
+        for (index, listener) in self.shared.listeners.iter().enumerate() {
+            let token = Token { index: index as u32, generation: GENERATION_OURS };
+            self.poll.add_listener(listener.as_fd(), token)?;
+        }
+        self.accepting = true;
+        Ok(())
+    }
+
+    fn unlisten(&mut self) {
+        self.accepting = false;
+        for listener in &self.shared.listeners {
+            self.poll.remove(listener.as_fd());
+        }
+    }
+
+    fn accept_from(&mut self, listener: usize) {
+        for _ in 0..ACCEPT_MAX {
+            if !self.accepting {
+                return;
+            }
+            match accept(self.shared.listeners[listener].as_fd()) {
+                Ok(Accepted { socket, client }) => {
+                    self.connections += 1;
+                    let token = self.slots.insert(socket, client, self.now);
+                    self.drive(token);
+                }
+                Err(Errno::AGAIN) => return,
+                // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
+                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {}
+                Err(errno) => return self.pause_accepting(errno),
+            }
+        }
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
+    fn pause_accepting(&mut self, errno: Errno) {
+        let idle = self.slots.longest_idle(SHED_MAX);
+        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
+        for token in &idle {
+            self.slots.remove(*token);
+        }
+        if idle.is_empty() {
+            self.unlisten();
+            self.accept_again = Some(self.now.after_ms(ACCEPT_PAUSE_MS));
+            let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
+            if before.is_multiple_of(PAUSES_REPORTED) {
+                eprintln!(
+                    "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit \
+                     on open files (ulimit -n, or LimitNOFILE= in a systemd unit)."
+                );
+            }
+        }
+    }
+}
+
+/// One of so many pauses is reported: about one message in 10 seconds.
+const PAUSES_REPORTED: u64 = 100;
+
+// Driving connections.
+impl<C: Carrier> Worker<'_, C> {
+    /// Lets a connection go on as far as it can, within a turn.
+    fn drive(&mut self, token: Token) {
+        let workspace = self.workspace.take().expect("one connection is driven at a time");
+        self.slots.get(token).connection.lend(workspace);
+        let interest = self.turn(token);
+        let slot = self.slots.get(token);
+        self.workspace = Some(slot.connection.reclaim());
+        let finished = self.draining && slot.connection.is_idle() && !slot.readable;
+        if interest == Interest::Close || finished || !self.register(token) {
+            self.slots.remove(token);
+            return;
+        }
+        let deadline = self.slots.get(token).connection.poll_timeout(&self.shared.limits);
+        self.slots.set_deadline(token, deadline);
+    }
+
+    /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.
+    fn register(&mut self, token: Token) -> bool {
+        let slot = self.slots.get(token);
+        if !slot.registered {
+            slot.registered = self.poll.add_connection(slot.socket.as_fd(), token).is_ok();
+        }
+        slot.registered
+    }
+
+    fn turn(&mut self, token: Token) -> Interest {
+        let mut bytes_left = TURN_BYTES;
+        let mut receives_left = TURN_RECEIVES;
+        loop {
+            self.carry_needs(token);
+            let sent = self.transmit(token);
+            bytes_left = bytes_left.saturating_sub(sent);
+            let slot = self.slots.get(token);
+            let interest = slot.connection.interest();
+            let can_go_on = match interest {
+                Interest::Close => false,
+                Interest::Done => sent > 0,
+                Interest::Send => slot.writable,
+                Interest::Receive | Interest::Linger => slot.readable || sent > 0,
+            };
+            if !can_go_on {
+                return interest;
+            }
+            if bytes_left == 0 || receives_left == 0 {
+                self.queue_up(token);
+                return interest;
+            }
+            let receives = matches!(interest, Interest::Receive | Interest::Linger);
+            if receives && slot.readable && sent == 0 {
+                receives_left -= 1;
+                self.receive(token, interest);
+            }
+        }
+    }
+
+    fn queue_up(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push(token);
+        }
+    }
+
+    fn receive(&mut self, token: Token, interest: Interest) {
+        let now = self.now;
+        let slot = self.slots.get(token);
+        if interest == Interest::Linger && !slot.shut {
+            slot.shut = true;
+            // If it fails the peer is gone, which the receive will tell.
+            let _ = rustix::net::shutdown(&slot.socket, Shutdown::Write);
+        }
+        let space = slot.connection.receive_space();
+        let room = space.len();
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut *space, RecvFlags::empty())) {
+            Ok((_, 0)) => {
+                slot.readable = false;
+                slot.connection.handle_end();
+            }
+            Ok((_, bytes)) => {
+                // Fewer than there was room for: nothing more is there, and more will be an event.
+                slot.readable = bytes == room || slot.ending;
+                slot.connection.handle_received(bytes, now);
+            }
+            Err(Errno::AGAIN) => slot.readable = false,
+            Err(_) => slot.connection.handle_broken(),
+        }
+    }
+
+    /// Sends what there is to send, as far as the socket takes it. Returns the bytes taken.
+    fn transmit(&mut self, token: Token) -> u64 {
+        let now = self.now;
+        let mut total = 0;
+        loop {
+            let slot = self.slots.get(token);
+            if !slot.writable || total >= TURN_BYTES {
+                return total;
+            }
+            let Some(transmit) = slot.connection.poll_transmit() else { return total };
+            match send::send(slot.socket.as_fd(), &transmit) {
+                Sent::Part(0) => slot.writable = false,
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    total += bytes;
+                    slot.connection.handle_sent(bytes, now);
+                }
+                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+            }
+            self.report(token);
+        }
+    }
+
+    /// Logs what has been answered.
+    fn report(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        if let Some(log) = &mut self.log {
+            while let Some(answered) = slot.connection.poll_answered() {
+                log_answer(log, &answered, slot.client, self.now, self.unix_seconds);
+            }
+        }
+    }
+
+    fn handle_deadline(&mut self, token: Token) {
+        let now = self.now;
+        let limits = &self.shared.limits;
+        let Some(slot) = self.slots.find(token) else { return };
+        // It may have been moved since it was looked at last.
+        match slot.connection.poll_timeout(limits) {
+            Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
+            Some(_) => {
+                let workspace = self.workspace.take().expect("one connection is driven at a time");
+                slot.connection.lend(workspace);
+                slot.connection.handle_timeout(now);
+                self.workspace = Some(slot.connection.reclaim());
+                self.drive(token);
+            }
+            None => {}
+        }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        self.unlisten();
+        if let Some(workspace) = &mut self.workspace {
+            workspace.drain();
+        }
+        for token in self.slots.tokens() {
+            // A request may have arrived that nobody has looked at.
+            self.slots.get(token).readable = true;
+            self.drive(token);
+        }
+    }
+}
+
+// Carrying needs out.
+impl<C: Carrier> Worker<'_, C> {
+    fn carry_needs(&mut self, token: Token) {
+        let now = self.now;
+        loop {
+            let slot = self.slots.get(token);
+            let Some((exchange, need)) = slot.connection.poll_need() else { return };
+            let ticket = Ticket { token, exchange };
+            match need {
+                Need::Translate(translate) => {
+                    self.requests += 1;
+                    let site = self.shared.sites.find(translate.host);
+                    let path_length = translate.path.len();
+                    // Only listings depend on the query.
+                    let path = if site.settings.browse { translate.path_and_query } else { translate.path };
+                    let key = Key { site: site.index, path };
+                    match self.front.lookup(&self.shared.store, key, now.0) {
+                        Lookup::Fresh(entry) => {
+                            slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        }
+                        Lookup::Aging(entry) => {
+                            let previous = Some(entry.clone());
+                            let target = Target { site: site.index, key: path.to_vec(), path_length, previous };
+                            slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                            self.carrier.refresh(self.shared, target, now);
+                        }
+                        unsure => {
+                            let previous = if let Lookup::Stale(entry) = unsure { Some(entry) } else { None };
+                            let target = Target { site: site.index, key: path.to_vec(), path_length, previous };
+                            self.translate(ticket, target);
+                        }
+                    }
+                }
+                Need::Read(read) => {
+                    let stretch = Stretch {
+                        representation: read.representation.clone(),
+                        offset: read.offset,
+                        length: read.length,
+                    };
+                    self.make_ready(ticket, stretch);
+                }
+            }
+            self.report(token);
+        }
+    }
+
+    fn translate(&mut self, ticket: Ticket, target: Target) {
+        let entry = self.carrier.translate(self.shared, ticket, target.clone(), self.now);
+        let connection = &mut self.slots.get(ticket.token).connection;
+        match entry {
+            Some(entry) => {
+                self.shared.store.insert(target.key(), entry.clone());
+                connection.handle_done(ticket.exchange, Done::Translated(&entry.resource), self.now);
+            }
+            None => connection.defer(ticket.exchange),
+        }
+    }
+
+    fn make_ready(&mut self, ticket: Ticket, stretch: Stretch) {
+        let outcome = self.carrier.make_ready(self.shared, ticket, stretch);
+        let connection = &mut self.slots.get(ticket.token).connection;
+        match outcome {
+            Some(Outcome::Ready(_, bytes)) => connection.handle_done(ticket.exchange, Done::Ready(bytes), self.now),
+            Some(_) => connection.handle_done(ticket.exchange, Done::Failed, self.now),
+            None => {}
+        }
+    }
+
+    /// Something that was deferred has been carried out.
+    fn handle_outcome(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Translated(ticket, target, entry) => {
+                self.shared.store.insert(target.key(), entry.clone());
+                self.front.forget(target.key());
+                self.resume(ticket, Done::Translated(&entry.resource));
+            }
+            Outcome::Ready(ticket, bytes) => self.resume(ticket, Done::Ready(bytes)),
+            Outcome::Failed(ticket) => self.resume(ticket, Done::Failed),
+        }
+    }
+
+    /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
+    fn resume(&mut self, ticket: Ticket, done: Done<'_>) {
+        let now = self.now;
+        let Some(slot) = self.slots.find(ticket.token) else { return };
+        let workspace = self.workspace.take().expect("one connection is driven at a time");
+        slot.connection.lend(workspace);
+        slot.connection.handle_done(ticket.exchange, done, now);
+        self.workspace = Some(slot.connection.reclaim());
+        self.drive(ticket.token);
+    }
+}
+
+fn log_answer(log: &mut LogBuffer, answered: &Answered<'_>, client: Option<IpAddr>, now: Instant, unix_seconds: u64) {
+    let request = answered.request;
+    let field = |field| request.and_then(|request| request.field(field));
+    let record = Record {
+        client,
+        method: request.map_or(b"", |request| request.method_token()),
+        target: request.map_or(b"", |request| request.target()),
+        version: request.map_or("", |request| request.head.version.name()),
+        status: answered.status,
+        bytes: answered.content_bytes,
+        referer: field(Field::Referer),
+        user_agent: field(Field::UserAgent),
+        host: field(Field::Host),
+        duration_us: now.since(answered.started) * 1000,
+    };
+    log.push(unix_seconds, &record);
+}

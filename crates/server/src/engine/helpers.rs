@@ -1,0 +1,170 @@
+//! Helpers of an AMPED worker: threads that wait for the disk in its place.
+//!
+//! Owns: the threads, spawned as jobs wait, kept in reserve for a while, bounded in number. Guarantees: a job is
+//! finished exactly once; file content reaches the worker through the page cache, not through here. Does not decide what
+//! would block.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+
+use crate::cache::Entry;
+use crate::content::translate::translate;
+use crate::engine::Shared;
+use crate::engine::event_loop::{Stretch, Target, Ticket};
+use crate::engine::sped::question;
+use crate::io::{Counters, Wait, read};
+
+/// What a helper is asked to do.
+#[derive(Debug)]
+pub enum Job {
+    /// Look a target up, so that its names and the content of a small file are in memory.
+    Translate {
+        /// Who waits for it; nobody if a cached translation is being compared.
+        ticket: Option<Ticket>,
+        /// The target.
+        target: Target,
+        /// It has been looked up once, and still could not be had without waiting: return what is found.
+        again: bool,
+    },
+    /// Read a stretch of a file, so that its pages are in memory.
+    PageIn {
+        /// Who waits for it.
+        ticket: Ticket,
+        /// The stretch.
+        stretch: Stretch,
+    },
+}
+
+/// A notification.
+#[derive(Debug)]
+pub struct Finished {
+    /// What was asked.
+    pub job: Job,
+    /// What was found, if the worker cannot find it again without waiting.
+    pub entry: Option<Arc<Entry>>,
+    /// Reading failed.
+    pub failed: bool,
+}
+
+/// The helpers of one worker.
+#[derive(Debug)]
+pub struct Helpers {
+    pool: Arc<Pool>,
+    jobs: Sender<Job>,
+    finished: Receiver<Finished>,
+    helpers_max: usize,
+}
+
+#[derive(Debug)]
+struct Pool {
+    shared: Arc<Shared>,
+    worker: usize,
+    queue: Receiver<Job>,
+    finished: Sender<Finished>,
+    /// Threads that exist.
+    threads: AtomicUsize,
+    /// Jobs that have been submitted and not finished.
+    pending: AtomicUsize,
+}
+
+/// How long a helper without work stays.
+const RESERVE_TIME: Duration = Duration::from_secs(10);
+/// Helpers read large stretches through a buffer of this many bytes.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+impl Helpers {
+    /// Helpers for worker `worker`, none yet, at most `helpers_max`.
+    pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> Helpers {
+        let (jobs, queue) = unbounded();
+        let (sender, finished) = unbounded();
+        let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let pool = Arc::new(Pool { shared, worker, queue, finished: sender, threads, pending });
+        Helpers { pool, jobs, finished, helpers_max: helpers_max.max(1) }
+    }
+
+    /// Has `job` done. Jobs queue if all helpers are busy: their number is bounded by that of connections.
+    pub fn submit(&mut self, job: Job) {
+        Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
+        let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
+        self.jobs.send(job).expect("the pool holds the receiver");
+        let threads = self.pool.threads.load(SeqCst);
+        if pending > threads && threads < self.helpers_max {
+            self.spawn();
+        }
+    }
+
+    /// The next notification, if there is one.
+    pub fn finished(&mut self) -> Option<Finished> {
+        self.finished.try_recv().ok()
+    }
+
+    fn spawn(&self) {
+        self.pool.threads.fetch_add(1, SeqCst);
+        let pool = self.pool.clone();
+        let spawned = std::thread::Builder::new().name(format!("helper-{}", pool.worker)).spawn(move || pool.help());
+        if spawned.is_err() {
+            self.pool.threads.fetch_sub(1, SeqCst);
+            if self.pool.threads.load(SeqCst) == 0 {
+                // No memory for even one thread: better slow than never.
+                self.pool.drain_queue();
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// The life of a helper.
+    fn help(&self) {
+        loop {
+            match self.queue.recv_timeout(RESERVE_TIME) {
+                Ok(job) => self.finish(job),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.threads.fetch_sub(1, SeqCst);
+                    // A job may have been counted on this thread just before it left: look once more.
+                    if self.queue.is_empty() {
+                        return;
+                    }
+                    self.threads.fetch_add(1, SeqCst);
+                }
+            }
+        }
+        self.threads.fetch_sub(1, SeqCst);
+    }
+
+    fn drain_queue(&self) {
+        while let Ok(job) = self.queue.try_recv() {
+            self.finish(job);
+        }
+    }
+
+    fn finish(&self, job: Job) {
+        let (entry, failed) = self.carry_out(&job);
+        self.pending.fetch_sub(1, SeqCst);
+        // The worker is gone if nobody listens, and then nobody minds.
+        let _ = self.finished.send(Finished { job, entry, failed });
+        self.shared.control.waker(self.worker).wake();
+    }
+
+    fn carry_out(&self, job: &Job) -> (Option<Arc<Entry>>, bool) {
+        match job {
+            Job::Translate { target, again, .. } => {
+                let now = self.shared.clock.now();
+                let entry = translate(&question(&self.shared, target, Wait::Yes, now)).ok();
+                // What was made of files is found again in the page cache; what was generated would not be.
+                let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty();
+                (entry.filter(keep), false)
+            }
+            Job::PageIn { stretch, .. } => {
+                let Some(file) = &stretch.representation.file else { return (None, true) };
+                let mut scratch = vec![0; SCRATCH_BYTES];
+                let read = read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut scratch);
+                (None, read.is_err())
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The connections of one worker, found by descriptor number, and their deadlines.
+//!
+//! Owns: sockets and connections. Guarantees: constant-time access without hashing; a token of a closed connection never
+//! finds its successor; a deadline costs one store to move, whatever the number of connections.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use lamna_proto::conn::Connection;
+use lamna_proto::time::Instant;
+
+use crate::io::wait::Token;
+
+/// One connection of a worker.
+#[derive(Debug)]
+pub struct Slot {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// What the core knows.
+    pub connection: Connection,
+    /// Which of the successive owners of this descriptor number it is.
+    pub generation: u32,
+    /// Where it comes from; none for Unix sockets.
+    pub client: Option<IpAddr>,
+    /// Receiving may give something.
+    pub readable: bool,
+    /// Sending may take something.
+    pub writable: bool,
+    /// After what can be received comes the end.
+    pub ending: bool,
+    /// It is in the epoll set.
+    pub registered: bool,
+    /// It is in the list of those that are to go on without an event.
+    pub queued: bool,
+    /// Sending has been shut down.
+    pub shut: bool,
+}
+
+/// Slots by descriptor number.
+#[derive(Debug)]
+pub struct Slots {
+    slots: Vec<Option<Slot>>,
+    /// For each slot, when to look at it, in units of [`TICK_MS`]; zero for never. Apart from the slots, so that looking
+    /// through all of them touches four bytes each.
+    deadlines: Vec<u32>,
+    count: usize,
+    generation: u32,
+    /// No deadline is earlier than this.
+    earliest: u32,
+}
+
+const TICK_MS: u64 = 100;
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots { slots: Vec::new(), deadlines: Vec::new(), count: 0, generation: 0, earliest: u32::MAX }
+    }
+}
+
+impl Slots {
+    /// Keeps a new connection.
+    pub fn insert(&mut self, socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Token {
+        let index = socket.as_raw_fd() as usize;
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
+            self.deadlines.resize(index + 1, 0);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let slot = Slot {
+            socket,
+            connection: Connection::new(now),
+            generation: self.generation,
+            client,
+            // Optimistic: the kernel hands connections over when their first bytes are there.
+            readable: true,
+            writable: true,
+            ending: false,
+            registered: false,
+            queued: false,
+            shut: false,
+        };
+        self.slots[index] = Some(slot);
+        self.count += 1;
+        Token { index: index as u32, generation: self.generation }
+    }
+
+    /// The connection of `token`, if it is still there.
+    pub fn find(&mut self, token: Token) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(token.index as usize)?.as_mut()?;
+        (slot.generation == token.generation).then_some(slot)
+    }
+
+    /// The connection of `token`.
+    ///
+    /// # Panics
+    /// If it is gone: for those who have just found it.
+    pub fn get(&mut self, token: Token) -> &mut Slot {
+        self.find(token).expect("a connection stays until it is removed")
+    }
+
+    /// Closes a connection.
+    pub fn remove(&mut self, token: Token) {
+        if self.find(token).is_some() {
+            self.slots[token.index as usize] = None;
+            self.deadlines[token.index as usize] = 0;
+            self.count -= 1;
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Tokens of all connections.
+    pub fn tokens(&self) -> Vec<Token> {
+        let token = |(index, slot): (usize, &Option<Slot>)| {
+            slot.as_ref().map(|slot| Token { index: index as u32, generation: slot.generation })
+        };
+        self.slots.iter().enumerate().filter_map(token).collect()
+    }
+
+    /// Looks at the connection of `token` at `deadline`, not before.
+    pub fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
+        let tick = deadline.map_or(0, |at| at.0.div_ceil(TICK_MS) as u32);
+        self.deadlines[token.index as usize] = tick;
+        if tick != 0 && tick < self.earliest {
+            self.earliest = tick;
+        }
+    }
+
+    /// When `expired` may have something, or earlier.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.count > 0 && self.earliest != u32::MAX).then(|| Instant(u64::from(self.earliest) * TICK_MS))
+    }
+
+    /// Connections whose deadline has passed at `now`. Their deadlines are unset.
+    pub fn expired(&mut self, now: Instant) -> Vec<Token> {
+        let tick = (now.0 / TICK_MS) as u32;
+        let mut expired = Vec::new();
+        if tick < self.earliest {
+            return expired;
+        }
+        let mut earliest = u32::MAX;
+        for (index, deadline) in self.deadlines.iter_mut().enumerate() {
+            if *deadline == 0 {
+                continue;
+            }
+            if *deadline > tick {
+                earliest = earliest.min(*deadline);
+                continue;
+            }
+            *deadline = 0;
+            if let Some(slot) = &self.slots[index] {
+                expired.push(Token { index: index as u32, generation: slot.generation });
+            }
+        }
+        // The next look is due no sooner than a second from now: deadlines move all the time, and looking costs.
+        self.earliest = if earliest == u32::MAX { earliest } else { earliest.max(tick + LOOK_TICKS) };
+        expired
+    }
+
+    /// The idle connections that have been idle longest, at most `count`.
+    pub fn longest_idle(&self, count: usize) -> Vec<Token> {
+        let mut idle: Vec<(u32, Token)> = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some(slot) = slot.as_ref().filter(|slot| slot.connection.is_idle() && !slot.readable) {
+                idle.push((self.deadlines[index], Token { index: index as u32, generation: slot.generation }));
+            }
+        }
+        idle.sort_unstable_by_key(|(deadline, _)| *deadline);
+        idle.into_iter().take(count).map(|(_, token)| token).collect()
+    }
+}
+
+const LOOK_TICKS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket() -> OwnedFd {
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into()
+    }
+
+    #[test]
+    fn a_token_of_a_closed_connection_never_finds_its_successor() {
+        let mut slots = Slots::default();
+        let first = slots.insert(socket(), None, Instant(0));
+        slots.remove(first);
+        let second = slots.insert(socket(), None, Instant(0));
+        assert!(slots.find(first).is_none());
+        assert!(slots.find(second).is_some());
+        slots.remove(first);
+        assert_eq!(slots.count(), 1);
+    }
+
+    #[test]
+    fn deadlines_expire_once_and_can_be_moved() {
+        let mut slots = Slots::default();
+        let token = slots.insert(socket(), None, Instant(0));
+        slots.set_deadline(token, Some(Instant(5_000)));
+        assert_eq!(slots.next_deadline(), Some(Instant(5_000)));
+        slots.set_deadline(token, Some(Instant(9_000)));
+        assert!(slots.expired(Instant(5_000)).is_empty());
+        assert_eq!(slots.expired(Instant(9_000)), [token]);
+        assert!(slots.expired(Instant(99_000)).is_empty());
+    }
+}
