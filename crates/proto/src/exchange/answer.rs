@@ -217,13 +217,20 @@ fn choose_coding<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -
 }
 
 fn choose_type<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -> &'a Arc<Representation> {
-    let mut types = [""; 4];
-    let count = several.len().min(types.len());
-    for (slot, one) in types.iter_mut().zip(several) {
+    // Who asks for JSON is content with the JSON of problem details (RFC 9457), which has a type of its own.
+    const PLAIN_JSON: &str = "application/json";
+    let mut types = [PLAIN_JSON; TYPES_MAX + 1];
+    let count = several.len().min(TYPES_MAX);
+    for (slot, one) in types.iter_mut().zip(&several[..count]) {
         *slot = one.media_type().split(';').next().unwrap_or_default();
     }
-    &several[negotiate::prefer_media(request.field_lines(Field::Accept), &types[..count])]
+    let chosen = negotiate::prefer_media(request.field_lines(Field::Accept), &types[..=count]);
+    let json = || several.iter().position(|one| one.media_type().ends_with("json")).unwrap_or(0);
+    &several[if chosen == count { json() } else { chosen }]
 }
+
+/// Media types that one resource can be had in.
+const TYPES_MAX: usize = 4;
 
 fn query_of(target: &[u8]) -> Option<&[u8]> {
     memchr::memchr(b'?', target).map(|at| &target[at..])
