@@ -48,6 +48,15 @@ impl Active {
             && self.answered.is_empty()
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        let exchanges =
+            self.exchanges.iter().chain(&self.answered).chain(self.receiving.as_ref().map(|one| &one.exchange));
+        let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
+        let queued = (self.exchanges.capacity() + self.answered.capacity()) * size_of::<Exchange>();
+        let buffered = self.unread.capacity() + self.unsent.capacity() + self.spare_bytes.capacity();
+        size_of::<Active>() + queued + saved + buffered
+    }
+
     /// The exchange that has a need which has not been handed out.
     pub(super) fn wanting(&self) -> Option<usize> {
         let front_reads = match self.exchanges.front()?.state {

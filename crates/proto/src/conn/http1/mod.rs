@@ -132,6 +132,11 @@ impl Connection {
         self.receiving == Receiving::Idle && self.active.is_none() && !self.has_output()
     }
 
+    /// Bytes of memory that the connection holds beyond itself while it is parked; 0 if it is idle.
+    pub fn memory_bytes(&self) -> usize {
+        self.active.as_ref().map_or(0, |active| active.memory_bytes())
+    }
+
     /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
     pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
         let wait_ms = match self.interest() {
