@@ -157,6 +157,23 @@ fn rfc_9110_9_3_7_options_says_what_is_allowed_and_takes_content() {
 }
 
 #[test]
+fn every_pipelined_options_is_reported() {
+    let options = "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut peer = peer();
+    peer.converse([options, options, GET, options].concat());
+    assert_eq!(statuses(&peer), [204, 204, 200, 204]);
+    assert_eq!(reported(&peer), [204, 204, 200, 204]);
+}
+
+#[test]
+fn reports_come_in_the_order_of_the_answers() {
+    let mut peer = peer();
+    peer.converse(["POST /a HTTP/1.1\r\nHost: a\r\n\r\n", GET, "PUT /a HTTP/1.1\r\nHost: a\r\n\r\n", GET].concat());
+    assert_eq!(statuses(&peer), [405, 200, 405, 200]);
+    assert_eq!(reported(&peer), [405, 200, 405, 200]);
+}
+
+#[test]
 fn rfc_9112_6_3_content_of_a_get_is_skipped_before_the_answer() {
     for content in [
         "Content-Length: 5\r\n\r\nabcde",

@@ -310,13 +310,14 @@ impl Connection {
     /// A request that has been answered, for the log.
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
         let workspace = &mut **self.workspace.as_mut()?;
-        if let Some(brief) = workspace.answered.take() {
-            let head = workspace.reported.insert(brief.head);
-            let request = Request { bytes: workspace.input.at(brief.at, usize::from(head.length)), head };
-            let Brief { status, content_bytes, started, .. } = brief;
+        // What was kept was answered before what was answered at once: see `answer_current`.
+        let kept = self.active.as_mut().filter(|active| !active.answered.is_empty());
+        let Some(active) = kept else {
+            let Brief { head, at, status, content_bytes, started } = workspace.answered.take()?;
+            let head = workspace.reported.insert(head);
+            let request = Request { bytes: workspace.input.at(at, usize::from(head.length)), head };
             return Some(Answered { request: Some(request), status, content_bytes, started });
-        }
-        let active = &mut **self.active.as_mut()?;
+        };
         let Exchange { request, state, started, .. } = active.answered.pop_front()?;
         let State::Answering(answer) = state else {
             return None;

@@ -99,7 +99,8 @@ impl Connection {
         }
         if head.method == Method::Options {
             let options = driven(&mut self.workspace).outlet.pages.options.clone();
-            self.answer_current(&options, self.since);
+            self.push_current(State::Translated(options), true, self.since);
+            self.advance();
             return Ok(Taken::Part);
         }
         Ok(Taken::Request)
