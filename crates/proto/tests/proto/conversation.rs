@@ -212,6 +212,24 @@ fn rfc_9110_10_1_1_without_content_there_is_nothing_to_continue_with() {
 }
 
 #[test]
+fn rfc_9110_10_1_1_a_post_that_expects_is_refused_without_its_content() {
+    let mut peer = peer();
+    peer.converse("POST /small HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    assert_eq!(statuses(&peer), [405]);
+    assert_eq!(responses(&peer)[0].field("connection"), Some("close"));
+    assert_eq!(peer.interest(), Interest::Linger);
+    assert_eq!(peer.reports[0].request.as_deref(), Some("POST /small"));
+}
+
+#[test]
+fn rfc_9110_15_5_18_another_expectation_fails() {
+    for expect in ["Expect: wonders\r\n", "Expect: 100-continue\r\nExpect: wonders\r\n"] {
+        let response = answer(get("/small", expect));
+        assert_eq!((response.status, response.field("connection")), (417, Some("close")), "{expect}");
+    }
+}
+
+#[test]
 fn rfc_9110_15_2_an_interim_answer_waits_for_earlier_answers() {
     let mut peer = deferring();
     peer.send([GET, &get("/file", "Expect: 100-continue\r\nContent-Length: 3\r\n")].concat());

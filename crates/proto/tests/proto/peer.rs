@@ -19,14 +19,14 @@ use crate::site::{Site, pattern};
 
 /// Values that are used one after another, for ever.
 #[derive(Clone, Debug)]
-pub struct Cycle<T> {
+pub(crate) struct Cycle<T> {
     values: Vec<T>,
     next: usize,
 }
 
 impl<T: Copy> Cycle<T> {
     /// Goes round `values`, of which there is at least one.
-    pub fn new(values: Vec<T>) -> Cycle<T> {
+    pub(crate) fn new(values: Vec<T>) -> Cycle<T> {
         assert!(!values.is_empty(), "a cycle has values");
         Cycle { values, next: 0 }
     }
@@ -40,21 +40,21 @@ impl<T: Copy> Cycle<T> {
 
 /// How the world around a connection behaves.
 #[derive(Clone, Debug)]
-pub struct Habits {
+pub(crate) struct Habits {
     /// Bytes of each receive, at least 1.
-    pub receive_bytes: Cycle<usize>,
+    pub(crate) receive_bytes: Cycle<usize>,
     /// Bytes that the socket takes of each send, at least 1.
-    pub send_bytes: Cycle<usize>,
+    pub(crate) send_bytes: Cycle<usize>,
     /// Whether a need is met later.
-    pub defers: Cycle<bool>,
+    pub(crate) defers: Cycle<bool>,
     /// Which of the deferred needs is met next.
-    pub order: Cycle<usize>,
+    pub(crate) order: Cycle<usize>,
     /// Bytes of each Read that are made ready, at least 1.
-    pub ready_bytes: Cycle<u64>,
+    pub(crate) ready_bytes: Cycle<u64>,
     /// Whether the connection is parked after a step.
-    pub parks: Cycle<bool>,
+    pub(crate) parks: Cycle<bool>,
     /// Whether a Read fails.
-    pub fails: Cycle<bool>,
+    pub(crate) fails: Cycle<bool>,
 }
 
 impl Default for Habits {
@@ -74,11 +74,11 @@ impl Default for Habits {
 
 /// What was reported for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub(crate) struct Report {
     /// Method and target, if the head could be read.
-    pub request: Option<String>,
-    pub status: u16,
-    pub content_bytes: u64,
+    pub(crate) request: Option<String>,
+    pub(crate) status: u16,
+    pub(crate) content_bytes: u64,
 }
 
 /// A need that is to be met later, with what it takes.
@@ -89,21 +89,21 @@ enum Deferred {
 }
 
 /// A connection, its driver and its peer.
-pub struct Peer {
-    pub connection: Connection,
-    pub habits: Habits,
-    pub now: Instant,
+pub(crate) struct Peer {
+    pub(crate) connection: Connection,
+    pub(crate) habits: Habits,
+    pub(crate) now: Instant,
     /// All bytes that arrived at the peer.
-    pub output: Vec<u8>,
-    pub reports: Vec<Report>,
+    pub(crate) output: Vec<u8>,
+    pub(crate) reports: Vec<Report>,
     /// When each reported request was complete.
-    pub started: Vec<Instant>,
+    pub(crate) started: Vec<Instant>,
     /// Host, path and query of each translation.
-    pub asked: Vec<(Option<String>, String, Option<String>)>,
+    pub(crate) asked: Vec<(Option<String>, String, Option<String>)>,
     /// The most that the connection held while parked, in bytes.
-    pub memory_bytes_max: usize,
+    pub(crate) memory_bytes_max: usize,
     /// Whether the socket takes bytes at all.
-    pub reads_answers: bool,
+    pub(crate) reads_answers: bool,
     site: &'static Site,
     workspace: Option<Box<Workspace>>,
     /// Sent by the peer and not yet received.
@@ -113,7 +113,7 @@ pub struct Peer {
 
 // What the peer does.
 impl Peer {
-    pub fn new(habits: Habits) -> Peer {
+    pub(crate) fn new(habits: Habits) -> Peer {
         let site = Site::shared();
         let mut workspace = site.workspace();
         workspace.keep_requests();
@@ -136,33 +136,33 @@ impl Peer {
     }
 
     /// Sends bytes, and lets everything happen that does not wait for a deferred need.
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
         self.socket.extend(bytes.as_ref());
         self.run();
         self
     }
 
     /// Closes the peer's side.
-    pub fn end(&mut self) -> &mut Peer {
+    pub(crate) fn end(&mut self) -> &mut Peer {
         self.connection.handle_end();
         self.run();
         self
     }
 
     /// The peer is gone.
-    pub fn break_off(&mut self) -> &mut Peer {
+    pub(crate) fn break_off(&mut self) -> &mut Peer {
         self.connection.handle_broken();
         self.run();
         self
     }
 
     /// Sends bytes, meets all deferred needs, and goes on until nothing is left to do.
-    pub fn converse(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+    pub(crate) fn converse(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
         self.send(bytes).settle()
     }
 
     /// Meets all deferred needs, and goes on until nothing is left to do.
-    pub fn settle(&mut self) -> &mut Peer {
+    pub(crate) fn settle(&mut self) -> &mut Peer {
         self.run();
         while self.meet_next() {
             self.run();
@@ -171,29 +171,29 @@ impl Peer {
     }
 
     /// The output since the last call, as text.
-    pub fn take_output(&mut self) -> String {
+    pub(crate) fn take_output(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.output)).expect("the tests' content is ASCII")
     }
 }
 
 // What the driver does.
 impl Peer {
-    pub fn interest(&self) -> Interest {
+    pub(crate) fn interest(&self) -> Interest {
         self.connection.interest()
     }
 
-    pub fn deferred_count(&self) -> usize {
+    pub(crate) fn deferred_count(&self) -> usize {
         self.deferred.len()
     }
 
     /// Milliseconds until the wait is over.
-    pub fn timeout_ms(&self) -> Option<u64> {
+    pub(crate) fn timeout_ms(&self) -> Option<u64> {
         let until = self.connection.poll_timeout(self.site.limits())?;
         Some(until.since(self.now))
     }
 
     /// Waits until the timeout, and says so.
-    pub fn time_out(&mut self) -> &mut Peer {
+    pub(crate) fn time_out(&mut self) -> &mut Peer {
         self.now = self.connection.poll_timeout(self.site.limits()).unwrap_or(self.now);
         let now = self.now;
         self.driven(|connection| connection.handle_timeout(now));
@@ -201,14 +201,14 @@ impl Peer {
         self
     }
 
-    pub fn drain(&mut self) -> &mut Peer {
+    pub(crate) fn drain(&mut self) -> &mut Peer {
         self.driven(Connection::drain);
         self.run();
         self
     }
 
     /// Meets the deferred need that is next in `Habits::order`. False if there is none.
-    pub fn meet_next(&mut self) -> bool {
+    pub(crate) fn meet_next(&mut self) -> bool {
         if self.deferred.is_empty() {
             return false;
         }
@@ -218,7 +218,7 @@ impl Peer {
     }
 
     /// Meets one of the deferred needs, the oldest being 0.
-    pub fn meet(&mut self, index: usize) {
+    pub(crate) fn meet(&mut self, index: usize) {
         let (id, deferred) = self.deferred.remove(index);
         self.lend();
         self.carry_out(id, &deferred);
@@ -227,7 +227,7 @@ impl Peer {
     }
 
     /// An answer to a need that nobody has.
-    pub fn meet_unknown(&mut self, id: u32) {
+    pub(crate) fn meet_unknown(&mut self, id: u32) {
         let now = self.now;
         if self.deferred.iter().all(|(known, _)| *known != ExchangeId(id)) {
             self.driven(|connection| connection.handle_done(ExchangeId(id), Done::Failed, now));
@@ -235,7 +235,7 @@ impl Peer {
     }
 
     /// Goes on until the connection waits for something that has not happened, and parks it.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         self.lend();
         loop {
             let before = self.output.len();

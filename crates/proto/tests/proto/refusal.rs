@@ -106,6 +106,26 @@ fn what_is_not_http_is_refused_at_its_first_byte() {
 }
 
 #[test]
+fn rfc_9110_9_3_2_a_refused_head_has_no_content_either() {
+    for (fields, status) in [
+        ("Expect: wonders\r\n", 417),
+        ("Content-Length: 9999\r\n", 413),
+        ("Transfer-Encoding: gzip, chunked\r\n", 501),
+        ("Host: b\r\n", 400),
+    ] {
+        let mut peer = peer();
+        peer.converse(get("/small", fields).replace("GET", "HEAD"));
+        assert!(peer.output.ends_with(b"\r\n\r\n"), "{fields}");
+        assert_eq!(statuses(&peer), [status], "{fields}");
+        assert_eq!(peer.reports[0].request.as_deref(), Some("HEAD /small"), "{fields}");
+    }
+    let mut peer = peer();
+    peer.converse("HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx");
+    assert!(peer.output.ends_with(b"\r\n\r\n"));
+    assert_eq!(statuses(&peer), [400]);
+}
+
+#[test]
 fn rfc_9110_12_5_1_a_refusal_comes_in_the_type_that_the_client_prefers() {
     let response = answer("POST / HTTP/1.1\r\nHost: a\r\nAccept: text/plain\r\n\r\n");
     assert_eq!((response.status, response.field("content-type")), (405, Some("text/plain")));

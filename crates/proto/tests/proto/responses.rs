@@ -4,15 +4,15 @@
 
 /// A response as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
-    pub status: u16,
-    pub fields: Vec<(String, String)>,
-    pub content: Vec<u8>,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) content: Vec<u8>,
 }
 
 impl Response {
     /// The value of a field that stands at most once.
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| value.as_str());
         assert!(values.next().is_none(), "{name} stands twice in {self:?}");
@@ -25,7 +25,7 @@ impl Response {
 ///
 /// # Panics
 /// If the output is not a sequence of responses.
-pub fn read(mut output: &[u8], is_head: impl Fn(usize) -> bool) -> (Vec<Response>, &[u8]) {
+pub(crate) fn read(mut output: &[u8], is_head: impl Fn(usize) -> bool) -> (Vec<Response>, &[u8]) {
     let mut responses = Vec::new();
     while let Some((response, length)) = read_one(output, is_head(responses.len())) {
         output = &output[length..];

@@ -16,20 +16,20 @@ use lamna_proto::resource::{Description, Representation, Resource, Variants};
 use lamna_proto::workspace::{Pages, Workspace};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT: when everything was last modified.
-pub const MODIFIED: u64 = 784_111_777;
+pub(crate) const MODIFIED: u64 = 784_111_777;
 /// Sun, 06 Nov 1994 08:50:37 GMT: when all answers are given.
-pub const NOW: u64 = MODIFIED + 60;
+pub(crate) const NOW: u64 = MODIFIED + 60;
 /// The content of `/small`.
-pub const SMALL: &[u8] = b"Hello, world\n";
+pub(crate) const SMALL: &[u8] = b"Hello, world\n";
 /// Bytes of `/large`, which is in memory and larger than [`COPY_BYTES_MAX`].
-pub const LARGE_BYTES: usize = 20_000;
+pub(crate) const LARGE_BYTES: usize = 20_000;
 /// Bytes of `/file`, which is in a file.
-pub const FILE_BYTES: usize = 10_000;
+pub(crate) const FILE_BYTES: usize = 10_000;
 /// The largest message that is copied to the output.
-pub const COPY_BYTES_MAX: usize = 4_096;
+pub(crate) const COPY_BYTES_MAX: usize = 4_096;
 
 /// What the paths stand for, and what the core answers by itself.
-pub struct Site {
+pub(crate) struct Site {
     resources: Vec<(&'static str, Arc<Resource>)>,
     not_found: Arc<Resource>,
     pages: Arc<Pages>,
@@ -38,7 +38,7 @@ pub struct Site {
 
 impl Site {
     /// The site, made once for each process.
-    pub fn shared() -> &'static Site {
+    pub(crate) fn shared() -> &'static Site {
         static SITE: OnceLock<Site> = OnceLock::new();
         SITE.get_or_init(Site::new)
     }
@@ -71,18 +71,18 @@ impl Site {
     }
 
     /// What a target stands for.
-    pub fn translate(&self, translate: &Translate<'_>) -> &Arc<Resource> {
+    pub(crate) fn translate(&self, translate: &Translate<'_>) -> &Arc<Resource> {
         let found = self.resources.iter().find(|(path, _)| path.as_bytes() == translate.path);
         found.map_or(&self.not_found, |(_, resource)| resource)
     }
 
     /// A workspace for connections to this site.
-    pub fn workspace(&self) -> Box<Workspace> {
+    pub(crate) fn workspace(&self) -> Box<Workspace> {
         Workspace::new(self.limits.clone(), self.pages.clone(), COPY_BYTES_MAX, NOW)
     }
 
     /// The bounds that hold here: smaller than by default, so that tests reach them.
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 }
@@ -101,7 +101,7 @@ fn limits() -> Limits {
 }
 
 /// Content in which every position can be recognised.
-pub fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| b'a' + (index % 23) as u8 + ((index / 256) % 3) as u8).collect()
 }
 

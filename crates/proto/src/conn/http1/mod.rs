@@ -202,7 +202,7 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Instant) {
         let half_received = self.interest() == Interest::Receive && self.receiving != Receiving::Idle;
         if half_received {
-            self.refuse(Refusal::Timeout, None, now);
+            self.refuse(Refusal::Timeout, now);
         } else {
             self.handle_broken();
         }

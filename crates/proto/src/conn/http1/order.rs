@@ -48,25 +48,37 @@ impl Connection {
         let head = workspace.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         self.closing |= refusal.closes();
+        self.lingers |= refusal.closes();
         let persistence = persistence_of(request, self.closing);
         let answer = answer::refuse(refusal, Some(request), persistence, &workspace.outlet);
         self.push_current(State::Answering(answer), false, self.since);
         self.advance();
     }
 
-    /// Answers what cannot be read as a request, and closes.
-    pub(super) fn refuse(&mut self, refusal: Refusal, request: Option<Request<'_>>, now: Instant) {
-        let workspace = driven(&mut self.workspace);
-        workspace.input.clear();
-        let answer = answer::refuse(refusal, request, Persistence::Close, &workspace.outlet);
+    /// Refuses the request that is being received, as far as it is known, and closes.
+    pub(super) fn refuse(&mut self, refusal: Refusal, now: Instant) {
         self.closing = true;
         self.lingers = true;
         self.receiving = Receiving::Idle;
-        self.next_id += 1;
-        let id = ExchangeId(self.next_id - 1);
-        let active = self.active();
-        active.receiving = None;
-        active.exchanges.push_back(Exchange { id, request: None, state: State::Answering(answer), started: now });
+        let unknown = |id| Exchange { id, request: None, state: State::Wanting, started: now };
+        let mut exchange = match self.active().receiving.take() {
+            Some(incoming) => incoming.exchange,
+            None => {
+                self.next_id += 1;
+                unknown(ExchangeId(self.next_id - 1))
+            }
+        };
+        let workspace = driven(&mut self.workspace);
+        workspace.input.clear();
+        let request = exchange.request.as_ref().map(Saved::request);
+        exchange.state = State::Answering(answer::refuse(refusal, request, Persistence::Close, &workspace.outlet));
+        self.active().exchanges.push_back(exchange);
+        self.advance();
+    }
+
+    pub(super) fn answer_options(&mut self) {
+        let options = driven(&mut self.workspace).outlet.pages.options.clone();
+        self.push_current(State::Translated(options), true, self.since);
         self.advance();
     }
 

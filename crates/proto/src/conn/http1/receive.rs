@@ -3,7 +3,7 @@
 //! Owns: where one request ends and the next begins, and in which order a request is judged. Does not answer.
 
 use super::active::Incoming;
-use super::rules::{check_host_and_target, check_method, expects_continue, is_persistent, persistence_of};
+use super::rules::{Judged, is_persistent, judge, persistence_of};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::framing::Content;
 use crate::error::Refusal;
@@ -35,7 +35,7 @@ impl Connection {
                 Ok(Taken::Nothing) => return false,
                 Ok(Taken::Part) => {}
                 Ok(Taken::Request) => return true,
-                Err(refusal) => self.refuse(refusal, None, self.since),
+                Err(refusal) => self.refuse(refusal, self.since),
             }
         }
         false
@@ -60,50 +60,35 @@ impl Connection {
         match head::parse(workspace.input.unread(), &workspace.outlet.limits)? {
             Parsed::Partial if self.ended => Err(Refusal::Incomplete),
             Parsed::Partial => Ok(Taken::Nothing),
-            Parsed::Complete(head) => self.accept(head),
+            Parsed::Complete(head) => Ok(self.accept(head)),
         }
     }
 
     /// Decides what to do with a request whose head is at the start of the input.
-    fn accept(&mut self, head: Head) -> Result<Taken, Refusal> {
+    fn accept(&mut self, head: Head) -> Taken {
+        let idle = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
         let workspace = driven(&mut self.workspace);
         let request = Request { bytes: workspace.input.unread(), head: &head };
-        check_host_and_target(request)?;
-        let content = Content::of(request, &workspace.outlet.limits)?;
-        let expects = expects_continue(request)?;
-        let refusal = check_method(request)?;
         let persists = !workspace.draining && is_persistent(request);
-        let idle = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
-        let has_content = !matches!(content, Content::Empty);
-        if has_content && expects {
-            if refusal.is_some() {
-                return Err(Refusal::MethodNotAllowedUnread);
-            }
+        let judged = judge(request, &workspace.outlet.limits);
+        if judged.as_ref().is_ok_and(|judged| judged.continues) {
             if !idle {
                 // The interim answer would be taken for one to an earlier request.
-                return Ok(Taken::Nothing);
+                return Taken::Nothing;
             }
             workspace.outlet.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        self.next_id += 1;
         workspace.current = Some(head);
+        self.next_id += 1;
         self.closing = !persists;
-        if has_content {
-            self.await_content(content, refusal);
-            return Ok(Taken::Part);
-        }
         self.receiving = Receiving::Idle;
-        if let Some(refusal) = refusal {
-            self.refuse_current(refusal);
-            return Ok(Taken::Part);
+        match judged {
+            Err(refusal) => self.refuse_current(refusal),
+            Ok(Judged { content: Content::Empty, .. }) if head.method == Method::Options => self.answer_options(),
+            Ok(Judged { content: Content::Empty, .. }) => return Taken::Request,
+            Ok(Judged { content, refusal, .. }) => self.await_content(content, refusal),
         }
-        if head.method == Method::Options {
-            let options = driven(&mut self.workspace).outlet.pages.options.clone();
-            self.push_current(State::Translated(options), true, self.since);
-            self.advance();
-            return Ok(Taken::Part);
-        }
-        Ok(Taken::Request)
+        Taken::Part
     }
 
     /// Keeps the current request until its content has been received.

@@ -3,15 +3,45 @@
 //!
 //! Owns: these judgements. Pure functions of the head.
 
+use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::Translate;
 use crate::exchange::answer::Persistence;
+use crate::limits::Limits;
 use crate::message::{Field, Method, Request, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target, TargetError};
 
+/// What follows from a head that can be accepted.
+pub(super) struct Judged {
+    pub(super) content: Content,
+    /// Whether the client waits for an interim answer before it sends the content.
+    pub(super) continues: bool,
+    /// With what the request is refused once its content has been received.
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// Judges a head.
+///
+/// # Errors
+/// What the request is refused with at once.
+pub(super) fn judge(request: Request<'_>, limits: &Limits) -> Result<Judged, Refusal> {
+    check_host_and_target(request)?;
+    let content = Content::of(request, limits)?;
+    let has_content = !matches!(content, Content::Empty);
+    let continues = expects_continue(request)? && has_content;
+    let refusal = match request.head.method {
+        Method::Get | Method::Head | Method::Options => None,
+        Method::Disallowed if continues => return Err(Refusal::MethodNotAllowedUnread),
+        Method::Disallowed if has_content => Some(Refusal::MethodNotAllowed),
+        Method::Disallowed => return Err(Refusal::MethodNotAllowed),
+        Method::Connect | Method::Unknown => return Err(Refusal::MethodUnknown),
+    };
+    Ok(Judged { content, continues, refusal })
+}
+
 /// RFC 9112 3.2 and 3.3: the form of the target, and the host that is asked.
-pub(super) fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
+fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
     if request.head.repeated.contains(Field::Host) {
         return Err(Refusal::HostRepeated);
     }
@@ -31,22 +61,15 @@ pub(super) fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal>
     }
 }
 
-/// What is refused because of its method: now and for good, or once its content has been received.
-pub(super) fn check_method(request: Request<'_>) -> Result<Option<Refusal>, Refusal> {
-    match request.head.method {
-        Method::Get | Method::Head | Method::Options => Ok(None),
-        Method::Disallowed => Ok(Some(Refusal::MethodNotAllowed)),
-        Method::Connect | Method::Unknown => Err(Refusal::MethodUnknown),
-    }
-}
-
 /// RFC 9110 10.1.1. HTTP/1.0 has no interim answers, so the expectation is ignored there.
-pub(super) fn expects_continue(request: Request<'_>) -> Result<bool, Refusal> {
-    match request.field(Field::Expect) {
-        None => Ok(false),
-        Some(value) if value.eq_ignore_ascii_case(b"100-continue") => Ok(request.head.version == Version::Http11),
-        Some(_) => Err(Refusal::ExpectationFailed),
+fn expects_continue(request: Request<'_>) -> Result<bool, Refusal> {
+    if request.field(Field::Expect).is_none() {
+        return Ok(false);
     }
+    if !request.field_lines(Field::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+        return Err(Refusal::ExpectationFailed);
+    }
+    Ok(request.head.version == Version::Http11)
 }
 
 /// RFC 9112 9.3.
