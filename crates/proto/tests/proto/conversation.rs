@@ -191,6 +191,15 @@ fn rfc_9112_6_3_content_of_a_get_is_skipped_before_the_answer() {
     assert_eq!(statuses(&peer), [200]);
 }
 
+#[test]
+fn rfc_9112_2_2_empty_lines_before_a_request_are_ignored() {
+    let mut peer = peer();
+    peer.converse("\r\n\r").converse("\n\r\n").converse(GET).converse("\r").converse("\n").converse(GET);
+    assert_eq!(statuses(&peer), [200, 200]);
+    peer.converse("\r\n");
+    assert!(peer.connection.is_idle());
+}
+
 // RFC 9110 10.1.1.
 
 #[test]

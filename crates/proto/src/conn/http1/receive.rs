@@ -57,6 +57,10 @@ impl Connection {
             return Ok(Taken::Nothing);
         }
         self.receiving = Receiving::Head;
+        if workspace.input.unread() == b"\r" && !self.ended {
+            // The first half of another empty line.
+            return Ok(Taken::Nothing);
+        }
         match head::parse(workspace.input.unread(), &workspace.outlet.limits)? {
             Parsed::Partial if self.ended => Err(Refusal::Incomplete),
             Parsed::Partial => Ok(Taken::Nothing),
