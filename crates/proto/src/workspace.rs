@@ -182,6 +182,15 @@ impl Input {
         self.end = 0;
     }
 
+    /// Discards what is unread if `last` says that nothing of it will be read; whether there was anything.
+    pub(crate) fn discard_if(&mut self, last: bool) -> bool {
+        let discarded = last && self.start < self.end;
+        if discarded {
+            self.clear();
+        }
+        discarded
+    }
+
     /// Replaces what is there by `bytes`, which fit.
     pub(crate) fn restore(&mut self, bytes: &[u8]) {
         self.bytes[..bytes.len()].copy_from_slice(bytes);

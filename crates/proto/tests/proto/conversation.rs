@@ -253,6 +253,27 @@ fn rfc_9110_15_2_an_interim_answer_waits_for_earlier_answers() {
 // RFC 9112 9.6 and 8: how connections end.
 
 #[test]
+fn rfc_9112_9_6_nothing_after_a_last_request_is_answered_and_the_peer_is_heard_out() {
+    let mut peer = peer();
+    peer.converse([&get("/small", "Connection: close\r\n"), GET].concat());
+    assert_eq!(statuses(&peer), [200]);
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Linger, Some(2_000)));
+    assert_eq!(peer.connection.memory_bytes(), 0);
+    peer.converse(GET);
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::Linger));
+    assert_eq!(peer.end().interest(), Interest::Close);
+}
+
+#[test]
+fn rfc_9112_9_6_bytes_after_the_content_of_a_last_request_are_heard_out_too() {
+    let last = "GET /small HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1\r\n\r\na";
+    assert_eq!(peer().converse(last).interest(), Interest::Close);
+    let mut peer = peer();
+    peer.converse([last, GET].concat());
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::Linger));
+}
+
+#[test]
 fn lingering_is_over_after_its_time_whatever_arrives() {
     let mut peer = peer();
     peer.converse("nonsense\r\n\r\n");

@@ -183,6 +183,7 @@ impl Connection {
         workspace.input.received(bytes);
         if self.closing {
             workspace.input.clear();
+            self.lingers = true;
             return;
         }
         if self.receiving != Receiving::Head {

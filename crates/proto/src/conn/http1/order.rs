@@ -160,9 +160,7 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         let head = workspace.current.take().expect("a request is current");
         workspace.input.consume(usize::from(head.length));
-        if self.closing && !workspace.input.unread().is_empty() {
-            self.lingers = true;
-        }
+        self.lingers |= workspace.input.discard_if(self.closing);
     }
 
     pub(super) fn active(&mut self) -> &mut Active {

@@ -98,9 +98,9 @@ impl Connection {
     /// Keeps the current request until its content has been received.
     fn await_content(&mut self, content: Content, refusal: Option<Refusal>) {
         let started = self.since;
-        let exchange = self.take_current(State::Wanting, true, started);
         let closing = std::mem::replace(&mut self.closing, false);
         self.receiving = Receiving::Content;
+        let exchange = self.take_current(State::Wanting, true, started);
         self.active().receiving = Some(Incoming { exchange, content, refusal, closing });
     }
 
@@ -118,6 +118,7 @@ impl Connection {
         };
         self.receiving = Receiving::Idle;
         self.closing = closing;
+        self.lingers |= workspace.input.discard_if(closing);
         let options = exchange.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         if let Some(refusal) = refusal {
             let request = exchange.request.as_ref().map(Saved::request);
