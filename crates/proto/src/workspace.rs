@@ -111,7 +111,8 @@ impl Workspace {
         }
     }
 
-    /// From now on every answer closes its connection.
+    /// From now on every connection that this is lent to is drained, but idle ones stay for one request more: it may be
+    /// on its way already.
     pub fn drain(&mut self) {
         self.draining = true;
     }

@@ -375,6 +375,33 @@ fn rfc_9112_9_6_draining_finishes_what_is_under_way_and_says_that_it_was_the_las
     assert_eq!(peer.interest(), Interest::Close);
 }
 
+#[test]
+fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
+    let content = "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    for (request, cut) in [(GET, 1), (GET, 20), (content, content.len() - 2)] {
+        let mut peer = peer();
+        peer.send(&request[..cut]).drain();
+        assert_eq!(peer.interest(), Interest::Receive, "{request}");
+        peer.converse(&request[cut..]);
+        assert_eq!(responses(&peer)[0].field("connection"), Some("close"), "{request}");
+        assert_eq!(peer.interest(), Interest::Close);
+    }
+}
+
+#[test]
+fn draining_lets_a_draining_worker_answer_one_request_more_of_an_idle_connection() {
+    let mut peer = peer();
+    peer.converse(GET).drain_worker();
+    assert_eq!(peer.interest(), Interest::Receive);
+    peer.converse([GET, GET].concat());
+    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
+    assert_eq!(connections, [None, Some("close".to_string())]);
+
+    let mut peer = deferring();
+    peer.send(GET).drain_worker().settle();
+    assert_eq!(responses(&peer)[0].field("connection"), Some("close"));
+}
+
 // Time.
 
 #[test]

@@ -207,6 +207,13 @@ impl Peer {
         self
     }
 
+    /// From now on the workspace drains what it is lent to.
+    pub(crate) fn drain_worker(&mut self) -> &mut Peer {
+        self.workspace.as_mut().expect("between two calls the connection is parked").drain();
+        self.run();
+        self
+    }
+
     /// Meets the deferred need that is next in `Habits::order`. False if there is none.
     pub(crate) fn meet_next(&mut self) -> bool {
         if self.deferred.is_empty() {

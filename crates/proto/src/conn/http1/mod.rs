@@ -34,6 +34,8 @@ pub struct Connection {
     receiving: Receiving,
     /// The answer that closes the connection has been decided on: nothing more is read as requests.
     closing: bool,
+    /// The request that is being received, or the next one, is the last.
+    draining: bool,
     /// The peer may still be sending what we will not read.
     lingers: bool,
     /// The peer has closed its side.
@@ -64,6 +66,7 @@ impl Connection {
             next_id: 0,
             receiving: Receiving::Idle,
             closing: false,
+            draining: false,
             lingers: false,
             ended: false,
             broken: false,
@@ -76,6 +79,7 @@ impl Connection {
     /// If it has a workspace.
     pub fn lend(&mut self, mut workspace: Box<Workspace>) {
         assert!(self.workspace.is_none(), "a connection is driven by one driver at a time");
+        let (draining, idle) = (workspace.draining, self.is_idle());
         if let Some(active) = &mut self.active {
             workspace.input.restore(&active.unread);
             workspace.outlet.output.extend_from_slice(&active.unsent);
@@ -83,6 +87,9 @@ impl Connection {
             active.unsent = Vec::new();
         }
         self.workspace = Some(workspace);
+        if draining && !idle {
+            self.drain();
+        }
     }
 
     /// Parks the connection: takes the workspace back, and keeps what is the connection's own.
@@ -129,7 +136,8 @@ impl Connection {
 
     /// Whether the connection waits between requests, so that nothing is lost by closing it.
     pub fn is_idle(&self) -> bool {
-        self.receiving == Receiving::Idle && self.active.is_none() && !self.has_output()
+        let holds_nothing = self.active.as_ref().is_none_or(|active| active.is_empty());
+        self.receiving == Receiving::Idle && holds_nothing && !self.has_input() && !self.has_output()
     }
 
     /// Bytes of memory that the connection holds beyond itself while it is parked; 0 if it is idle.
@@ -150,6 +158,14 @@ impl Connection {
             },
         };
         Some(self.since.after_ms(wait_ms))
+    }
+
+    fn has_input(&self) -> bool {
+        match (&self.workspace, &self.active) {
+            (Some(workspace), _) => !workspace.input.unread().is_empty(),
+            (None, Some(active)) => !active.unread.is_empty(),
+            (None, None) => false,
+        }
     }
 
     fn has_output(&self) -> bool {
@@ -270,9 +286,10 @@ impl Connection {
         }
     }
 
-    /// No further request is taken; what is under way is finished.
+    /// No further request is taken. What has begun to arrive is finished, and the last answer says that it is the last.
     pub fn drain(&mut self) {
-        self.closing = true;
+        self.draining = true;
+        self.closing |= self.receiving == Receiving::Idle && !self.has_input();
     }
 }
 

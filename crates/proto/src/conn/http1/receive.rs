@@ -54,6 +54,7 @@ impl Connection {
         workspace.input.consume(empty_lines);
         if workspace.input.unread().is_empty() {
             self.receiving = Receiving::Idle;
+            self.closing |= self.draining;
             return Ok(Taken::Nothing);
         }
         self.receiving = Receiving::Head;
@@ -73,7 +74,7 @@ impl Connection {
         let idle = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
         let workspace = driven(&mut self.workspace);
         let request = Request { bytes: workspace.input.unread(), head: &head };
-        let persists = !workspace.draining && is_persistent(request);
+        let persists = !self.draining && !workspace.draining && is_persistent(request);
         let judged = judge(request, &workspace.outlet.limits);
         if judged.as_ref().is_ok_and(|judged| judged.continues) {
             if !idle {
@@ -116,6 +117,7 @@ impl Connection {
         let Some(Incoming { mut exchange, refusal, closing, .. }) = active.receiving.take() else {
             return Ok(Taken::Part);
         };
+        let closing = closing || self.draining;
         self.receiving = Receiving::Idle;
         self.closing = closing;
         self.lingers |= workspace.input.discard_if(closing);
