@@ -30,7 +30,10 @@ pub struct Connection {
     active: Option<Box<Active>>,
     /// Since when the current wait has lasted: the last progress, or the first byte of a head.
     since: Instant,
-    next_id: u32,
+    /// When the peer last sent something.
+    received: Instant,
+    /// The newest exchange; that of the request in the input, if there is one.
+    last_id: ExchangeId,
     receiving: Receiving,
     /// The answer that closes the connection has been decided on: nothing more is read as requests.
     closing: bool,
@@ -63,7 +66,8 @@ impl Connection {
             workspace: None,
             active: None,
             since: now,
-            next_id: 0,
+            received: now,
+            last_id: ExchangeId(0),
             receiving: Receiving::Idle,
             closing: false,
             draining: false,
@@ -197,6 +201,7 @@ impl Connection {
     pub fn handle_received(&mut self, bytes: usize, now: Instant) {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
+        self.received = now;
         if self.closing {
             workspace.input.clear();
             self.lingers = true;
@@ -215,19 +220,24 @@ impl Connection {
         self.ended = true;
     }
 
-    /// The wait that `poll_timeout` named is over. A request half received is answered with 408.
+    /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
+    /// Ignored if no wait was named: a timer may have been overtaken.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let half_received = self.interest() == Interest::Receive && self.receiving != Receiving::Idle;
-        if half_received {
-            self.refuse(Refusal::Timeout, now);
-        } else {
-            self.handle_broken();
+        match self.interest() {
+            Interest::Receive if self.receiving != Receiving::Idle => {
+                self.since = now;
+                self.refuse(Refusal::Timeout);
+            }
+            Interest::Receive | Interest::Send | Interest::Linger => self.handle_broken(),
+            Interest::Done | Interest::Close => {}
         }
     }
 
     /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
-        self.since = now;
+        if bytes > 0 {
+            self.since = now;
+        }
         let outlet = &mut driven(&mut self.workspace).outlet;
         let of_output = bytes.min(outlet.unsent().len() as u64);
         outlet.consume(of_output as usize);
@@ -252,7 +262,7 @@ impl Connection {
     pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
         if self.current_id() == Some(id) {
             match done {
-                Done::Translated(resource) => self.answer_current(resource, now),
+                Done::Translated(resource) => self.answer_current(resource),
                 Done::Ready(_) | Done::Failed => {
                     unreachable!("the request in the input waits for a translation")
                 }
@@ -281,8 +291,7 @@ impl Connection {
     /// The need of exchange `id` will be met later. The request is kept until then.
     pub fn defer(&mut self, id: ExchangeId) {
         if self.current_id() == Some(id) {
-            let started = self.since;
-            self.push_current(State::Translating, true, started);
+            self.push_current(State::Translating, true);
         }
     }
 

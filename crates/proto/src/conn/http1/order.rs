@@ -14,17 +14,16 @@ use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::Request;
 use crate::resource::Resource;
-use crate::time::Instant;
 use crate::transmit::Segment;
 use crate::workspace::Brief;
 
 impl Connection {
     /// The request in the input stands for `resource`.
-    pub(super) fn answer_current(&mut self, resource: &Arc<Resource>, now: Instant) {
+    pub(super) fn answer_current(&mut self, resource: &Arc<Resource>) {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let first_in_line = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
         if !first_in_line {
-            self.push_current(State::Translated(resource.clone()), true, now);
+            self.push_current(State::Translated(resource.clone()), true);
             return;
         }
         let head = workspace.current.as_ref().expect("a request is current");
@@ -33,13 +32,13 @@ impl Connection {
         if let Some((status, content_bytes)) = answer::plain(request, resource, persistence, &mut workspace.outlet) {
             if workspace.keeps_requests {
                 let (head, at) = (*head, workspace.input.position());
-                workspace.answered = Some(Brief { head, at, status: status.0, content_bytes, started: now });
+                workspace.answered = Some(Brief { head, at, status: status.0, content_bytes, started: self.received });
             }
             self.consume_current();
             return;
         }
         let answer = answer::decide(request, resource, persistence, &workspace.outlet);
-        self.push_current(State::Answering(answer), false, now);
+        self.push_current(State::Answering(answer), false);
         self.advance();
     }
 
@@ -51,22 +50,18 @@ impl Connection {
         self.lingers |= refusal.closes();
         let persistence = persistence_of(request, self.closing);
         let answer = answer::refuse(refusal, Some(request), persistence, &workspace.outlet);
-        self.push_current(State::Answering(answer), false, self.since);
+        self.push_current(State::Answering(answer), false);
         self.advance();
     }
 
     /// Refuses the request that is being received, as far as it is known, and closes.
-    pub(super) fn refuse(&mut self, refusal: Refusal, now: Instant) {
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
         self.closing = true;
         self.lingers = true;
         self.receiving = Receiving::Idle;
-        let unknown = |id| Exchange { id, request: None, state: State::Wanting, started: now };
         let mut exchange = match self.active().receiving.take() {
             Some(incoming) => incoming.exchange,
-            None => {
-                self.next_id += 1;
-                unknown(ExchangeId(self.next_id - 1))
-            }
+            None => Exchange { id: self.new_id(), request: None, state: State::Wanting, started: self.received },
         };
         let workspace = driven(&mut self.workspace);
         workspace.input.clear();
@@ -78,7 +73,7 @@ impl Connection {
 
     pub(super) fn answer_options(&mut self) {
         let options = driven(&mut self.workspace).outlet.pages.options.clone();
-        self.push_current(State::Translated(options), true, self.since);
+        self.push_current(State::Translated(options), true);
         self.advance();
     }
 
@@ -131,14 +126,14 @@ impl Connection {
         }
     }
 
-    pub(super) fn push_current(&mut self, state: State, keep: bool, started: Instant) {
-        let exchange = self.take_current(state, keep, started);
+    pub(super) fn push_current(&mut self, state: State, keep: bool) {
+        let exchange = self.take_current(state, keep);
         self.active().exchanges.push_back(exchange);
     }
 
     /// The current request as an exchange, with a copy of its head if it is needed later.
-    pub(super) fn take_current(&mut self, state: State, keep: bool, started: Instant) -> Exchange {
-        let id = ExchangeId(self.next_id - 1);
+    pub(super) fn take_current(&mut self, state: State, keep: bool) -> Exchange {
+        let id = self.last_id;
         let keep = keep || self.workspace.as_ref().expect(DRIVEN).keeps_requests;
         let mut bytes = std::mem::take(&mut self.active().spare_bytes);
         let workspace = self.workspace.as_ref().expect(DRIVEN);
@@ -152,7 +147,7 @@ impl Connection {
             None
         };
         self.consume_current();
-        Exchange { id, request, state, started }
+        Exchange { id, request, state, started: self.received }
     }
 
     /// The current request has been taken from the input. What follows a last request is not read, only discarded.
@@ -163,6 +158,12 @@ impl Connection {
         self.lingers |= workspace.input.discard_if(self.closing);
     }
 
+    /// A new name. Four thousand million requests later names come again; by then nobody remembers them.
+    pub(super) fn new_id(&mut self) -> ExchangeId {
+        self.last_id = ExchangeId(self.last_id.0.wrapping_add(1));
+        self.last_id
+    }
+
     pub(super) fn active(&mut self) -> &mut Active {
         let spare = &mut self.workspace.as_mut().expect(DRIVEN).spare;
         self.active.get_or_insert_with(|| spare.pop().unwrap_or_default())
@@ -170,7 +171,7 @@ impl Connection {
 
     pub(super) fn current_id(&self) -> Option<ExchangeId> {
         let waiting = self.workspace.as_ref().is_some_and(|workspace| workspace.current.is_some());
-        waiting.then(|| ExchangeId(self.next_id - 1))
+        waiting.then_some(self.last_id)
     }
 
     pub(super) fn has_wanting(&self) -> bool {

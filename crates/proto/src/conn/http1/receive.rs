@@ -35,7 +35,7 @@ impl Connection {
                 Ok(Taken::Nothing) => return false,
                 Ok(Taken::Part) => {}
                 Ok(Taken::Request) => return true,
-                Err(refusal) => self.refuse(refusal, self.since),
+                Err(refusal) => self.refuse(refusal),
             }
         }
         false
@@ -84,7 +84,8 @@ impl Connection {
             workspace.outlet.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         workspace.current = Some(head);
-        self.next_id += 1;
+        self.new_id();
+        self.since = self.received;
         self.closing = !persists;
         self.receiving = Receiving::Idle;
         match judged {
@@ -98,10 +99,9 @@ impl Connection {
 
     /// Keeps the current request until its content has been received.
     fn await_content(&mut self, content: Content, refusal: Option<Refusal>) {
-        let started = self.since;
         let closing = std::mem::replace(&mut self.closing, false);
         self.receiving = Receiving::Content;
-        let exchange = self.take_current(State::Wanting, true, started);
+        let exchange = self.take_current(State::Wanting, true);
         self.active().receiving = Some(Incoming { exchange, content, refusal, closing });
     }
 
@@ -118,6 +118,7 @@ impl Connection {
             return Ok(Taken::Part);
         };
         let closing = closing || self.draining;
+        exchange.started = self.received;
         self.receiving = Receiving::Idle;
         self.closing = closing;
         self.lingers |= workspace.input.discard_if(closing);
