@@ -50,6 +50,13 @@ fn rfc_9112_3_too_long_targets_and_heads_have_their_own_statuses() {
 }
 
 #[test]
+fn a_target_is_too_long_whatever_else_is_wrong_with_its_line() {
+    for line in ["GET /{} x HTTP/1.1\r\n\r\n", "GET /{} HTTP/7.7\r\n\r\n", "GET /{} HTTP/1.1\n\r\n"] {
+        assert_closes(&line.replace("{}", &"a".repeat(600)), 414);
+    }
+}
+
+#[test]
 fn rfc_9110_15_5_14_content_that_is_too_large_is_not_read() {
     assert_closes("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5001\r\n\r\n", 413);
     assert_closes(
