@@ -329,7 +329,10 @@ impl Answer {
         }
         while self.current.length == 0 {
             match self.later.pop_front() {
-                Some(Piece::Text(text)) => outlet.output.extend_from_slice(&text),
+                Some(Piece::Text(text)) => {
+                    outlet.output.extend_from_slice(&text);
+                    self.content_bytes += text.len() as u64;
+                }
                 Some(Piece::Content(range)) => self.current = range,
                 None => return,
             }

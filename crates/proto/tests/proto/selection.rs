@@ -92,6 +92,13 @@ fn rfc_9110_15_3_7_2_several_ranges_are_parts_of_one_message() {
 }
 
 #[test]
+fn a_report_counts_the_whole_content_of_a_multipart_message() {
+    let mut peer = peer();
+    peer.converse(get("/file", "Range: bytes=500-509,0-4\r\n"));
+    assert_eq!(peer.reports[0].content_bytes, responses(&peer)[0].content.len() as u64);
+}
+
+#[test]
 fn rfc_9110_15_5_17_a_range_outside_is_told_the_size() {
     let response = get_with("/file", "Range: bytes=10000-\r\n");
     assert_eq!((response.status, response.field("content-range")), (416, Some("bytes */10000")));
