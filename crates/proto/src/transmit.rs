@@ -11,7 +11,8 @@ pub struct Transmit<'a> {
     pub bytes: &'a [u8],
     /// What follows them.
     pub segment: Option<Segment<'a>>,
-    /// Whether more is known to follow this transmit at once (MSG_MORE).
+    /// Whether more is known to follow this transmit at once (MSG_MORE): further bytes, or the end of the connection,
+    /// which then travels with the last of them.
     pub more: bool,
 }
 

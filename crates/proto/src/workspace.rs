@@ -111,7 +111,8 @@ impl Workspace {
         }
     }
 
-    /// From now on every answer closes its connection.
+    /// From now on every connection that this is lent to is drained, but idle ones stay for one request more: it may be
+    /// on its way already.
     pub fn drain(&mut self) {
         self.draining = true;
     }
@@ -180,6 +181,15 @@ impl Input {
     pub(crate) fn clear(&mut self) {
         self.start = 0;
         self.end = 0;
+    }
+
+    /// Discards what is unread if `last` says that nothing of it will be read; whether there was anything.
+    pub(crate) fn discard_if(&mut self, last: bool) -> bool {
+        let discarded = last && self.start < self.end;
+        if discarded {
+            self.clear();
+        }
+        discarded
     }
 
     /// Replaces what is there by `bytes`, which fit.

@@ -293,7 +293,12 @@ impl Answer {
 
     /// Whether everything has been handed over.
     pub(crate) fn is_finished(&self) -> bool {
-        self.begun && self.current.length == 0 && self.later.is_empty()
+        self.is_finished_by(0)
+    }
+
+    /// Whether everything has been handed over once `bytes` more of the current stretch are.
+    pub(crate) fn is_finished_by(&self, bytes: u64) -> bool {
+        self.begun && self.current.length == bytes && self.later.is_empty()
     }
 
     /// Whether a Read has to be answered before more can be sent.
@@ -336,7 +341,10 @@ impl Answer {
         }
         while self.current.length == 0 {
             match self.later.pop_front() {
-                Some(Piece::Text(text)) => outlet.output.extend_from_slice(&text),
+                Some(Piece::Text(text)) => {
+                    outlet.output.extend_from_slice(&text);
+                    self.content_bytes += text.len() as u64;
+                }
                 Some(Piece::Content(range)) => self.current = range,
                 None => return,
             }

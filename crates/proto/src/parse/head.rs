@@ -70,14 +70,18 @@ fn request_line(input: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, 
         Some(length) => length,
         None => return Ok(None),
     };
+    // The bound on the line comes first, so that it does not matter whether the line arrived at once.
+    let line_bytes_max = method_length + 1 + limits.target_bytes_max + VERSION_BYTES;
     let Some(line_feed) = memchr::memchr(b'\n', input) else {
-        let target_so_far = input.len().saturating_sub(method_length + 1);
-        return if target_so_far > limits.target_bytes_max + VERSION_BYTES || input.len() == limits.head_bytes_max {
+        return if input.len() > line_bytes_max || input.len() == limits.head_bytes_max {
             Err(Refusal::TargetTooLong)
         } else {
             Ok(None)
         };
     };
+    if line_feed > line_bytes_max {
+        return Err(Refusal::TargetTooLong);
+    }
     let line = strip_carriage_return(&input[..line_feed])?;
     let rest = &line[method_length + 1..];
     let space = memchr::memchr(b' ', rest).ok_or(Refusal::RequestLine)?;

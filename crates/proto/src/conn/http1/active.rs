@@ -1,0 +1,90 @@
+//! What a connection holds only while it is busy, and the life of the requests in it.
+//!
+//! Owns: [`Active`], the requests that have not been answered in full, in order. Guarantees: given back as soon as there
+//! is none. Does not read input or write output.
+
+use std::collections::VecDeque;
+
+use super::rules::translation_of;
+use crate::conn::framing::Content;
+use crate::error::Refusal;
+use crate::exchange::range::ByteRange;
+use crate::exchange::{Exchange, ExchangeId, Need, Read, State};
+
+/// What a connection holds only while it is busy.
+#[derive(Debug, Default)]
+pub(crate) struct Active {
+    /// Received and not consumed, while parked.
+    pub(super) unread: Vec<u8>,
+    /// To be sent, while parked.
+    pub(super) unsent: Vec<u8>,
+    /// The request whose content is being received.
+    pub(super) receiving: Option<Incoming>,
+    /// Requests not yet answered in full, in order.
+    pub(super) exchanges: VecDeque<Exchange>,
+    /// Answered and not yet reported.
+    pub(super) answered: VecDeque<Exchange>,
+    /// Space for the next saved request.
+    pub(super) spare_bytes: Vec<u8>,
+}
+
+/// A request whose content is being received.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) exchange: Exchange,
+    pub(super) content: Content,
+    /// What it will be answered with, if it cannot be served.
+    pub(super) refusal: Option<Refusal>,
+    /// Whether it is the last of the connection.
+    pub(super) closing: bool,
+}
+
+impl Active {
+    pub(super) fn is_empty(&self) -> bool {
+        self.unread.is_empty()
+            && self.unsent.is_empty()
+            && self.receiving.is_none()
+            && self.exchanges.is_empty()
+            && self.answered.is_empty()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let exchanges =
+            self.exchanges.iter().chain(&self.answered).chain(self.receiving.as_ref().map(|one| &one.exchange));
+        let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
+        let queued = (self.exchanges.capacity() + self.answered.capacity()) * size_of::<Exchange>();
+        let buffered = self.unread.capacity() + self.unsent.capacity() + self.spare_bytes.capacity();
+        size_of::<Active>() + queued + saved + buffered
+    }
+
+    /// The exchange that has a need which has not been handed out.
+    pub(super) fn wanting(&self) -> Option<usize> {
+        let front_reads = match self.exchanges.front()?.state {
+            State::Answering(ref answer) => answer.wants_read(),
+            _ => false,
+        };
+        let wants = |exchange: &Exchange| matches!(exchange.state, State::Wanting);
+        if front_reads { Some(0) } else { self.exchanges.iter().position(wants) }
+    }
+
+    pub(super) fn need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
+        let index = self.wanting()?;
+        let exchange = &mut self.exchanges[index];
+        let Exchange { id, request, state, .. } = exchange;
+        if matches!(state, State::Wanting) {
+            *state = State::Translating;
+            return Some((*id, Need::Translate(translation_of(request.as_ref()?.request()))));
+        }
+        let State::Answering(answer) = state else { return None };
+        answer.reading = true;
+        let ByteRange { offset, length } = answer.wanted();
+        Some((*id, Need::Read(Read { representation: &answer.representation, offset, length })))
+    }
+
+    /// `bytes` of the segment that was offered have been sent.
+    pub(super) fn segment_sent(&mut self, bytes: u64) {
+        if let Some(Exchange { state: State::Answering(answer), .. }) = self.exchanges.front_mut() {
+            answer.take(bytes);
+        }
+    }
+}

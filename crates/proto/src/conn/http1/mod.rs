@@ -1,0 +1,376 @@
+//! HTTP/1.x on one connection: heads in, exchanges in order, answers out, persistence, limits and timeouts (RFC 9112).
+//!
+//! Owns: the order of exchanges and the life of a connection. Guarantees: bounded memory whatever the peer does; a parked
+//! idle connection holds no buffer; nothing is sent after a closing answer. Does not know files, sites or sockets.
+//! How to drive it is said in [`conn`](crate::conn).
+
+mod active;
+mod order;
+mod receive;
+mod rules;
+
+pub(crate) use active::Active;
+
+use crate::conn::{Answered, Interest};
+use crate::error::Refusal;
+use crate::exchange::answer::Answer;
+use crate::exchange::{Done, Exchange, ExchangeId, Need, State};
+use crate::limits::Limits;
+use crate::message::Request;
+use crate::time::Instant;
+use crate::transmit::{Segment, Transmit};
+use crate::workspace::{Brief, SPARE_MAX, Workspace};
+use order::segment_of;
+use rules::translation_of;
+
+/// One connection. Small while idle: what a busy one needs beyond this is in [`Active`] and in the lent workspace.
+#[derive(Debug)]
+pub struct Connection {
+    workspace: Option<Box<Workspace>>,
+    active: Option<Box<Active>>,
+    /// Since when the current wait has lasted: the last progress, or the first byte of a head.
+    since: Instant,
+    /// When the peer last sent something.
+    received: Instant,
+    /// The newest exchange; that of the request in the input, if there is one.
+    last_id: ExchangeId,
+    receiving: Receiving,
+    /// The answer that closes the connection has been decided on: nothing more is read as requests.
+    closing: bool,
+    /// The request that is being received, or the next one, is the last.
+    draining: bool,
+    /// The peer may still be sending what we will not read.
+    lingers: bool,
+    /// The peer has closed its side.
+    ended: bool,
+    /// The answer under way cannot be completed, or the peer is gone: close without sending more.
+    broken: bool,
+}
+
+/// Where in the stream of requests the input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiving {
+    /// Before the first byte of a head.
+    Idle,
+    /// Within a head.
+    Head,
+    /// Within the content that follows the head in `Active::receiving`.
+    Content,
+}
+
+// Being lent, parked and looked at.
+impl Connection {
+    /// A connection on which nothing has been received, established at `now`.
+    pub fn new(now: Instant) -> Connection {
+        Connection {
+            workspace: None,
+            active: None,
+            since: now,
+            received: now,
+            last_id: ExchangeId(0),
+            receiving: Receiving::Idle,
+            closing: false,
+            draining: false,
+            lingers: false,
+            ended: false,
+            broken: false,
+        }
+    }
+
+    /// Gives the connection what it needs to be driven.
+    ///
+    /// # Panics
+    /// If it has a workspace.
+    pub fn lend(&mut self, mut workspace: Box<Workspace>) {
+        assert!(self.workspace.is_none(), "a connection is driven by one driver at a time");
+        let (draining, idle) = (workspace.draining, self.is_idle());
+        if let Some(active) = &mut self.active {
+            workspace.input.restore(&active.unread);
+            workspace.outlet.output.extend_from_slice(&active.unsent);
+            active.unread.clear();
+            active.unsent = Vec::new();
+        }
+        self.workspace = Some(workspace);
+        if draining && !idle {
+            self.drain();
+        }
+    }
+
+    /// Parks the connection: takes the workspace back, and keeps what is the connection's own.
+    ///
+    /// # Panics
+    /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
+    pub fn reclaim(&mut self) -> Box<Workspace> {
+        let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
+        assert!(workspace.current.is_none(), "a need is answered or deferred before parking");
+        let (unread, unsent) = (workspace.input.unread(), workspace.outlet.unsent());
+        if !(self.broken || unread.is_empty() && unsent.is_empty()) {
+            let active = self.active.get_or_insert_with(|| workspace.spare.pop().unwrap_or_default());
+            active.unread.extend_from_slice(unread);
+            active.unsent.extend_from_slice(unsent);
+        }
+        workspace.input.clear();
+        workspace.outlet.clear();
+        workspace.answered = None;
+        if let Some(active) = self.active.take_if(|active| active.is_empty())
+            && workspace.spare.len() < SPARE_MAX
+        {
+            workspace.spare.push(active);
+        }
+        workspace
+    }
+
+    /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    pub fn interest(&self) -> Interest {
+        if self.broken {
+            Interest::Close
+        } else if self.has_output() {
+            Interest::Send
+        } else if self.is_exchanging() {
+            Interest::Done
+        } else if self.closing && self.lingers && !self.ended {
+            Interest::Linger
+        } else if self.closing || self.ended {
+            Interest::Close
+        } else {
+            Interest::Receive
+        }
+    }
+
+    /// Whether the connection waits between requests, so that nothing is lost by closing it.
+    pub fn is_idle(&self) -> bool {
+        let holds_nothing = self.active.as_ref().is_none_or(|active| active.is_empty());
+        self.receiving == Receiving::Idle && holds_nothing && !self.has_input() && !self.has_output()
+    }
+
+    /// Bytes of memory that the connection holds beyond itself while it is parked; 0 if it is idle.
+    pub fn memory_bytes(&self) -> usize {
+        self.active.as_ref().map_or(0, |active| active.memory_bytes())
+    }
+
+    /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
+    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
+        let wait_ms = match self.interest() {
+            Interest::Done | Interest::Close => return None,
+            Interest::Send => limits.send_timeout_ms,
+            Interest::Linger => limits.linger_timeout_ms,
+            Interest::Receive => match self.receiving {
+                Receiving::Idle => limits.idle_timeout_ms,
+                Receiving::Head => limits.head_timeout_ms,
+                Receiving::Content => limits.body_timeout_ms,
+            },
+        };
+        Some(self.since.after_ms(wait_ms))
+    }
+
+    /// Whether the connection closes as soon as `offered` bytes of the segment of `answer` have been sent.
+    fn closes_after(&self, answer: &Answer, offered: u64) -> bool {
+        let last = self.active.as_ref().is_some_and(|active| active.exchanges.len() == 1);
+        self.closing && !self.lingers && last && answer.is_finished_by(offered)
+    }
+
+    fn is_exchanging(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| !active.exchanges.is_empty())
+    }
+
+    fn has_input(&self) -> bool {
+        match (&self.workspace, &self.active) {
+            (Some(workspace), _) => !workspace.input.unread().is_empty(),
+            (None, Some(active)) => !active.unread.is_empty(),
+            (None, None) => false,
+        }
+    }
+
+    fn has_output(&self) -> bool {
+        let owned = match (&self.workspace, &self.active) {
+            (Some(workspace), _) => !workspace.outlet.unsent().is_empty(),
+            (None, Some(active)) => !active.unsent.is_empty(),
+            (None, None) => false,
+        };
+        owned || self.front_answer().and_then(segment_of).is_some()
+    }
+
+    /// The answer that is being sent.
+    fn front_answer(&self) -> Option<&Answer> {
+        match self.active.as_ref()?.exchanges.front()? {
+            Exchange { state: State::Answering(answer), .. } => Some(answer),
+            _ => None,
+        }
+    }
+}
+
+// What the world tells.
+impl Connection {
+    /// Room for received bytes; empty if the input is full of what has to wait.
+    pub fn receive_space(&mut self) -> &mut [u8] {
+        driven(&mut self.workspace).input.space()
+    }
+
+    /// `bytes` bytes were written to the start of `receive_space`.
+    pub fn handle_received(&mut self, bytes: usize, now: Instant) {
+        let workspace = driven(&mut self.workspace);
+        workspace.input.received(bytes);
+        self.received = now;
+        if self.closing {
+            workspace.input.clear();
+            self.lingers = true;
+            return;
+        }
+        if self.receiving != Receiving::Head {
+            self.since = now;
+        }
+        if self.receiving == Receiving::Idle {
+            self.receiving = Receiving::Head;
+        }
+    }
+
+    /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8).
+    pub fn handle_end(&mut self) {
+        self.ended = true;
+    }
+
+    /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
+    /// Ignored if no wait was named: a timer may have been overtaken.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match self.interest() {
+            Interest::Receive if self.receiving != Receiving::Idle => {
+                self.since = now;
+                self.refuse(Refusal::Timeout);
+            }
+            Interest::Receive | Interest::Send | Interest::Linger => self.handle_broken(),
+            Interest::Done | Interest::Close => {}
+        }
+    }
+
+    /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
+        if bytes > 0 {
+            self.since = now;
+        }
+        let outlet = &mut driven(&mut self.workspace).outlet;
+        let of_output = bytes.min(outlet.unsent().len() as u64);
+        outlet.consume(of_output as usize);
+        if let Some(active) = &mut self.active {
+            active.segment_sent(bytes - of_output);
+            self.advance();
+        }
+    }
+
+    /// The peer is gone or has been given up: nothing more can be sent.
+    pub fn handle_broken(&mut self) {
+        self.broken = true;
+        if let Some(active) = &mut self.active {
+            let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
+            active.receiving = None;
+            active.answered.extend(active.exchanges.drain(..).filter(begun));
+        }
+    }
+
+    /// The need of exchange `id` has been met. For a need that was not deferred: before anything else is polled.
+    /// Answers to exchanges that are gone are ignored.
+    pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
+        if self.current_id() == Some(id) {
+            match done {
+                Done::Translated(resource) => self.answer_current(resource),
+                Done::Ready(_) | Done::Failed => {
+                    unreachable!("the request in the input waits for a translation")
+                }
+            }
+            return;
+        }
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let Some(exchange) = active.exchanges.iter_mut().find(|exchange| exchange.id == id) else {
+            return;
+        };
+        match (done, &mut exchange.state) {
+            (Done::Translated(resource), State::Translating) => exchange.state = State::Translated(resource.clone()),
+            (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
+            (Done::Failed, State::Answering(_)) => self.fail_front(),
+            (done, state) => debug_assert!(false, "{done:?} does not answer {state:?}"),
+        }
+        self.since = now;
+        self.advance();
+    }
+}
+
+// What the application asks.
+impl Connection {
+    /// The need of exchange `id` will be met later. The request is kept until then.
+    pub fn defer(&mut self, id: ExchangeId) {
+        if self.current_id() == Some(id) {
+            self.push_current(State::Translating, true);
+        }
+    }
+
+    /// No further request is taken. What has begun to arrive is finished, and the last answer says that it is the last.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        self.closing |= self.receiving == Receiving::Idle && !self.has_input();
+    }
+}
+
+// What we tell the world.
+impl Connection {
+    /// The next thing that has to be done for an exchange. May change after every `handle_*`.
+    pub fn poll_need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
+        if self.broken || !(self.has_wanting() || self.next_request()) {
+            return None;
+        }
+        if self.has_wanting() {
+            return self.active.as_mut()?.need();
+        }
+        let id = self.current_id()?;
+        let workspace = self.workspace.as_ref()?;
+        let request = Request { bytes: workspace.input.unread(), head: workspace.current.as_ref()? };
+        Some((id, Need::Translate(translation_of(request))))
+    }
+
+    /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        if self.broken {
+            return None;
+        }
+        let bytes = self.workspace.as_ref().expect(DRIVEN).outlet.unsent();
+        let answer = self.front_answer();
+        let segment = answer.and_then(segment_of);
+        if bytes.is_empty() && segment.is_none() {
+            return None;
+        }
+        let offered = segment.as_ref().map_or(0, Segment::length);
+        let more = match answer {
+            Some(answer) => answer.begun && (answer.current.length > offered || self.closes_after(answer, offered)),
+            None => self.closing && !self.lingers && !self.is_exchanging(),
+        };
+        Some(Transmit { bytes, segment, more })
+    }
+
+    /// A request that has been answered, for the log.
+    pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
+        let workspace = &mut **self.workspace.as_mut()?;
+        // What was kept was answered before what was answered at once: see `answer_current`.
+        let kept = self.active.as_mut().filter(|active| !active.answered.is_empty());
+        let Some(active) = kept else {
+            let Brief { head, at, status, content_bytes, started } = workspace.answered.take()?;
+            let head = workspace.reported.insert(head);
+            let request = Request { bytes: workspace.input.at(at, usize::from(head.length)), head };
+            return Some(Answered { request: Some(request), status, content_bytes, started });
+        };
+        let Exchange { request, state, started, .. } = active.answered.pop_front()?;
+        let State::Answering(answer) = state else {
+            return None;
+        };
+        let request = request.map(|saved| {
+            active.spare_bytes = saved.bytes;
+            Request { bytes: &active.spare_bytes, head: workspace.reported.insert(saved.head) }
+        });
+        Some(Answered { request, status: answer.status.0, content_bytes: answer.content_bytes, started })
+    }
+}
+
+const DRIVEN: &str = "a connection is driven with a workspace";
+
+fn driven(workspace: &mut Option<Box<Workspace>>) -> &mut Workspace {
+    workspace.as_mut().expect(DRIVEN)
+}

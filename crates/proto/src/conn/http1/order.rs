@@ -1,0 +1,193 @@
+//! Answering in the order of the requests (RFC 9112 9.3.2).
+//!
+//! Owns: the queue's movement. Guarantees: output is written for the first in line only. Does not decide on answers,
+//! which is [`exchange::answer`](crate::exchange)'s.
+
+use std::sync::Arc;
+
+use super::active::Active;
+use super::rules::persistence_of;
+use super::{Connection, DRIVEN, Receiving, driven};
+use crate::error::Refusal;
+use crate::exchange::answer::{self, Answer, Persistence};
+use crate::exchange::range::ByteRange;
+use crate::exchange::{Exchange, ExchangeId, Saved, State};
+use crate::message::Request;
+use crate::resource::Resource;
+use crate::transmit::Segment;
+use crate::workspace::Brief;
+
+impl Connection {
+    /// The request in the input stands for `resource`.
+    pub(super) fn answer_current(&mut self, resource: &Arc<Resource>) {
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let first_in_line = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
+        if !first_in_line {
+            self.push_current(State::Translated(resource.clone()), true);
+            return;
+        }
+        let head = workspace.current.as_ref().expect("a request is current");
+        let request = Request { bytes: workspace.input.unread(), head };
+        let persistence = persistence_of(request, self.closing);
+        if let Some((status, content_bytes)) = answer::plain(request, resource, persistence, &mut workspace.outlet) {
+            if workspace.keeps_requests {
+                let (head, at) = (*head, workspace.input.position());
+                workspace.answered = Some(Brief { head, at, status: status.0, content_bytes, started: self.received });
+            }
+            self.consume_current();
+            return;
+        }
+        let answer = answer::decide(request, resource, persistence, &workspace.outlet);
+        self.push_current(State::Answering(answer), false);
+        self.advance();
+    }
+
+    pub(super) fn refuse_current(&mut self, refusal: Refusal) {
+        let workspace = driven(&mut self.workspace);
+        let head = workspace.current.as_ref().expect("a request is current");
+        let request = Request { bytes: workspace.input.unread(), head };
+        self.closing |= refusal.closes();
+        self.lingers |= refusal.closes();
+        let persistence = persistence_of(request, self.closing);
+        let answer = answer::refuse(refusal, Some(request), persistence, &workspace.outlet);
+        self.push_current(State::Answering(answer), false);
+        self.advance();
+    }
+
+    /// Refuses the request that is being received, as far as it is known, and closes.
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.closing = true;
+        self.lingers = true;
+        self.receiving = Receiving::Idle;
+        let mut exchange = match self.active().receiving.take() {
+            Some(incoming) => incoming.exchange,
+            None => Exchange { id: self.new_id(), request: None, state: State::Wanting, started: self.received },
+        };
+        let workspace = driven(&mut self.workspace);
+        workspace.input.clear();
+        let request = exchange.request.as_ref().map(Saved::request);
+        exchange.state = State::Answering(answer::refuse(refusal, request, Persistence::Close, &workspace.outlet));
+        self.active().exchanges.push_back(exchange);
+        self.advance();
+    }
+
+    pub(super) fn answer_options(&mut self) {
+        let options = driven(&mut self.workspace).outlet.pages.options.clone();
+        self.push_current(State::Translated(options), true);
+        self.advance();
+    }
+
+    /// Lets answers that are first in line go on, as far as they are ready.
+    pub(super) fn advance(&mut self) {
+        let closing = self.closing;
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        loop {
+            let last = active.exchanges.len() == 1;
+            let Some(exchange) = active.exchanges.front_mut() else {
+                return;
+            };
+            if let State::Translated(resource) = &exchange.state {
+                let saved = exchange.request.as_ref().expect("a request that waits is kept");
+                let persistence = persistence_of(saved.request(), closing && last);
+                let answer = answer::decide(saved.request(), resource, persistence, &workspace.outlet);
+                exchange.state = State::Answering(answer);
+            }
+            let State::Answering(answer) = &mut exchange.state else {
+                return;
+            };
+            answer.advance(&mut workspace.outlet);
+            if !answer.is_finished() {
+                return;
+            }
+            let finished = active.exchanges.pop_front();
+            if workspace.keeps_requests {
+                active.answered.extend(finished);
+            } else if let Some(Exchange { request: Some(saved), .. }) = finished {
+                active.spare_bytes = saved.bytes;
+            }
+        }
+    }
+
+    /// The content cannot be had. If nothing of the answer has left, say so; else only closing tells the peer.
+    pub(super) fn fail_front(&mut self) {
+        let outlet = &driven(&mut self.workspace).outlet;
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        let Some(Exchange { state: State::Answering(answer), request, .. }) = front else {
+            return;
+        };
+        if answer.begun {
+            self.handle_broken();
+        } else {
+            let request = request.as_ref().map(Saved::request);
+            *answer = answer::refuse(Refusal::ReadFailed, request, answer.persistence, outlet);
+        }
+    }
+
+    pub(super) fn push_current(&mut self, state: State, keep: bool) {
+        let exchange = self.take_current(state, keep);
+        self.active().exchanges.push_back(exchange);
+    }
+
+    /// The current request as an exchange, with a copy of its head if it is needed later.
+    pub(super) fn take_current(&mut self, state: State, keep: bool) -> Exchange {
+        let id = self.last_id;
+        let keep = keep || self.workspace.as_ref().expect(DRIVEN).keeps_requests;
+        let mut bytes = std::mem::take(&mut self.active().spare_bytes);
+        let workspace = self.workspace.as_ref().expect(DRIVEN);
+        let head = workspace.current.expect("a request is current");
+        bytes.clear();
+        let request = if keep {
+            bytes.extend_from_slice(&workspace.input.unread()[..usize::from(head.length)]);
+            Some(Saved { bytes, head })
+        } else {
+            self.active().spare_bytes = bytes;
+            None
+        };
+        self.consume_current();
+        Exchange { id, request, state, started: self.received }
+    }
+
+    /// The current request has been taken from the input. What follows a last request is not read, only discarded.
+    pub(super) fn consume_current(&mut self) {
+        let workspace = driven(&mut self.workspace);
+        let head = workspace.current.take().expect("a request is current");
+        workspace.input.consume(usize::from(head.length));
+        self.lingers |= workspace.input.discard_if(self.closing);
+    }
+
+    /// A new name. Four thousand million requests later names come again; by then nobody remembers them.
+    pub(super) fn new_id(&mut self) -> ExchangeId {
+        self.last_id = ExchangeId(self.last_id.0.wrapping_add(1));
+        self.last_id
+    }
+
+    pub(super) fn active(&mut self) -> &mut Active {
+        let spare = &mut self.workspace.as_mut().expect(DRIVEN).spare;
+        self.active.get_or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
+    pub(super) fn current_id(&self) -> Option<ExchangeId> {
+        let waiting = self.workspace.as_ref().is_some_and(|workspace| workspace.current.is_some());
+        waiting.then_some(self.last_id)
+    }
+
+    pub(super) fn has_wanting(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.wanting().is_some())
+    }
+}
+
+/// The part of the current stretch that can be sent now.
+pub(super) fn segment_of(answer: &Answer) -> Option<Segment<'_>> {
+    let ByteRange { offset, length } = answer.current;
+    if !answer.begun || length == 0 {
+        return None;
+    }
+    if let Some(content) = answer.representation.content() {
+        return Some(Segment::Shared(&content[offset as usize..(offset + length) as usize]));
+    }
+    let file = answer.representation.file.as_deref().filter(|_| answer.ready > 0)?;
+    Some(Segment::File { file, offset, length: answer.ready.min(length) })
+}

@@ -1,0 +1,109 @@
+//! What a request head says about itself that the connection acts on: its host and target, method, expectation and
+//! persistence (RFC 9112 3 and 9, RFC 9110 10.1.1).
+//!
+//! Owns: these judgements. Pure functions of the head.
+
+use crate::conn::framing::Content;
+use crate::error::Refusal;
+use crate::exchange::Translate;
+use crate::exchange::answer::Persistence;
+use crate::limits::Limits;
+use crate::message::{Field, Method, Request, Version};
+use crate::parse::host;
+use crate::parse::target::{self, Target, TargetError};
+
+/// What follows from a head that can be accepted.
+pub(super) struct Judged {
+    pub(super) content: Content,
+    /// Whether the client waits for an interim answer before it sends the content.
+    pub(super) continues: bool,
+    /// With what the request is refused once its content has been received.
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// Judges a head.
+///
+/// # Errors
+/// What the request is refused with at once.
+pub(super) fn judge(request: Request<'_>, limits: &Limits) -> Result<Judged, Refusal> {
+    check_host_and_target(request)?;
+    let content = Content::of(request, limits)?;
+    let has_content = !matches!(content, Content::Empty);
+    let continues = expects_continue(request)? && has_content;
+    let refusal = match request.head.method {
+        Method::Get | Method::Head | Method::Options => None,
+        Method::Disallowed if continues => return Err(Refusal::MethodNotAllowedUnread),
+        Method::Disallowed if has_content => Some(Refusal::MethodNotAllowed),
+        Method::Disallowed => return Err(Refusal::MethodNotAllowed),
+        Method::Connect | Method::Unknown => return Err(Refusal::MethodUnknown),
+    };
+    Ok(Judged { content, continues, refusal })
+}
+
+/// RFC 9112 3.2 and 3.3: the form of the target, and the host that is asked.
+fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
+    if request.head.repeated.contains(Field::Host) {
+        return Err(Refusal::HostRepeated);
+    }
+    match request.field(Field::Host) {
+        Some(value) => host::parse_field(value).map_err(|_| Refusal::HostInvalid).map(|_| ())?,
+        None if request.head.version == Version::Http11 => return Err(Refusal::HostMissing),
+        None => {}
+    }
+    let connect = request.head.method == Method::Connect;
+    let target = target::parse(request.target(), connect).map_err(|error| match error {
+        TargetError::Host(_) => Refusal::HostInvalid,
+        _ => Refusal::TargetForm,
+    })?;
+    match target {
+        Target::Asterisk if request.head.method != Method::Options => Err(Refusal::TargetForm),
+        _ => Ok(()),
+    }
+}
+
+/// RFC 9110 10.1.1. HTTP/1.0 has no interim answers, so the expectation is ignored there.
+fn expects_continue(request: Request<'_>) -> Result<bool, Refusal> {
+    if request.field(Field::Expect).is_none() {
+        return Ok(false);
+    }
+    if !request.field_lines(Field::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+        return Err(Refusal::ExpectationFailed);
+    }
+    Ok(request.head.version == Version::Http11)
+}
+
+/// RFC 9112 9.3.
+pub(super) fn is_persistent(request: Request<'_>) -> bool {
+    if request.field(Field::Connection).is_none() {
+        return request.head.version == Version::Http11;
+    }
+    let has = |option: &[u8]| {
+        let mut options = request.field_lines(Field::Connection).flat_map(|line| line.split(|&byte| byte == b','));
+        options.any(|one| one.trim_ascii().eq_ignore_ascii_case(option))
+    };
+    !has(b"close") && (request.head.version == Version::Http11 || has(b"keep-alive"))
+}
+
+pub(super) fn persistence_of(request: Request<'_>, closing: bool) -> Persistence {
+    match (closing || !is_persistent(request), request.head.version) {
+        (true, _) => Persistence::Close,
+        (false, Version::Http11) => Persistence::Implied,
+        (false, Version::Http10) => Persistence::KeepAlive,
+    }
+}
+
+/// The parts of the target that say what is asked for. The target has been checked.
+pub(super) fn translation_of(request: Request<'_>) -> Translate<'_> {
+    let field_host = request.field(Field::Host);
+    let (authority, path, query) = match target::parse(request.target(), false) {
+        Ok(Target::Origin { path, query }) => (field_host, path, query),
+        Ok(Target::Absolute { authority, path, query, .. }) => (Some(authority), path, query),
+        _ => (field_host, &b"/"[..], None),
+    };
+    let host = authority.map(host::name_of).filter(|name| !name.is_empty());
+    let length = path.len() + query.map_or(0, |query| 1 + query.len());
+    // An absolute-form without a path has a path that does not stand in it.
+    let tail = request.target().len().checked_sub(length).map(|start| &request.target()[start..]);
+    let path_and_query = tail.filter(|tail| tail.starts_with(path)).unwrap_or(path);
+    Translate { host, path, query, path_and_query }
+}

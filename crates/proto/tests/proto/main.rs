@@ -1,0 +1,10 @@
+//! The core's integration tests: conversations, properties and seeded runs of the fuzzed checks.
+//!
+//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `peer`, `responses` and `site`.
+
+mod conversation;
+mod peer;
+mod refusal;
+mod responses;
+mod selection;
+mod site;

@@ -1,0 +1,407 @@
+//! Both ends of a connection without a wire: a driver that keeps the contract of `lamna_proto::conn`, and its peer.
+//!
+//! Owns: what a socket, a disk and a clock would do, as plain data under the test's control ([`Habits`]). Guarantees:
+//! deterministic. Checks nothing but the contract itself.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
+use lamna_proto::resource::{Representation, Resource};
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::{Segment, Transmit};
+use lamna_proto::workspace::Workspace;
+
+use crate::site::{Site, pattern};
+
+/// Values that are used one after another, for ever.
+#[derive(Clone, Debug)]
+pub(crate) struct Cycle<T> {
+    values: Vec<T>,
+    next: usize,
+}
+
+impl<T: Copy> Cycle<T> {
+    /// Goes round `values`, of which there is at least one.
+    pub(crate) fn new(values: Vec<T>) -> Cycle<T> {
+        assert!(!values.is_empty(), "a cycle has values");
+        Cycle { values, next: 0 }
+    }
+
+    fn take(&mut self) -> T {
+        let value = self.values[self.next % self.values.len()];
+        self.next += 1;
+        value
+    }
+}
+
+/// How the world around a connection behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Habits {
+    /// Bytes of each receive, at least 1.
+    pub(crate) receive_bytes: Cycle<usize>,
+    /// Bytes that the socket takes of each send, at least 1.
+    pub(crate) send_bytes: Cycle<usize>,
+    /// Whether a need is met later.
+    pub(crate) defers: Cycle<bool>,
+    /// Which of the deferred needs is met next.
+    pub(crate) order: Cycle<usize>,
+    /// Bytes of each Read that are made ready, at least 1.
+    pub(crate) ready_bytes: Cycle<u64>,
+    /// Whether the connection is parked after a step.
+    pub(crate) parks: Cycle<bool>,
+    /// Whether a Read fails.
+    pub(crate) fails: Cycle<bool>,
+}
+
+impl Default for Habits {
+    /// A world that never waits.
+    fn default() -> Habits {
+        Habits {
+            receive_bytes: Cycle::new(vec![usize::MAX]),
+            send_bytes: Cycle::new(vec![usize::MAX]),
+            defers: Cycle::new(vec![false]),
+            order: Cycle::new(vec![0]),
+            ready_bytes: Cycle::new(vec![u64::MAX]),
+            parks: Cycle::new(vec![false]),
+            fails: Cycle::new(vec![false]),
+        }
+    }
+}
+
+/// What was reported for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Method and target, if the head could be read.
+    pub(crate) request: Option<String>,
+    pub(crate) status: u16,
+    pub(crate) content_bytes: u64,
+}
+
+/// A need that is to be met later, with what it takes.
+#[derive(Debug)]
+enum Deferred {
+    Translate(Arc<Resource>),
+    Read { representation: Arc<Representation>, offset: u64, length: u64 },
+}
+
+/// A connection, its driver and its peer.
+pub(crate) struct Peer {
+    pub(crate) connection: Connection,
+    pub(crate) habits: Habits,
+    pub(crate) now: Instant,
+    /// All bytes that arrived at the peer.
+    pub(crate) output: Vec<u8>,
+    pub(crate) reports: Vec<Report>,
+    /// When each reported request was complete.
+    pub(crate) started: Vec<Instant>,
+    /// Host, path and query of each translation.
+    pub(crate) asked: Vec<(Option<String>, String, Option<String>)>,
+    /// The most that the connection held while parked, in bytes.
+    pub(crate) memory_bytes_max: usize,
+    /// Whether the socket takes bytes at all.
+    pub(crate) reads_answers: bool,
+    site: &'static Site,
+    workspace: Option<Box<Workspace>>,
+    /// Sent by the peer and not yet received.
+    socket: VecDeque<u8>,
+    deferred: Vec<(ExchangeId, Deferred)>,
+}
+
+// What the peer does.
+impl Peer {
+    pub(crate) fn new(habits: Habits) -> Peer {
+        let site = Site::shared();
+        let mut workspace = site.workspace();
+        workspace.keep_requests();
+        let now = Instant(1_000);
+        Peer {
+            connection: Connection::new(now),
+            habits,
+            now,
+            output: Vec::new(),
+            reports: Vec::new(),
+            started: Vec::new(),
+            asked: Vec::new(),
+            memory_bytes_max: 0,
+            reads_answers: true,
+            site,
+            workspace: Some(workspace),
+            socket: VecDeque::new(),
+            deferred: Vec::new(),
+        }
+    }
+
+    /// Sends bytes, and lets everything happen that does not wait for a deferred need.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+        self.socket.extend(bytes.as_ref());
+        self.run();
+        self
+    }
+
+    /// Closes the peer's side.
+    pub(crate) fn end(&mut self) -> &mut Peer {
+        self.connection.handle_end();
+        self.run();
+        self
+    }
+
+    /// The peer is gone.
+    pub(crate) fn break_off(&mut self) -> &mut Peer {
+        self.connection.handle_broken();
+        self.run();
+        self
+    }
+
+    /// Sends bytes, meets all deferred needs, and goes on until nothing is left to do.
+    pub(crate) fn converse(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+        self.send(bytes).settle()
+    }
+
+    /// Meets all deferred needs, and goes on until nothing is left to do.
+    pub(crate) fn settle(&mut self) -> &mut Peer {
+        self.run();
+        while self.meet_next() {
+            self.run();
+        }
+        self
+    }
+
+    /// The output since the last call, as text.
+    pub(crate) fn take_output(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.output)).expect("the tests' content is ASCII")
+    }
+}
+
+// What the driver does.
+impl Peer {
+    pub(crate) fn interest(&self) -> Interest {
+        self.connection.interest()
+    }
+
+    pub(crate) fn deferred_count(&self) -> usize {
+        self.deferred.len()
+    }
+
+    /// Milliseconds until the wait is over.
+    pub(crate) fn timeout_ms(&self) -> Option<u64> {
+        let until = self.connection.poll_timeout(self.site.limits())?;
+        Some(until.since(self.now))
+    }
+
+    /// Waits until the timeout, and says so.
+    pub(crate) fn time_out(&mut self) -> &mut Peer {
+        self.now = self.connection.poll_timeout(self.site.limits()).unwrap_or(self.now);
+        let now = self.now;
+        self.driven(|connection| connection.handle_timeout(now));
+        self.run();
+        self
+    }
+
+    pub(crate) fn drain(&mut self) -> &mut Peer {
+        self.driven(Connection::drain);
+        self.run();
+        self
+    }
+
+    /// From now on the workspace drains what it is lent to.
+    pub(crate) fn drain_worker(&mut self) -> &mut Peer {
+        self.workspace.as_mut().expect("between two calls the connection is parked").drain();
+        self.run();
+        self
+    }
+
+    /// Meets the deferred need that is next in `Habits::order`. False if there is none.
+    pub(crate) fn meet_next(&mut self) -> bool {
+        if self.deferred.is_empty() {
+            return false;
+        }
+        let index = self.habits.order.take() % self.deferred.len();
+        self.meet(index);
+        true
+    }
+
+    /// Meets one of the deferred needs, the oldest being 0.
+    pub(crate) fn meet(&mut self, index: usize) {
+        let (id, deferred) = self.deferred.remove(index);
+        self.lend();
+        self.carry_out(id, &deferred);
+        self.take_reports();
+        self.run();
+    }
+
+    /// An answer to a need that nobody has.
+    pub(crate) fn meet_unknown(&mut self, id: u32) {
+        let now = self.now;
+        if self.deferred.iter().all(|(known, _)| *known != ExchangeId(id)) {
+            self.driven(|connection| connection.handle_done(ExchangeId(id), Done::Failed, now));
+        }
+    }
+
+    /// Goes on until the connection waits for something that has not happened, and parks it.
+    pub(crate) fn run(&mut self) {
+        self.lend();
+        loop {
+            let before = self.output.len();
+            self.poll();
+            assert!(self.interest() != Interest::Send || !self.reads_answers || self.output.len() > before, "stuck");
+            let waits_for_input = matches!(self.interest(), Interest::Receive | Interest::Linger);
+            if self.interest() == Interest::Send && self.reads_answers {
+                continue;
+            }
+            if !waits_for_input || self.socket.is_empty() {
+                break;
+            }
+            self.receive();
+        }
+        self.park();
+    }
+
+    fn driven(&mut self, step: impl FnOnce(&mut Connection)) {
+        self.lend();
+        step(&mut self.connection);
+        self.take_reports();
+        self.park();
+    }
+
+    fn receive(&mut self) {
+        let wanted = self.habits.receive_bytes.take().min(self.socket.len());
+        let space = self.connection.receive_space();
+        assert!(!space.is_empty(), "what waits for bytes has room for them");
+        let bytes = wanted.min(space.len());
+        for (place, byte) in space.iter_mut().zip(self.socket.drain(..bytes)) {
+            *place = byte;
+        }
+        self.connection.handle_received(bytes, self.now);
+    }
+
+    /// Polls until there is nothing more, or the socket takes less than it is offered.
+    fn poll(&mut self) {
+        loop {
+            let needed = self.poll_need();
+            self.may_park();
+            let sent = self.poll_transmit();
+            self.may_park();
+            if sent == Sent::Part || (sent == Sent::Nothing && !needed) {
+                return;
+            }
+        }
+    }
+
+    fn poll_need(&mut self) -> bool {
+        let Some((id, need)) = self.connection.poll_need() else {
+            self.take_reports();
+            return false;
+        };
+        let deferred = match need {
+            Need::Translate(translate) => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                self.asked.push((translate.host.map(text), text(translate.path), translate.query.map(text)));
+                Deferred::Translate(self.site.translate(&translate).clone())
+            }
+            Need::Read(Read { representation, offset, length }) => {
+                Deferred::Read { representation: representation.clone(), offset, length }
+            }
+        };
+        if self.habits.defers.take() {
+            self.connection.defer(id);
+            self.deferred.push((id, deferred));
+        } else {
+            self.carry_out(id, &deferred);
+        }
+        self.take_reports();
+        true
+    }
+
+    fn carry_out(&mut self, id: ExchangeId, deferred: &Deferred) {
+        let done = match deferred {
+            Deferred::Translate(resource) => Done::Translated(resource),
+            Deferred::Read { .. } if self.habits.fails.take() => Done::Failed,
+            Deferred::Read { representation, offset, length } => {
+                assert!(*length > 0 && offset + length <= representation.size, "a Read lies within the content");
+                if representation.file.is_none() {
+                    representation.fill(&pattern(representation.size as usize));
+                }
+                Done::Ready(self.habits.ready_bytes.take().clamp(1, *length))
+            }
+        };
+        self.connection.handle_done(id, done, self.now);
+    }
+
+    fn poll_transmit(&mut self) -> Sent {
+        let limit = if self.reads_answers { self.habits.send_bytes.take() } else { 0 };
+        let Some(transmit) = self.connection.poll_transmit() else {
+            return Sent::Nothing;
+        };
+        let owed = transmit.bytes.len() as u64 + transmit.segment.as_ref().map_or(0, Segment::length);
+        assert!(owed > 0, "a transmit is not empty");
+        let offered = bytes_of(&transmit, limit);
+        let all = offered.len() as u64 == owed;
+        self.connection.handle_sent(offered.len() as u64, self.now);
+        self.output.extend(offered);
+        self.take_reports();
+        if all { Sent::All } else { Sent::Part }
+    }
+
+    fn take_reports(&mut self) {
+        while let Some(answered) = self.connection.poll_answered() {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let request = answered.request.map(|one| text(one.method_token()) + " " + &text(one.target()));
+            let (status, content_bytes) = (answered.status, answered.content_bytes);
+            self.started.push(answered.started);
+            self.reports.push(Report { request, status, content_bytes });
+        }
+    }
+
+    fn may_park(&mut self) {
+        if self.habits.parks.take() {
+            self.park();
+            self.lend();
+        }
+    }
+
+    fn lend(&mut self) {
+        if let Some(workspace) = self.workspace.take() {
+            self.connection.lend(workspace);
+        }
+    }
+
+    fn park(&mut self) {
+        if self.workspace.is_some() {
+            return;
+        }
+        self.take_reports();
+        let interest = self.interest();
+        self.workspace = Some(self.connection.reclaim());
+        assert_eq!(self.interest(), interest, "parking changes nothing");
+        self.memory_bytes_max = self.memory_bytes_max.max(self.connection.memory_bytes());
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Sent {
+    Nothing,
+    Part,
+    All,
+}
+
+/// The first bytes of a transmit, at most `limit` of them.
+fn bytes_of(transmit: &Transmit<'_>, limit: usize) -> Vec<u8> {
+    let mut bytes = transmit.bytes[..transmit.bytes.len().min(limit)].to_vec();
+    let room = limit - bytes.len();
+    match transmit.segment {
+        Some(Segment::Shared(content)) => bytes.extend_from_slice(&content[..content.len().min(room)]),
+        Some(Segment::File { file, offset, length }) => {
+            assert!(length > 0, "a segment is not empty");
+            let mut content = vec![0; usize::try_from(length).map_or(room, |length| length.min(room))];
+            let file = File::from(file.try_clone().expect("the file is open"));
+            file.read_exact_at(&mut content, offset).expect("the file is as long as it is said to be");
+            bytes.extend_from_slice(&content);
+        }
+        None => {}
+    }
+    bytes
+}

@@ -1,0 +1,169 @@
+//! A site for the tests: resources of every kind that the core distinguishes, and the pages of the core itself.
+//!
+//! Owns: the resources, fixed and the same in every run. Does not imitate a file system: a path is looked up as it is.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::limits::Limits;
+use lamna_proto::message::Status;
+use lamna_proto::resource::{Description, Representation, Resource, Variants};
+use lamna_proto::workspace::{Pages, Workspace};
+
+/// Sun, 06 Nov 1994 08:49:37 GMT: when everything was last modified.
+pub(crate) const MODIFIED: u64 = 784_111_777;
+/// Sun, 06 Nov 1994 08:50:37 GMT: when all answers are given.
+pub(crate) const NOW: u64 = MODIFIED + 60;
+/// The content of `/small`.
+pub(crate) const SMALL: &[u8] = b"Hello, world\n";
+/// Bytes of `/large`, which is in memory and larger than [`COPY_BYTES_MAX`].
+pub(crate) const LARGE_BYTES: usize = 20_000;
+/// Bytes of `/file`, which is in a file.
+pub(crate) const FILE_BYTES: usize = 10_000;
+/// The largest message that is copied to the output.
+pub(crate) const COPY_BYTES_MAX: usize = 4_096;
+
+/// What the paths stand for, and what the core answers by itself.
+pub(crate) struct Site {
+    resources: Vec<(&'static str, Arc<Resource>)>,
+    not_found: Arc<Resource>,
+    pages: Arc<Pages>,
+    limits: Arc<Limits>,
+}
+
+impl Site {
+    /// The site, made once for each process.
+    pub(crate) fn shared() -> &'static Site {
+        static SITE: OnceLock<Site> = OnceLock::new();
+        SITE.get_or_init(Site::new)
+    }
+
+    fn new() -> Site {
+        let page = |refusal: &Refusal| {
+            let allow = [("Allow".to_string(), "GET, HEAD, OPTIONS".to_string())];
+            let fields = if refusal.status() == Status(405) { &allow[..] } else { &[] };
+            let plain = Description { status: refusal.status(), fields, ..plain() };
+            let html = Description { media_type: Some("text/html"), ..plain.clone() };
+            let variants =
+                [html, plain].map(|one| Arc::new(Representation::with_content(&one, refusal.cause().as_bytes())));
+            let variants = Variants::Typed(Box::new(variants));
+            Arc::new(Resource { status: refusal.status(), variants, query_follows: false })
+        };
+        let allow = [("Allow".to_string(), "GET, HEAD, OPTIONS".to_string())];
+        let options = Description { status: Status(204), media_type: None, fields: &allow, ..plain() };
+        let pages = Pages {
+            refusals: Refusal::ALL.iter().map(page).collect(),
+            options: Arc::new(Resource::one(Status(204), Representation::with_content(&options, b""))),
+        };
+        let missing = Description { status: Status(404), ..plain() };
+        let not_found = Resource::one(Status(404), Representation::with_content(&missing, b"No such page.\n"));
+        Site {
+            resources: resources(),
+            not_found: Arc::new(not_found),
+            pages: Arc::new(pages),
+            limits: Arc::new(limits()),
+        }
+    }
+
+    /// What a target stands for.
+    pub(crate) fn translate(&self, translate: &Translate<'_>) -> &Arc<Resource> {
+        let found = self.resources.iter().find(|(path, _)| path.as_bytes() == translate.path);
+        found.map_or(&self.not_found, |(_, resource)| resource)
+    }
+
+    /// A workspace for connections to this site.
+    pub(crate) fn workspace(&self) -> Box<Workspace> {
+        Workspace::new(self.limits.clone(), self.pages.clone(), COPY_BYTES_MAX, NOW)
+    }
+
+    /// The bounds that hold here: smaller than by default, so that tests reach them.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        head_bytes_max: 2_048,
+        target_bytes_max: 512,
+        fields_max: 20,
+        body_bytes_max: 5_000,
+        chunk_overhead_bytes_max: 200,
+        ranges_max: 4,
+        exchanges_max: 4,
+        ..Limits::default()
+    }
+}
+
+/// Content in which every position can be recognised.
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| b'a' + (index % 23) as u8 + ((index / 256) % 3) as u8).collect()
+}
+
+fn plain() -> Description<'static> {
+    Description {
+        status: Status(200),
+        media_type: Some("text/plain"),
+        coding: Coding::Identity,
+        size: 0,
+        modified: None,
+        etag: None,
+        ranges: false,
+        vary: None,
+        fields: &[],
+        location: None,
+    }
+}
+
+fn validated(etag: &'static str) -> Description<'static> {
+    Description { modified: Some(MODIFIED), etag: Some(etag), ranges: true, ..plain() }
+}
+
+fn resources() -> Vec<(&'static str, Arc<Resource>)> {
+    let ok = |representation| Resource::one(Status(200), representation);
+    let file = Description { size: FILE_BYTES as u64, ..validated("\"file\"") };
+    let lazy = Description { size: 5_000, ..validated("\"lazy\"") };
+    let moved = Description { status: Status(308), location: Some("/there/"), ..plain() };
+    let redirect = Resource::one(Status(308), Representation::with_content(&moved, b"Moved.\n"));
+    let resources = [
+        ("/small", ok(Representation::with_content(&validated("\"small\""), SMALL))),
+        ("/large", ok(Representation::with_content(&validated("\"large\""), &pattern(LARGE_BYTES)))),
+        ("/empty", ok(Representation::with_content(&validated("\"empty\""), b""))),
+        ("/weak", ok(Representation::with_content(&validated("W/\"weak\""), SMALL))),
+        ("/file", ok(Representation::new(&file, Some(Arc::new(temporary_file(&pattern(FILE_BYTES))))))),
+        // Nowhere yet: whoever carries out the Read fills it in.
+        ("/lazy", ok(Representation::new(&lazy, None))),
+        ("/coded", coded()),
+        ("/typed", typed()),
+        ("/redirect", Resource { query_follows: true, ..redirect }),
+    ];
+    resources.into_iter().map(|(path, resource)| (path, Arc::new(resource))).collect()
+}
+
+fn coded() -> Resource {
+    let codings = [(Coding::Identity, "\"i\""), (Coding::Gzip, "\"g\""), (Coding::Brotli, "\"b\"")];
+    let variants = codings.map(|(coding, etag)| {
+        let description = Description { coding, vary: Some("Accept-Encoding"), ..validated(etag) };
+        Arc::new(Representation::with_content(&description, coding.name().as_bytes()))
+    });
+    Resource { status: Status(200), variants: Variants::Coded(Box::new(variants)), query_follows: false }
+}
+
+fn typed() -> Resource {
+    let variants = ["text/html; charset=utf-8", "application/json"].map(|media_type| {
+        let description = Description { media_type: Some(media_type), vary: Some("Accept"), ..plain() };
+        Arc::new(Representation::with_content(&description, media_type.as_bytes()))
+    });
+    Resource { status: Status(200), variants: Variants::Typed(Box::new(variants)), query_follows: false }
+}
+
+fn temporary_file(content: &[u8]) -> OwnedFd {
+    let mut file: File = tempfile::tempfile().expect("tests may write temporary files");
+    file.write_all(content).expect("tests may write temporary files");
+    file.into()
+}
