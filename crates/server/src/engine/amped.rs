@@ -6,18 +6,16 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::content::translate::translate;
 use crate::engine::Shared;
-use crate::engine::event_loop::{Carrier, Outcome, Stretch, Target, Ticket, Worker};
+use crate::engine::desk::{Desk, Stretch, Target};
+use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helpers::{Finished, Helpers, Job};
-use crate::engine::sped::question;
-use crate::io::{Wait, read};
+use crate::io::{Counters, Wait, read};
 
 /// Serves as worker `index`, with at most `helpers_max` helpers, until told to drain or stop.
 ///
@@ -34,17 +32,22 @@ struct Helped {
 }
 
 impl Carrier for Helped {
-    fn translate(&mut self, shared: &Shared, ticket: Ticket, target: Target, now: Instant) -> Option<Arc<Entry>> {
-        let entry = translate(&question(shared, &target, Wait::No, now));
-        if entry.is_err() {
-            self.helpers.submit(Job::Translate { ticket: Some(ticket), target, again: false });
+    fn translate(&mut self, desk: &mut Desk<'_>, ticket: Ticket, target: Target) -> Option<Arc<Entry>> {
+        match translate(&target.question(desk.shared, Wait::No, desk.now)) {
+            Ok(entry) => {
+                desk.keep(&target, &entry);
+                Some(entry)
+            }
+            Err(_) => {
+                self.helpers.submit(Job::Translate { ticket: Some(ticket), target, again: false });
+                None
+            }
         }
-        entry.ok()
     }
 
-    fn refresh(&mut self, shared: &Shared, target: Target, now: Instant) {
-        match translate(&question(shared, &target, Wait::No, now)) {
-            Ok(entry) => shared.store.insert(target.key(), entry),
+    fn refresh(&mut self, desk: &mut Desk<'_>, target: Target) {
+        match translate(&target.question(desk.shared, Wait::No, desk.now)) {
+            Ok(entry) => desk.keep(&target, &entry),
             Err(_) => self.helpers.submit(Job::Translate { ticket: None, target, again: false }),
         }
     }
@@ -62,45 +65,44 @@ impl Carrier for Helped {
         None
     }
 
-    fn outcomes(&mut self, shared: &Shared, now: Instant) -> Vec<Outcome> {
+    fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         while let Some(finished) = self.helpers.finished() {
-            outcomes.extend(self.outcome(shared, finished, now));
+            outcomes.extend(self.outcome(desk, finished));
         }
         outcomes
     }
 }
 
 impl Helped {
-    /// What a helper's notification comes to: the step is tried again in line, and now it does not wait.
-    fn outcome(&mut self, shared: &Shared, finished: Finished, now: Instant) -> Option<Outcome> {
+    /// What a helper's notification comes to.
+    fn outcome(&mut self, desk: &mut Desk<'_>, finished: Finished) -> Option<Outcome> {
         match finished.job {
-            Job::PageIn { ticket, stretch } => Some(match finished.failed {
-                false if stretch.is_unchanged() => Outcome::Ready(ticket, stretch.quantum()),
-                _ => Outcome::Failed(ticket),
-            }),
+            Job::PageIn { ticket, stretch } if finished.failed || !stretch.is_unchanged() => {
+                Some(Outcome::Failed(ticket))
+            }
+            Job::PageIn { ticket, stretch } => Some(Outcome::Ready(ticket, stretch.quantum())),
             Job::Translate { ticket, target, again } => {
-                let entry = match finished.entry {
-                    Some(entry) => entry,
-                    None => match translate(&question(shared, &target, Wait::No, now)) {
-                        Ok(entry) => entry,
-                        Err(_) => {
-                            // Either it has been evicted already, or this file system cannot tell: the helper does it.
-                            debug_assert!(!again, "a helper that does it all returns what it found");
-                            shared.abilities.counters.untested.fetch_add(1, Relaxed);
-                            self.helpers.submit(Job::Translate { ticket, target, again: true });
-                            return None;
-                        }
-                    },
-                };
-                match ticket {
-                    Some(ticket) => Some(Outcome::Translated(ticket, target, entry)),
+                let entry = self.found(desk, &target, finished.entry);
+                match entry {
+                    Some(entry) => {
+                        desk.keep(&target, &entry);
+                        ticket.map(|ticket| Outcome::Translated(ticket, entry))
+                    }
                     None => {
-                        shared.store.insert(target.key(), entry);
+                        debug_assert!(!again, "a helper that was asked again returns what it found");
+                        Counters::count(&desk.shared.abilities.counters.untested);
+                        self.helpers.submit(Job::Translate { ticket, target, again: true });
                         None
                     }
                 }
             }
         }
+    }
+
+    /// What the helper found, or what is found now that it is in memory. Nothing if it has been evicted already, or if
+    /// this file system cannot tell what is in memory.
+    fn found(&self, desk: &Desk<'_>, target: &Target, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+        entry.or_else(|| translate(&target.question(desk.shared, Wait::No, desk.now)).ok())
     }
 }

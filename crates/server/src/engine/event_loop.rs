@@ -4,28 +4,24 @@
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
 
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use lamna_proto::conn::{Answered, Interest};
-use lamna_proto::exchange::{Done, ExchangeId, Need};
-use lamna_proto::message::Field;
-use lamna_proto::resource::Representation;
+use lamna_proto::conn::Interest;
+use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 
-use crate::cache::generations::Key;
-use crate::cache::{Entry, Front, Lookup};
+use crate::cache::Entry;
+use crate::engine::Shared;
+use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
-use crate::engine::{Shared, unix_seconds};
 use crate::io::accept::{Accepted, accept};
 use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
-use crate::log::{LogBuffer, Record};
 
 /// Names an exchange of a connection of this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,52 +32,11 @@ pub struct Ticket {
     pub exchange: ExchangeId,
 }
 
-/// A target to be translated, in values of its own.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Index of the site.
-    pub site: u32,
-    /// Path, and query if the key has one, as received.
-    pub key: Vec<u8>,
-    /// Where in `key` the path ends.
-    pub path_length: usize,
-    /// What was found the last time.
-    pub previous: Option<Arc<Entry>>,
-}
-
-impl Target {
-    /// What caches find it by.
-    pub fn key(&self) -> Key<'_> {
-        Key { site: self.site, path: &self.key }
-    }
-
-    /// The path as received.
-    pub fn path(&self) -> &[u8] {
-        &self.key[..self.path_length]
-    }
-
-    /// The query, without `?`, if it matters.
-    pub fn query(&self) -> Option<&[u8]> {
-        self.key.get(self.path_length + 1..)
-    }
-}
-
-/// A stretch of a file to be made ready.
-#[derive(Clone, Debug)]
-pub struct Stretch {
-    /// What it belongs to.
-    pub representation: Arc<Representation>,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u64,
-}
-
 /// What came of a step that was carried out.
 #[derive(Debug)]
 pub enum Outcome {
     /// A target was translated.
-    Translated(Ticket, Target, Arc<Entry>),
+    Translated(Ticket, Arc<Entry>),
     /// So many bytes are ready.
     Ready(Ticket, u64),
     /// The file is no longer what was described, or cannot be read.
@@ -90,17 +45,17 @@ pub enum Outcome {
 
 /// Who carries out what may block.
 pub trait Carrier {
-    /// Translates `target`, at once or, returning nothing, later.
-    fn translate(&mut self, shared: &Shared, ticket: Ticket, target: Target, now: Instant) -> Option<Arc<Entry>>;
+    /// Translates `target` and keeps what is found, at once or, returning nothing, later.
+    fn translate(&mut self, desk: &mut Desk<'_>, ticket: Ticket, target: Target) -> Option<Arc<Entry>>;
 
     /// Compares a target that is in use with the file system, for nobody in particular.
-    fn refresh(&mut self, shared: &Shared, target: Target, now: Instant);
+    fn refresh(&mut self, desk: &mut Desk<'_>, target: Target);
 
     /// Makes the beginning of a stretch ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome>;
 
     /// Steps that were carried out meanwhile. Called when the worker has been woken.
-    fn outcomes(&mut self, shared: &Shared, now: Instant) -> Vec<Outcome>;
+    fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome>;
 }
 
 /// One event loop.
@@ -112,18 +67,12 @@ pub struct Worker<'a, C> {
     slots: Slots,
     /// Connections that can go on without an event.
     queue: Vec<Token>,
+    desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
-    front: Front,
-    log: Option<LogBuffer>,
-    now: Instant,
-    unix_seconds: u64,
-    log_flushed: Instant,
     accepting: bool,
     /// When to try again to accept.
     accept_again: Option<Instant>,
     draining: bool,
-    requests: u64,
-    connections: u64,
 }
 
 /// Tokens with this generation are listeners (by index) or the waker.
@@ -135,11 +84,7 @@ const ACCEPT_MAX: usize = 64;
 const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
-/// Messages up to this many bytes are copied behind each other and sent with one call; longer content is gathered from
-/// where it is. Measured: copying costs less than a second segment below this.
-const COPY_BYTES_MAX: usize = 16 * 1024;
 const ACCEPT_PAUSE_MS: u32 = 100;
-const LOG_FLUSH_MS: u64 = 500;
 /// Idle connections given up at once when descriptors run out.
 const SHED_MAX: usize = 16;
 
@@ -149,13 +94,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
     /// # Errors
     /// No descriptors or memory.
     pub fn new(shared: &'a Shared, index: usize, carrier: C) -> Result<Worker<'a, C>, Errno> {
-        let unix_seconds = unix_seconds();
-        let mut workspace = Workspace::new(shared.limits.clone(), shared.pages.clone(), COPY_BYTES_MAX, unix_seconds);
-        let log = shared.log.as_ref().map(crate::log::AccessLog::buffer);
-        if log.is_some() {
-            workspace.keep_requests();
-        }
-        let now = shared.clock.now();
+        let desk = Desk::new(shared);
         let mut worker = Worker {
             shared,
             index,
@@ -163,17 +102,11 @@ impl<'a, C: Carrier> Worker<'a, C> {
             poll: Poll::new()?,
             slots: Slots::default(),
             queue: Vec::new(),
-            workspace: Some(workspace),
-            front: Front::default(),
-            log,
-            now,
-            unix_seconds,
-            log_flushed: now,
+            workspace: Some(desk.workspace()),
+            desk,
             accepting: false,
             accept_again: None,
             draining: false,
-            requests: 0,
-            connections: 0,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
@@ -196,7 +129,6 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.go_on();
             self.handle_time();
         }
-        self.flush_counters();
         Ok(())
     }
 
@@ -209,18 +141,14 @@ impl<'a, C: Carrier> Worker<'a, C> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        let log_due =
-            self.log.as_ref().filter(|log| !log.is_empty()).map(|_| Instant(self.log_flushed.0 + LOG_FLUSH_MS));
-        let due = [self.slots.next_deadline(), self.accept_again, log_due].into_iter().flatten().min()?;
+        let due = [self.slots.next_deadline(), self.accept_again, self.desk.flush_due()].into_iter().flatten().min()?;
         // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-        Some(due.since(self.now) + 1)
+        Some(due.since(self.desk.now) + 1)
     }
 
     fn look_at_clock(&mut self) {
-        self.now = self.shared.clock.now();
-        self.unix_seconds = unix_seconds();
         if let Some(workspace) = &mut self.workspace {
-            workspace.handle_unix_seconds(self.unix_seconds);
+            self.desk.look_at_clock(workspace);
         }
     }
 
@@ -241,7 +169,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
 
     fn handle_wake(&mut self) {
         self.shared.control.waker(self.index).reset();
-        for outcome in self.carrier.outcomes(self.shared, self.now) {
+        for outcome in self.carrier.outcomes(&mut self.desk) {
             self.handle_outcome(outcome);
         }
         if self.shared.control.is_draining() && !self.draining {
@@ -260,27 +188,15 @@ impl<'a, C: Carrier> Worker<'a, C> {
     }
 
     fn handle_time(&mut self) {
-        for token in self.slots.expired(self.now) {
+        for token in self.slots.expired(self.desk.now) {
             self.handle_deadline(token);
         }
-        if self.accept_again.is_some_and(|at| at <= self.now) {
+        if self.accept_again.is_some_and(|at| at <= self.desk.now) {
             self.accept_again = None;
             // If it fails again, the next connection that closes or the next pause will do.
             let _ = self.listen();
         }
-        if self.now.since(self.log_flushed) >= LOG_FLUSH_MS {
-            self.log_flushed = self.now;
-            if let Some(log) = &mut self.log {
-                log.flush();
-            }
-            self.flush_counters();
-        }
-    }
-
-    fn flush_counters(&mut self) {
-        let counters = &self.shared.counters;
-        counters.requests.fetch_add(std::mem::take(&mut self.requests), Relaxed);
-        counters.connections.fetch_add(std::mem::take(&mut self.connections), Relaxed);
+        self.desk.flush_if_due();
     }
 }
 
@@ -312,8 +228,8 @@ impl<C: Carrier> Worker<'_, C> {
             }
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
-                    self.connections += 1;
-                    let token = self.slots.insert(socket, client, self.now);
+                    self.desk.count_connection();
+                    let token = self.slots.insert(socket, client, self.desk.now);
                     self.drive(token);
                 }
                 Err(Errno::AGAIN) => return,
@@ -333,7 +249,7 @@ impl<C: Carrier> Worker<'_, C> {
         }
         if idle.is_empty() {
             self.unlisten();
-            self.accept_again = Some(self.now.after_ms(ACCEPT_PAUSE_MS));
+            self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
             let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
             if before.is_multiple_of(PAUSES_REPORTED) {
                 eprintln!(
@@ -414,7 +330,7 @@ impl<C: Carrier> Worker<'_, C> {
     }
 
     fn receive(&mut self, token: Token, interest: Interest) {
-        let now = self.now;
+        let now = self.desk.now;
         let slot = self.slots.get(token);
         if interest == Interest::Linger && !slot.shut {
             slot.shut = true;
@@ -440,7 +356,7 @@ impl<C: Carrier> Worker<'_, C> {
 
     /// Sends what there is to send, as far as the socket takes it. Returns the bytes taken.
     fn transmit(&mut self, token: Token) -> u64 {
-        let now = self.now;
+        let now = self.desk.now;
         let mut total = 0;
         loop {
             let slot = self.slots.get(token);
@@ -463,15 +379,11 @@ impl<C: Carrier> Worker<'_, C> {
     /// Logs what has been answered.
     fn report(&mut self, token: Token) {
         let slot = self.slots.get(token);
-        if let Some(log) = &mut self.log {
-            while let Some(answered) = slot.connection.poll_answered() {
-                log_answer(log, &answered, slot.client, self.now, self.unix_seconds);
-            }
-        }
+        self.desk.report(&mut slot.connection, slot.client);
     }
 
     fn handle_deadline(&mut self, token: Token) {
-        let now = self.now;
+        let now = self.desk.now;
         let limits = &self.shared.limits;
         let Some(slot) = self.slots.find(token) else { return };
         // It may have been moved since it was looked at last.
@@ -505,42 +417,24 @@ impl<C: Carrier> Worker<'_, C> {
 // Carrying needs out.
 impl<C: Carrier> Worker<'_, C> {
     fn carry_needs(&mut self, token: Token) {
-        let now = self.now;
+        let now = self.desk.now;
         loop {
             let slot = self.slots.get(token);
             let Some((exchange, need)) = slot.connection.poll_need() else { return };
             let ticket = Ticket { token, exchange };
             match need {
-                Need::Translate(translate) => {
-                    self.requests += 1;
-                    let site = self.shared.sites.find(translate.host);
-                    let path_length = translate.path.len();
-                    // Only listings depend on the query.
-                    let path = if site.settings.browse { translate.path_and_query } else { translate.path };
-                    let key = Key { site: site.index, path };
-                    match self.front.lookup(&self.shared.store, key, now.0) {
-                        Lookup::Fresh(entry) => {
-                            slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                        }
-                        Lookup::Aging(entry) => {
-                            let previous = Some(entry.clone());
-                            let target = Target { site: site.index, key: path.to_vec(), path_length, previous };
-                            slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                            self.carrier.refresh(self.shared, target, now);
-                        }
-                        unsure => {
-                            let previous = if let Lookup::Stale(entry) = unsure { Some(entry) } else { None };
-                            let target = Target { site: site.index, key: path.to_vec(), path_length, previous };
-                            self.translate(ticket, target);
-                        }
+                Need::Translate(translate) => match self.desk.look_up(&translate) {
+                    Found::Fresh(entry) => {
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
                     }
-                }
-                Need::Read(read) => {
-                    let stretch = Stretch {
-                        representation: read.representation.clone(),
-                        offset: read.offset,
-                        length: read.length,
-                    };
+                    Found::Aging(entry, target) => {
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        self.carrier.refresh(&mut self.desk, target);
+                    }
+                    Found::Missing(target) => self.translate(ticket, target),
+                },
+                Need::Read(Read { representation, offset, length }) => {
+                    let stretch = Stretch { representation: representation.clone(), offset, length };
                     self.make_ready(ticket, stretch);
                 }
             }
@@ -549,13 +443,10 @@ impl<C: Carrier> Worker<'_, C> {
     }
 
     fn translate(&mut self, ticket: Ticket, target: Target) {
-        let entry = self.carrier.translate(self.shared, ticket, target.clone(), self.now);
+        let entry = self.carrier.translate(&mut self.desk, ticket, target);
         let connection = &mut self.slots.get(ticket.token).connection;
         match entry {
-            Some(entry) => {
-                self.shared.store.insert(target.key(), entry.clone());
-                connection.handle_done(ticket.exchange, Done::Translated(&entry.resource), self.now);
-            }
+            Some(entry) => connection.handle_done(ticket.exchange, Done::Translated(&entry.resource), self.desk.now),
             None => connection.defer(ticket.exchange),
         }
     }
@@ -564,8 +455,10 @@ impl<C: Carrier> Worker<'_, C> {
         let outcome = self.carrier.make_ready(self.shared, ticket, stretch);
         let connection = &mut self.slots.get(ticket.token).connection;
         match outcome {
-            Some(Outcome::Ready(_, bytes)) => connection.handle_done(ticket.exchange, Done::Ready(bytes), self.now),
-            Some(_) => connection.handle_done(ticket.exchange, Done::Failed, self.now),
+            Some(Outcome::Ready(_, bytes)) => {
+                connection.handle_done(ticket.exchange, Done::Ready(bytes), self.desk.now)
+            }
+            Some(_) => connection.handle_done(ticket.exchange, Done::Failed, self.desk.now),
             None => {}
         }
     }
@@ -573,11 +466,7 @@ impl<C: Carrier> Worker<'_, C> {
     /// Something that was deferred has been carried out.
     fn handle_outcome(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Translated(ticket, target, entry) => {
-                self.shared.store.insert(target.key(), entry.clone());
-                self.front.forget(target.key());
-                self.resume(ticket, Done::Translated(&entry.resource));
-            }
+            Outcome::Translated(ticket, entry) => self.resume(ticket, Done::Translated(&entry.resource)),
             Outcome::Ready(ticket, bytes) => self.resume(ticket, Done::Ready(bytes)),
             Outcome::Failed(ticket) => self.resume(ticket, Done::Failed),
         }
@@ -585,7 +474,7 @@ impl<C: Carrier> Worker<'_, C> {
 
     /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
     fn resume(&mut self, ticket: Ticket, done: Done<'_>) {
-        let now = self.now;
+        let now = self.desk.now;
         let Some(slot) = self.slots.find(ticket.token) else { return };
         let workspace = self.workspace.take().expect("one connection is driven at a time");
         slot.connection.lend(workspace);
@@ -593,22 +482,4 @@ impl<C: Carrier> Worker<'_, C> {
         self.workspace = Some(slot.connection.reclaim());
         self.drive(ticket.token);
     }
-}
-
-fn log_answer(log: &mut LogBuffer, answered: &Answered<'_>, client: Option<IpAddr>, now: Instant, unix_seconds: u64) {
-    let request = answered.request;
-    let field = |field| request.and_then(|request| request.field(field));
-    let record = Record {
-        client,
-        method: request.map_or(b"", |request| request.method_token()),
-        target: request.map_or(b"", |request| request.target()),
-        version: request.map_or("", |request| request.head.version.name()),
-        status: answered.status,
-        bytes: answered.content_bytes,
-        referer: field(Field::Referer),
-        user_agent: field(Field::UserAgent),
-        host: field(Field::Host),
-        duration_us: now.since(answered.started) * 1000,
-    };
-    log.push(unix_seconds, &record);
 }

@@ -14,8 +14,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use crate::cache::Entry;
 use crate::content::translate::translate;
 use crate::engine::Shared;
-use crate::engine::event_loop::{Stretch, Target, Ticket};
-use crate::engine::sped::question;
+use crate::engine::desk::{Stretch, Target};
+use crate::engine::event_loop::Ticket;
 use crate::io::{Counters, Wait, read};
 
 /// What a helper is asked to do.
@@ -154,7 +154,7 @@ impl Pool {
         match job {
             Job::Translate { target, again, .. } => {
                 let now = self.shared.clock.now();
-                let entry = translate(&question(&self.shared, target, Wait::Yes, now)).ok();
+                let entry = translate(&target.question(&self.shared, Wait::Yes, now)).ok();
                 // What was made of files is found again in the page cache; what was generated would not be.
                 let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty();
                 (entry.filter(keep), false)

@@ -11,6 +11,7 @@
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 
 pub mod amped;
+pub mod desk;
 pub mod event_loop;
 pub mod helpers;
 pub mod slots;

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::cache::Entry;
-use crate::content::translate::{Question, translate};
+use crate::content::translate::translate;
 use crate::engine::Shared;
-use crate::engine::event_loop::{Carrier, Outcome, Stretch, Target, Ticket, Worker};
-use crate::engine::stretch;
+use crate::engine::desk::{Desk, Stretch, Target};
+use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::io::Wait;
 
 /// Serves as worker `index` until told to drain or stop.
@@ -27,34 +26,26 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
 struct InLine;
 
 impl Carrier for InLine {
-    fn translate(&mut self, shared: &Shared, _ticket: Ticket, target: Target, now: Instant) -> Option<Arc<Entry>> {
-        translate(&question(shared, &target, Wait::Yes, now)).ok()
+    fn translate(&mut self, desk: &mut Desk<'_>, _ticket: Ticket, target: Target) -> Option<Arc<Entry>> {
+        let entry = translate(&target.question(desk.shared, Wait::Yes, desk.now)).ok()?;
+        desk.keep(&target, &entry);
+        Some(entry)
     }
 
-    fn refresh(&mut self, shared: &Shared, target: Target, now: Instant) {
-        if let Ok(entry) = translate(&question(shared, &target, Wait::Yes, now)) {
-            shared.store.insert(target.key(), entry);
+    fn refresh(&mut self, desk: &mut Desk<'_>, target: Target) {
+        if let Ok(entry) = translate(&target.question(desk.shared, Wait::Yes, desk.now)) {
+            desk.keep(&target, &entry);
         }
     }
 
     fn make_ready(&mut self, _shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome> {
-        Some(stretch::confirm_unchanged(ticket, &stretch))
+        Some(match stretch.is_unchanged() {
+            true => Outcome::Ready(ticket, stretch.quantum()),
+            false => Outcome::Failed(ticket),
+        })
     }
 
-    fn outcomes(&mut self, _shared: &Shared, _now: Instant) -> Vec<Outcome> {
+    fn outcomes(&mut self, _desk: &mut Desk<'_>) -> Vec<Outcome> {
         Vec::new()
-    }
-}
-
-/// The question what `target` stands for.
-pub(crate) fn question<'a>(shared: &'a Shared, target: &'a Target, wait: Wait, now: Instant) -> Question<'a> {
-    Question {
-        site: shared.sites.at(target.site),
-        path: target.path(),
-        query: target.query(),
-        wait,
-        previous: target.previous.as_ref(),
-        now_ms: now.0,
-        abilities: &shared.abilities,
     }
 }

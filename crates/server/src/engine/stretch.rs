@@ -5,7 +5,7 @@
 use std::os::fd::AsFd;
 
 use crate::content::file;
-use crate::engine::event_loop::{Outcome, Stretch, Ticket};
+use crate::engine::desk::Stretch;
 
 /// Bytes made ready and sent at once, so that one large file does not keep others waiting.
 pub const QUANTUM_BYTES: u64 = 256 * 1024;
@@ -25,9 +25,4 @@ impl Stretch {
         let same_state = described.is_none_or(|etag| etag == stamp.etag(self.representation.coding).as_bytes());
         same_state && stamp.size == self.representation.size
     }
-}
-
-/// A quantum is ready as far as the file is unchanged; whether it is in memory is not asked.
-pub fn confirm_unchanged(ticket: Ticket, stretch: &Stretch) -> Outcome {
-    if stretch.is_unchanged() { Outcome::Ready(ticket, stretch.quantum()) } else { Outcome::Failed(ticket) }
 }

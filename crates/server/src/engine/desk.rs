@@ -1,0 +1,209 @@
+//! What every worker has of its own, whatever its architecture: its front of the cache, its clock readings, its part of
+//! the log and of the counters.
+//!
+//! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
+//! except when the front has to ask the store. Does not wait, receive or send.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_proto::conn::{Answered, Connection};
+use lamna_proto::exchange::Translate;
+use lamna_proto::message::Field;
+use lamna_proto::resource::Representation;
+use lamna_proto::time::Instant;
+use lamna_proto::workspace::Workspace;
+
+use crate::cache::generations::Key;
+use crate::cache::{Entry, Front, Lookup};
+use crate::content::translate::Question;
+use crate::engine::{Shared, unix_seconds};
+use crate::io::Wait;
+use crate::log::{AccessLog, LogBuffer, Record};
+
+/// A worker's own things.
+pub struct Desk<'a> {
+    /// What it has in common with others.
+    pub shared: &'a Shared,
+    /// The time of the last look at the clock.
+    pub now: Instant,
+    front: Front,
+    log: Option<LogBuffer>,
+    unix_seconds: u64,
+    flushed: Instant,
+    requests: u64,
+    connections: u64,
+}
+
+/// A target to be translated, in values of its own.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Index of the site.
+    pub site: u32,
+    /// Path, and query if the key has one, as received.
+    key: Vec<u8>,
+    /// Where in `key` the path ends.
+    path_length: usize,
+    /// What was found the last time.
+    pub previous: Option<Arc<Entry>>,
+}
+
+/// A stretch of a file to be made ready.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// What it belongs to.
+    pub representation: Arc<Representation>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What is known about a target.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// Answer with it.
+    Fresh(&'a Arc<Entry>),
+    /// Answer with it, and compare it with the file system soon.
+    Aging(&'a Arc<Entry>, Target),
+    /// It has to be translated first.
+    Missing(Target),
+}
+
+/// Messages up to this many bytes are copied behind each other and sent with one call; longer content is gathered from
+/// where it is. Measured: copying costs less than a second segment below this.
+const COPY_BYTES_MAX: usize = 16 * 1024;
+/// How often log lines and counters are handed over.
+const FLUSH_MS: u64 = 500;
+
+impl<'a> Desk<'a> {
+    /// The things of a worker that begins.
+    pub fn new(shared: &'a Shared) -> Desk<'a> {
+        let now = shared.clock.now();
+        let log = shared.log.as_ref().map(AccessLog::buffer);
+        let (unix_seconds, front) = (unix_seconds(), Front::default());
+        Desk { shared, now, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
+    }
+
+    /// A workspace for the connections of this worker.
+    pub fn workspace(&self) -> Box<Workspace> {
+        let Shared { limits, pages, .. } = self.shared;
+        let mut workspace = Workspace::new(limits.clone(), pages.clone(), COPY_BYTES_MAX, self.unix_seconds);
+        if self.log.is_some() {
+            workspace.keep_requests();
+        }
+        workspace
+    }
+
+    /// Reads the clocks. To be done once for each batch of work, not for each request.
+    pub fn look_at_clock(&mut self, workspace: &mut Workspace) {
+        self.now = self.shared.clock.now();
+        self.unix_seconds = unix_seconds();
+        workspace.handle_unix_seconds(self.unix_seconds);
+    }
+
+    /// What is known about the target of a new request.
+    pub fn look_up(&mut self, translate: &Translate<'_>) -> Found<'_> {
+        self.requests += 1;
+        let site = self.shared.sites.find(translate.host);
+        // Only listings depend on the query.
+        let path = if site.settings.browse { translate.path_and_query } else { translate.path };
+        let key = Key { site: site.index, path };
+        let path_length = translate.path.len();
+        let target = |previous| Target { site: site.index, key: path.to_vec(), path_length, previous };
+        match self.front.lookup(&self.shared.store, key, self.now.0) {
+            Lookup::Fresh(entry) => Found::Fresh(entry),
+            Lookup::Aging(entry) => Found::Aging(entry, target(Some(entry.clone()))),
+            Lookup::Stale(entry) => Found::Missing(target(Some(entry))),
+            Lookup::Unknown => Found::Missing(target(None)),
+        }
+    }
+
+    /// Keeps what a target was found to stand for.
+    pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+        self.shared.store.insert(target.key(), entry.clone());
+        self.front.forget(target.key());
+    }
+
+    /// Logs what `connection`, from `client`, has answered.
+    pub fn report(&mut self, connection: &mut Connection, client: Option<IpAddr>) {
+        if let Some(log) = &mut self.log {
+            while let Some(answered) = connection.poll_answered() {
+                log.push(self.unix_seconds, &record(&answered, client, self.now));
+            }
+        }
+    }
+
+    /// A connection was taken.
+    pub fn count_connection(&mut self) {
+        self.connections += 1;
+    }
+
+    /// When `flush` is due, if something waits for it.
+    pub fn flush_due(&self) -> Option<Instant> {
+        let waits = self.log.as_ref().is_some_and(|log| !log.is_empty());
+        waits.then_some(Instant(self.flushed.0 + FLUSH_MS))
+    }
+
+    /// Hands log lines and counters over if it is time to.
+    pub fn flush_if_due(&mut self) {
+        if self.now.since(self.flushed) >= FLUSH_MS {
+            self.flush();
+        }
+    }
+
+    /// Hands log lines and counters over.
+    pub fn flush(&mut self) {
+        self.flushed = self.now;
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
+        let counters = &self.shared.counters;
+        counters.requests.fetch_add(std::mem::take(&mut self.requests), Relaxed);
+        counters.connections.fetch_add(std::mem::take(&mut self.connections), Relaxed);
+    }
+}
+
+impl Drop for Desk<'_> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl Target {
+    /// What caches find it by.
+    pub fn key(&self) -> Key<'_> {
+        Key { site: self.site, path: &self.key }
+    }
+
+    /// The question what it stands for.
+    pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
+        Question {
+            site: shared.sites.at(self.site),
+            path: &self.key[..self.path_length],
+            query: self.key.get(self.path_length + 1..),
+            wait,
+            previous: self.previous.as_ref(),
+            now_ms: now.0,
+            abilities: &shared.abilities,
+        }
+    }
+}
+
+fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> Record<'a> {
+    let request = answered.request;
+    let field = |field| request.and_then(|request| request.field(field));
+    Record {
+        client,
+        method: request.map_or(b"", |request| request.method_token()),
+        target: request.map_or(b"", |request| request.target()),
+        version: request.map_or("", |request| request.head.version.name()),
+        status: answered.status,
+        bytes: answered.content_bytes,
+        referer: field(Field::Referer),
+        user_agent: field(Field::UserAgent),
+        host: field(Field::Host),
+        duration_us: now.since(answered.started) * 1000,
+    }
+}
