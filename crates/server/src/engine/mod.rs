@@ -29,11 +29,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::board::{Board, Seat};
 use crate::cache::Store;
 use crate::io::Abilities;
 use crate::listen::Listener;
 use crate::log::AccessLog;
 use crate::site::Sites;
+use crate::sys::common::Common;
 
 /// What all workers of a server have in common. Read by all, written only through atomics and locks off the hot path.
 #[derive(Debug)]
@@ -57,7 +59,20 @@ pub struct Shared {
     /// What the main thread asks of the workers.
     pub control: Control,
     /// What was done.
-    pub counters: Counters,
+    pub counters: Common<Counters>,
+    /// How busy each worker is.
+    pub board: Common<Board>,
+    /// The seat at the board of the first worker of this process; those of the others follow.
+    pub first_seat: usize,
+    /// Rung when all workers are busy, for a supervisor that can start more of them.
+    pub alarm: Arc<Waker>,
+}
+
+impl Shared {
+    /// The seat at the board of worker `index` of this process.
+    pub fn seat(&self, index: usize) -> &Seat {
+        self.board.seat(self.first_seat + index)
+    }
 }
 
 /// The server's clock: milliseconds since shortly before it started. Coarse (1 to 10 ms) and cheap to read.
@@ -144,7 +159,11 @@ pub struct Waker {
 }
 
 impl Waker {
-    fn new() -> Result<Waker, Errno> {
+    /// A waker that nobody waits for yet.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn new() -> Result<Waker, Errno> {
         Ok(Waker { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
@@ -176,4 +195,6 @@ pub struct Counters {
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
+    /// Bytes that the caches of ended processes held in the end.
+    pub cache_bytes: AtomicU64,
 }

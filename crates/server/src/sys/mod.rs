@@ -3,3 +3,6 @@
 //! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
 
 pub mod cachestat;
+pub mod common;
+pub mod fork;
+pub mod signals;
