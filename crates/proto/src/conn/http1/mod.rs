@@ -250,6 +250,9 @@ impl Connection {
     /// The peer is gone or has been given up: nothing more can be sent.
     pub fn handle_broken(&mut self) {
         self.broken = true;
+        if let Some(workspace) = &mut self.workspace {
+            workspace.current = None;
+        }
         if let Some(active) = &mut self.active {
             let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
             active.receiving = None;

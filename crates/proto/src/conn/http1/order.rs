@@ -85,7 +85,7 @@ impl Connection {
         };
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         loop {
-            let last = active.exchanges.len() == 1;
+            let last = active.exchanges.len() == 1 && workspace.current.is_none();
             let Some(exchange) = active.exchanges.front_mut() else {
                 return;
             };
