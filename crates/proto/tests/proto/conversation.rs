@@ -26,10 +26,7 @@ pub(crate) fn get(path: &str, fields: &str) -> String {
 
 /// All responses so far, which are complete.
 pub(crate) fn responses(peer: &Peer) -> Vec<Response> {
-    let is_head = |index: usize| {
-        let request = peer.reports.get(index).and_then(|report: &Report| report.request.as_deref());
-        request.is_some_and(|request| request.starts_with("HEAD "))
-    };
+    let is_head = |index: usize| peer.reports.get(index).is_some_and(Report::is_head);
     let (responses, rest) = responses::read(&peer.output, is_head);
     assert_eq!(rest, b"", "every response is complete");
     responses

@@ -81,6 +81,13 @@ pub(crate) struct Report {
     pub(crate) content_bytes: u64,
 }
 
+impl Report {
+    /// Whether the response has no content because of the method.
+    pub(crate) fn is_head(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.starts_with("HEAD "))
+    }
+}
+
 /// A need that is to be met later, with what it takes.
 #[derive(Debug)]
 enum Deferred {
