@@ -289,6 +289,11 @@ impl Answer {
         self.begun && self.current.length == 0 && self.later.is_empty()
     }
 
+    /// Whether more follows the next `bytes` bytes of content.
+    pub(crate) fn continues_after(&self, bytes: u64) -> bool {
+        self.current.length > bytes || !self.later.is_empty()
+    }
+
     /// Whether a Read has to be answered before more can be sent.
     pub(crate) fn wants_read(&self) -> bool {
         !self.reading && self.is_short()

@@ -63,7 +63,15 @@ fn near_heads() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
 }
 
+/// Connections have many ways to go, and each run is short.
+fn many() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(1_000), ..default }
+}
+
 proptest! {
+    #![proptest_config(many())]
+
     #[test]
     fn any_split_deferral_and_parking_gives_the_same_bytes_and_reports(
         habits in habits(), phrases in prop::collection::vec(phrase(), 1..10),

@@ -333,7 +333,7 @@ impl Connection {
             return None;
         }
         let offered = segment.as_ref().map_or(0, Segment::length);
-        let more = answer.is_some_and(|answer| answer.begun && answer.current.length > offered);
+        let more = answer.is_some_and(|answer| answer.begun && answer.continues_after(offered));
         Some(Transmit { bytes, segment, more })
     }
 
@@ -352,10 +352,8 @@ impl Connection {
         let State::Answering(answer) = state else {
             return None;
         };
-        let request = request.map(|saved| {
-            active.spare_bytes = saved.bytes;
-            Request { bytes: &active.spare_bytes, head: workspace.reported.insert(saved.head) }
-        });
+        let request = request
+            .map(|saved| Request { bytes: active.report(saved.bytes), head: workspace.reported.insert(saved.head) });
         Some(Answered { request, status: answer.status.0, content_bytes: answer.content_bytes, started })
     }
 }
