@@ -280,6 +280,8 @@ impl Answer {
 
     /// `bytes` of what was wanted can be sent.
     pub(crate) fn handle_ready(&mut self, bytes: u64) {
+        let sendable = self.representation.file.is_some() || self.representation.content().is_some();
+        debug_assert!(sendable && bytes > 0, "what is ready is in memory or in a file, and not nothing");
         self.reading = false;
         self.ready = bytes.min(self.wanted().length);
     }

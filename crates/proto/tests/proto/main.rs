@@ -10,3 +10,4 @@ mod refusal;
 mod responses;
 mod selection;
 mod site;
+mod waiting;

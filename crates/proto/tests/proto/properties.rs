@@ -26,9 +26,11 @@ fn bytes() -> impl Strategy<Value = usize> {
 
 fn habits() -> impl Strategy<Value = Habits> {
     let read = (cycle(any::<bool>()), cycle(0..8_usize), cycle(bytes().prop_map(|bytes| bytes as u64)));
-    (cycle(bytes()), cycle(bytes()), read, cycle(any::<bool>())).prop_map(|(receive_bytes, send_bytes, read, parks)| {
+    let steps = (cycle(any::<bool>()), cycle(any::<bool>()));
+    (cycle(bytes()), cycle(bytes()), read, steps).prop_map(|(receive_bytes, send_bytes, read, steps)| {
         let (defers, order, ready_bytes) = read;
-        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, fails: Cycle::new(vec![false]) }
+        let (parks, batches) = steps;
+        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails: Cycle::new(vec![false]) }
     })
 }
 

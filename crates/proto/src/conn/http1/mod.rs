@@ -83,7 +83,7 @@ impl Connection {
     /// If it has a workspace.
     pub fn lend(&mut self, mut workspace: Box<Workspace>) {
         assert!(self.workspace.is_none(), "a connection is driven by one driver at a time");
-        let (draining, idle) = (workspace.draining, self.is_idle());
+        let drains = workspace.draining && !self.is_idle();
         if let Some(active) = &mut self.active {
             workspace.input.restore(&active.unread);
             workspace.outlet.output.extend_from_slice(&active.unsent);
@@ -91,12 +91,13 @@ impl Connection {
             active.unsent = Vec::new();
         }
         self.workspace = Some(workspace);
-        if draining && !idle {
+        if drains {
             self.drain();
         }
     }
 
-    /// Parks the connection: takes the workspace back, and keeps what is the connection's own.
+    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not been
+    /// taken may be lost.
     ///
     /// # Panics
     /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
@@ -202,9 +203,8 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
         self.received = now;
-        if self.closing {
-            workspace.input.clear();
-            self.lingers = true;
+        if self.closing && workspace.current.is_none() {
+            self.lingers |= workspace.input.discard_if(true);
             return;
         }
         if self.receiving != Receiving::Head {
