@@ -20,6 +20,8 @@ pub mod settings;
 mod site;
 pub mod size;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use explain::ConfigError;
