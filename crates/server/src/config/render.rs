@@ -157,3 +157,150 @@ fn quoted(text: &str) -> String {
     quoted.push('"');
     quoted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::super::settings::{
+        Alias, Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, Redirect, WORKERS,
+    };
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    fn text() -> impl Strategy<Value = String> {
+        "[ -~é\u{4e2d}]{0,12}"
+    }
+
+    fn site(root: PathBuf) -> impl Strategy<Value = SiteSettings> {
+        let field = ("[A-Z][a-z!'`|~]{0,5}", prop::collection::vec(text(), 1..3));
+        let redirect = (
+            "/[a-z\"]{0,5}",
+            "/[!-)+-~]{0,9}",
+            prop::sample::select(vec![301, 302, 303, 307, 308]),
+        )
+            .prop_map(|(from, to, status)| Redirect { from, to, status });
+        let parts = (
+            prop::collection::vec("[a-z0-9.\"'\\\\]{0,3}[a-z]{1,3}", 0..3),
+            (any::<bool>(), any::<bool>()),
+            prop::collection::btree_map("X-[a-z]{4}", field.1, 0..3),
+            prop::collection::vec(redirect, 0..3),
+            prop::collection::btree_map(
+                400u16..=599,
+                text().prop_map(|text| format!("/{text}")),
+                0..3,
+            ),
+            prop::collection::btree_set("/[a-z]{1,5}/", 0..3),
+            prop::option::of("[a-z]{1,5}"),
+        );
+        parts.prop_map(
+            move |(
+                index,
+                (browse, spa),
+                headers,
+                redirects,
+                error_pages,
+                prefixes,
+                user_directory,
+            )| {
+                let mut aliases: Vec<Alias> = prefixes
+                    .into_iter()
+                    .map(|prefix| Alias {
+                        prefix,
+                        root: root.clone(),
+                    })
+                    .collect();
+                aliases.sort_by_key(|alias| std::cmp::Reverse(alias.prefix.len()));
+                let headers = headers
+                    .into_iter()
+                    .flat_map(|(name, values)| {
+                        values.into_iter().map(move |value| (name.clone(), value))
+                    })
+                    .collect();
+                SiteSettings {
+                    hosts: Vec::new(),
+                    root: root.clone(),
+                    index,
+                    browse,
+                    spa,
+                    headers,
+                    redirects,
+                    error_pages,
+                    aliases,
+                    user_directory,
+                }
+            },
+        )
+    }
+
+    fn settings(root: &Path) -> impl Strategy<Value = Settings> + use<> {
+        let address = prop_oneof![
+            any::<([u8; 4], u16)>().prop_map(|address| ListenAddress::Tcp(address.into())),
+            "/[a-z \"\\\\\t]{1,9}".prop_map(|path| ListenAddress::Unix(path.into())),
+        ];
+        let log = prop_oneof![
+            Just(LogTarget::Off),
+            Just(LogTarget::Stdout),
+            "/[a-z '\"]{1,9}".prop_map(|path| LogTarget::File(path.into())),
+        ];
+        let limits =
+            (256usize..1 << 20, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
+                lamna_proto::limits::Limits {
+                    head_bytes_max,
+                    target_bytes_max: (head_bytes_max - 1).min(8192),
+                    linger_timeout_ms,
+                    ..Default::default()
+                }
+            });
+        let sites = prop::collection::vec(site(root.to_owned()), 1..3);
+        let parts = (
+            prop::collection::vec(address, 0..3),
+            prop::sample::select(Architecture::ALL.to_vec()),
+            (WORKERS, HELPERS, CACHE_BYTES),
+            log,
+            prop::sample::select(LogFormat::ALL.to_vec()),
+            limits,
+            sites,
+        );
+        parts.prop_map(
+            |(
+                listen,
+                architecture,
+                (workers, helpers_max, cache_bytes_max),
+                log,
+                log_format,
+                limits,
+                mut sites,
+            )| {
+                for (index, site) in sites.iter_mut().enumerate().skip(1) {
+                    site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
+                }
+                Settings {
+                    listen,
+                    architecture,
+                    workers,
+                    helpers_max,
+                    cache_bytes_max,
+                    log,
+                    log_format,
+                    limits,
+                    sites,
+                }
+            },
+        )
+    }
+
+    #[test]
+    fn what_is_rendered_loads_to_the_same_settings() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let result = runner.run(&settings(directory.path()), |settings| {
+            match parse(&render(&settings), Path::new("/x.toml")) {
+                Ok(loaded) => prop_assert_eq!(loaded, settings),
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+            Ok(())
+        });
+        result.unwrap();
+    }
+}
