@@ -1,2 +1,60 @@
 //! The `lamna` program: reads the command line and hands over to the libraries.
-fn main() {}
+
+mod args;
+mod exit;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use lamna_server::ServeError;
+use lamna_server::config::settings::Settings;
+use lamna_server::config::{self, ConfigError};
+use lamna_server::listen::{self, Listener};
+
+use args::{Cli, Command, ServeArgs};
+use exit::{Exit, Failed};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        Some(Command::Serve(args)) => serve(args),
+        Some(Command::Check(args)) => check(args),
+        None => serve(&cli.serve),
+    };
+    let exit = result.map_or_else(report, |()| Exit::Done);
+    exit.into()
+}
+
+fn report(failed: Failed) -> Exit {
+    // With standard error closed, the exit code has to do.
+    _ = writeln!(io::stderr(), "{}", failed.report);
+    failed.exit
+}
+
+fn serve(args: &ServeArgs) -> Result<(), Failed> {
+    let settings = load(args)?;
+    let listeners = listen::bind(&settings.listen)?;
+    Ok(run_server(settings, listeners)?)
+}
+
+fn check(args: &ServeArgs) -> Result<(), Failed> {
+    let settings = load(args)?;
+    Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
+}
+
+fn load(args: &ServeArgs) -> Result<Settings, ConfigError> {
+    config::load(args.config.as_deref(), &args.overrides())
+}
+
+/// The one place where the program becomes a server. To be replaced by `lamna_server::serve(settings, listeners)`.
+fn run_server(_settings: Settings, listeners: Vec<Listener>) -> Result<(), ServeError> {
+    let addresses: Vec<String> = listeners
+        .iter()
+        .map(|listener| listener.address().to_string())
+        .collect();
+    Err(ServeError {
+        what: format!("cannot serve on {}", addresses.join(", ")),
+        error: io::Error::other("this build has no engine"),
+    })
+}
