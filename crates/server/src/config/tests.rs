@@ -7,7 +7,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::limits::Unit;
 use super::settings::*;
+use super::size::format_size;
 use super::{ConfigError, Overrides, load, parse};
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
@@ -407,6 +409,45 @@ fn values_of_a_site_are_judged() {
             1,
             "{lines}: {report}"
         );
+    }
+}
+
+const MANUAL: &str = include_str!("../../../../docs/configuration.md");
+
+#[test]
+fn the_manual_has_every_key_and_its_example_loads() {
+    for key in super::file::KEYS.iter().flat_map(|(_, keys)| *keys) {
+        assert!(MANUAL.contains(&format!("\n| `{key}` |")), "{key}");
+    }
+    let (_, rest) = MANUAL.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let directory = directory_with(example);
+    for name in ["www", "downloads", "app"] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    let settings = load(
+        Some(&directory.path().join("lamna.toml")),
+        &Overrides::default(),
+    );
+    assert_eq!(settings.map(|settings| settings.sites.len()).unwrap(), 2);
+}
+
+#[test]
+fn the_manual_has_the_defaults_and_bounds_of_the_limits() {
+    for row in &super::limits::ROWS {
+        let default = (row.read)(&lamna_proto::limits::Limits::default());
+        let shown = |value| match row.unit {
+            Unit::Bytes => format_size(value),
+            Unit::Count | Unit::Milliseconds => value.to_string(),
+        };
+        let unit = format!("{:?}", row.unit).to_lowercase();
+        let (least, most) = (shown(*row.bounds.start()), shown(*row.bounds.end()));
+        let line = format!(
+            "\n| `{}` | {unit} | {} | {least} to {most} |",
+            row.name,
+            shown(default)
+        );
+        assert!(MANUAL.contains(&line), "{line}");
     }
 }
 
