@@ -123,7 +123,8 @@ impl Problem {
             write!(formatter, "{}:{}:", place.line, place.column)?;
         }
         let space = if file.is_some() || self.place.is_some() { " " } else { "" };
-        write!(formatter, "{space}{}", self.message)?;
+        let message: String = self.message.chars().map(printable).collect();
+        write!(formatter, "{space}{message}")?;
         match (&self.place, &self.hint) {
             (Some(place), hint) => place.write(hint.as_deref(), formatter),
             (None, Some(hint)) => write!(formatter, "\n  {hint}"),
@@ -238,6 +239,9 @@ mod tests {
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
         assert!(!report("a = \u{1b}[2J", 4..5, None).contains('\u{1b}'));
+        let problem = Problem { place: None, message: "the directory `\u{1b}[2J` does not exist".into(), hint: None };
+        let error = ConfigError::Invalid { file: None, problems: vec![problem] };
+        assert!(!error.to_string().contains('\u{1b}'));
     }
 
     #[test]

@@ -229,7 +229,18 @@ mod tests {
                 for (index, site) in sites.iter_mut().enumerate().skip(1) {
                     site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
                 }
-                Settings { listen, architecture, workers, helpers_max, cache_bytes_max, log, log_format, limits, sites }
+                Settings {
+                    listen,
+                    architecture,
+                    workers,
+                    helpers_max,
+                    cache_bytes_max,
+                    log,
+                    log_format,
+                    limits,
+                    without: Vec::new(),
+                    sites,
+                }
             },
         )
     }

@@ -7,7 +7,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::limits::Unit;
 use super::settings::*;
+use super::size::format_size;
 use super::{ConfigError, Overrides, load, parse};
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
@@ -101,6 +103,7 @@ fn one_file_holds_everything() {
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
         limits: lamna_proto::limits::Limits { head_bytes_max: 32 << 10, idle_timeout_ms: 5000, ..Default::default() },
+        without: Vec::new(),
         sites: vec![SiteSettings {
             hosts: vec!["example.org".into(), "*.example.org".into()],
             root: base.join("site"),
@@ -158,6 +161,7 @@ fn the_command_line_overrides_the_file() {
         browse: true,
         spa: true,
         directory: None,
+        without: Vec::new(),
     };
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
     let socket = std::env::current_dir().unwrap().join("x");
@@ -307,6 +311,38 @@ fn values_of_a_site_are_judged() {
         let report = site_report(lines);
         assert!(report.contains(message), "{lines}: {report}");
         assert_eq!(report.matches("lamna.toml:").count(), 1, "{lines}: {report}");
+    }
+}
+
+const MANUAL: &str = include_str!("../../../../docs/configuration.md");
+
+#[test]
+fn the_manual_has_every_key_and_its_example_loads() {
+    for key in super::file::KEYS.iter().flat_map(|(_, keys)| *keys) {
+        assert!(MANUAL.contains(&format!("\n| `{key}` |")), "{key}");
+    }
+    let (_, rest) = MANUAL.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let directory = directory_with(example);
+    for name in ["www", "downloads", "app"] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    let settings = load(Some(&directory.path().join("lamna.toml")), &Overrides::default());
+    assert_eq!(settings.map(|settings| settings.sites.len()).unwrap(), 2);
+}
+
+#[test]
+fn the_manual_has_the_defaults_and_bounds_of_the_limits() {
+    for row in &super::limits::ROWS {
+        let default = (row.read)(&lamna_proto::limits::Limits::default());
+        let shown = |value| match row.unit {
+            Unit::Bytes => format_size(value),
+            Unit::Count | Unit::Milliseconds => value.to_string(),
+        };
+        let unit = format!("{:?}", row.unit).to_lowercase();
+        let (least, most) = (shown(*row.bounds.start()), shown(*row.bounds.end()));
+        let line = format!("\n| `{}` | {unit} | {} | {least} to {most} |", row.name, shown(default));
+        assert!(MANUAL.contains(&line), "{line}");
     }
 }
 
