@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::cache::Store;
-use crate::config::settings::{Architecture, Settings};
+use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::content::answers;
 use crate::engine::{self, Clock, Control, Counters, Shared};
 use crate::io::Abilities;
@@ -143,16 +143,25 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
 
 /// One line: where, how, and how many.
 fn announce(settings: &Settings, shared: &Shared) {
-    let addresses: Vec<String> = shared.listeners.iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = shared.listeners.iter().map(url).collect();
     let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
-    let architecture = match settings.architecture {
-        Architecture::Sped => "sped",
-        Architecture::Amped => "amped",
-    };
     let workers = if settings.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", settings.workers) };
-    eprintln!("lamna: serving {} at {} ({architecture}, {workers})", roots.join(", "), addresses.join(", "));
+    eprintln!(
+        "lamna: serving {} at {} ({}, {workers})",
+        roots.join(", "),
+        addresses.join(", "),
+        settings.architecture.name()
+    );
     if std::io::stderr().is_terminal() {
         eprintln!("lamna: press Ctrl-C to stop");
+    }
+}
+
+/// What to type into a browser, or into curl's `--unix-socket`.
+fn url(listener: &Listener) -> String {
+    match listener.address() {
+        ListenAddress::Tcp(address) => format!("http://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
     }
 }
 

@@ -4,5 +4,7 @@
 
 pub mod cachestat;
 pub mod common;
+pub(crate) mod defer_accept;
 pub mod fork;
+pub(crate) mod inherit;
 pub mod signals;
