@@ -4,10 +4,10 @@
 //! worker writes its own seat only, on a cache line of its own. The numbers are read for decisions that may be a little
 //! wrong (who takes the next connection, whether more processes are needed), so no order is promised between seats.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Workers that a server may have, of all kinds.
-pub const WORKERS_MAX: usize = 512;
+pub const WORKERS_MAX: usize = 1024;
 
 /// A seat for each worker.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ impl Board {
 
     /// Whether all workers have a connection.
     pub fn is_crowded(&self) -> bool {
+        // Of two that are the last to become busy at the same time, at least one sees the other.
+        fence(SeqCst);
         self.taken().all(|seat| seat.connections() > 0)
     }
 
@@ -86,9 +88,9 @@ mod tests {
         let board = Board::default();
         board.seat(3).take();
         board.seat(3).show(7);
-        board.seat(400).take();
+        board.seat(900).take();
         assert_eq!((board.load(), board.is_crowded()), ((7, 2), false));
-        board.seat(400).clear();
+        board.seat(900).clear();
         assert_eq!((board.load(), board.is_crowded()), ((7, 1), true));
     }
 }

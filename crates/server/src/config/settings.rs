@@ -14,23 +14,35 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// AMPED processes that have nothing in common but the listening sockets.
+    CoAmped,
+    /// Multi-process: pre-forked processes that serve one connection at a time with blocking calls (Flash 3.1).
+    Mp,
 }
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 2] = [Architecture::Sped, Architecture::Amped];
+    pub const ALL: [Architecture; 4] =
+        [Architecture::Sped, Architecture::Amped, Architecture::CoAmped, Architecture::Mp];
 
     /// The name in configuration, on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
+            Architecture::CoAmped => "co-amped",
+            Architecture::Mp => "mp",
         }
     }
 
     /// The architecture of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+
+    /// Whether its workers are processes, with a supervisor.
+    pub fn is_of_processes(self) -> bool {
+        matches!(self, Architecture::CoAmped | Architecture::Mp)
     }
 }
 
@@ -98,8 +110,41 @@ pub const WORKERS: RangeInclusive<usize> = 1..=1024;
 /// Bounds of [`Settings::helpers_max`].
 pub const HELPERS: RangeInclusive<usize> = 1..=1024;
 
+/// Bounds of [`Settings::processes`] and [`Settings::processes_max`].
+pub const PROCESSES: RangeInclusive<usize> = 1..=1024;
+
+/// Bounds of [`Settings::process_translations_max`].
+pub const TRANSLATIONS: RangeInclusive<usize> = 1..=1_000_000;
+
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
+
+/// What the helpers of `amped` and `co-amped` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperKind {
+    /// Threads of the worker's process.
+    Threads,
+    /// Processes of their own, as Flash had them.
+    Processes,
+}
+
+impl HelperKind {
+    /// Every kind, in the order of documentation.
+    pub const ALL: [HelperKind; 2] = [HelperKind::Threads, HelperKind::Processes];
+
+    /// The name in configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            HelperKind::Threads => "threads",
+            HelperKind::Processes => "processes",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
 
 /// Everything a server needs to know to start.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,9 +156,22 @@ pub struct Settings {
     /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
     /// one before that only shares the work out and warms two caches.
     pub workers: usize,
-    /// The most helper threads of each worker of `amped`, within [`HELPERS`].
+    /// What helpers of `amped` and `co-amped` are.
+    pub helpers: HelperKind,
+    /// The most helpers of each worker of `amped` and `co-amped`, within [`HELPERS`].
     pub helpers_max: usize,
-    /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`].
+    /// Processes that `mp` begins with and does not go below, within [`PROCESSES`]. Flash and Apache had 32 as well.
+    pub processes: usize,
+    /// The most processes of `mp`, within [`PROCESSES`]: that many connections can be served at a time. If it is less
+    /// than `processes`, that is the bound.
+    pub processes_max: usize,
+    /// Bytes that the cache of each process of `mp` may hold, its own structures included; within [`CACHE_BYTES`].
+    /// Small, because there are many of them that hold the same.
+    pub process_cache_bytes_max: u64,
+    /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
+    pub process_translations_max: usize,
+    /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
+    /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
     /// Access log target.
     pub log: LogTarget,
@@ -135,7 +193,12 @@ impl Default for Settings {
             listen: Vec::new(),
             architecture: Architecture::Amped,
             workers: 1,
+            helpers: HelperKind::Threads,
             helpers_max: 32,
+            processes: 32,
+            processes_max: 256,
+            process_cache_bytes_max: 4 << 20,
+            process_translations_max: 200,
             cache_bytes_max: super::default_cache_bytes(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

@@ -31,13 +31,26 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::board::{Board, Seat};
 use crate::cache::Store;
+use crate::config::settings::{Architecture, Settings};
 use crate::io::Abilities;
 use crate::listen::Listener;
 use crate::log::AccessLog;
 use crate::site::Sites;
 use crate::sys::common::Common;
 
-/// What all workers of a server have in common. Read by all, written only through atomics and locks off the hot path.
+/// Serves as worker `index` of this process until told to drain or stop.
+///
+/// # Errors
+/// What keeps the worker from beginning or going on; nothing that a peer can cause.
+pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
+    match settings.architecture {
+        Architecture::Sped => sped::run(shared, index),
+        Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
+        Architecture::Mp => unreachable!(),
+    }
+}
+
+/// What all workers of a process have in common. Read by all, written only through atomics and locks off the hot path.
 #[derive(Debug)]
 pub struct Shared {
     /// What is served.
