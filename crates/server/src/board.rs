@@ -4,14 +4,19 @@
 //! worker writes its own seat only, on a cache line of its own. The numbers are read for decisions that may be a little
 //! wrong (who takes the next connection, whether more processes are needed), so no order is promised between seats.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Workers that a server may have, of all kinds.
 pub const WORKERS_MAX: usize = 1024;
 
+/// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
+const SHARE_SLACK: usize = 4;
+
 /// A seat for each worker.
 #[derive(Debug)]
 pub struct Board {
+    /// No seat from here on has ever been taken.
+    end: AtomicUsize,
     seats: [Seat; WORKERS_MAX],
 }
 
@@ -25,7 +30,7 @@ pub struct Seat {
 
 impl Default for Board {
     fn default() -> Board {
-        Board { seats: std::array::from_fn(|_| Seat::default()) }
+        Board { end: AtomicUsize::new(0), seats: std::array::from_fn(|_| Seat::default()) }
     }
 }
 
@@ -36,6 +41,17 @@ impl Board {
     /// From [`WORKERS_MAX`] on: settings are checked against it.
     pub fn seat(&self, index: usize) -> &Seat {
         &self.seats[index]
+    }
+
+    /// A worker begins in seat `index`, without connections.
+    ///
+    /// # Panics
+    /// As [`Board::seat`].
+    pub fn take(&self, index: usize) {
+        self.end.fetch_max(index + 1, Relaxed);
+        let seat = self.seat(index);
+        seat.show(0);
+        seat.taken.store(true, Relaxed);
     }
 
     /// Whether all workers have a connection.
@@ -50,18 +66,19 @@ impl Board {
         self.taken().fold((0, 0), |(connections, workers), seat| (connections + seat.connections(), workers + 1))
     }
 
+    /// Whether a worker with so many connections has notably more than its share.
+    pub fn is_over_share(&self, connections: usize) -> bool {
+        let (all, workers) = self.load();
+        let share = all.checked_div(workers).unwrap_or(0) as usize;
+        workers > 1 && connections > share + (share / 16).max(SHARE_SLACK)
+    }
+
     fn taken(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().filter(|seat| seat.taken.load(Relaxed))
+        self.seats[..self.end.load(Relaxed)].iter().filter(|seat| seat.taken.load(Relaxed))
     }
 }
 
 impl Seat {
-    /// A worker begins, without connections.
-    pub fn take(&self) {
-        self.show(0);
-        self.taken.store(true, Relaxed);
-    }
-
     /// The worker is gone.
     pub fn clear(&self) {
         self.taken.store(false, Relaxed);
@@ -86,11 +103,22 @@ mod tests {
     #[test]
     fn only_seats_that_are_taken_count() {
         let board = Board::default();
-        board.seat(3).take();
+        board.take(3);
         board.seat(3).show(7);
-        board.seat(900).take();
+        board.take(900);
         assert_eq!((board.load(), board.is_crowded()), ((7, 2), false));
         board.seat(900).clear();
         assert_eq!((board.load(), board.is_crowded()), ((7, 1), true));
+    }
+
+    #[test]
+    fn a_share_is_the_average_and_a_little_more() {
+        let board = Board::default();
+        assert!(!board.is_over_share(1000));
+        board.take(0);
+        board.seat(0).show(1000);
+        assert!(!board.is_over_share(1000), "the only worker takes everything");
+        board.take(1);
+        assert!(board.is_over_share(1000) && !board.is_over_share(500 + 500 / 16));
     }
 }

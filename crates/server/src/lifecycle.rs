@@ -134,12 +134,13 @@ impl Server {
         let shared = Arc::new(prepare(settings, listeners, commons, first_seat)?);
         let mut workers = Vec::new();
         for index in 0..settings.workers {
-            shared.seat(index).take();
+            shared.board.take(first_seat + index);
             let (shared, settings) = (shared.clone(), settings.clone());
             let work = move || {
                 if let Err(errno) = engine::run(&shared, index, &settings) {
                     eprintln!("lamna: worker {index} cannot go on: {errno}");
                 }
+                shared.seat(index).clear();
             };
             workers.push(thread::Builder::new().name(format!("worker-{index}")).spawn(work)?);
         }

@@ -65,7 +65,7 @@ impl Orders {
         Ok(Orders { signals: Signals::take(&[Signal::TERM])?, interrupted: false, supervisor: Some(line) })
     }
 
-    /// Whether a supervisor speaks to the administrator for this process.
+    /// Whether there is a supervisor, who speaks to the administrator for this process.
     pub fn have_supervisor(&self) -> bool {
         self.supervisor.is_some()
     }
@@ -90,7 +90,10 @@ impl Orders {
         match self.supervisor.as_ref()?.receive() {
             Received::Message(message) => Order::decode(&message),
             Received::Nothing => None,
-            Received::End => Some(Order::Stop),
+            Received::End => {
+                self.supervisor = None;
+                Some(Order::Stop)
+            }
         }
     }
 
@@ -235,8 +238,8 @@ mod tests {
         // In a thread of its own, because signals are taken over.
         std::thread::spawn(move || {
             let mut orders = Orders::by_supervisor(worker).unwrap();
-            let given: Vec<_> = (0..3).map(|_| orders.next()).collect();
-            assert_eq!(given, [Some(Order::Reopen), Some(Order::Drain), Some(Order::Stop)]);
+            let given: Vec<_> = (0..4).map(|_| orders.next()).collect();
+            assert_eq!(given, [Some(Order::Reopen), Some(Order::Drain), Some(Order::Stop), None]);
         })
         .join()
         .unwrap();

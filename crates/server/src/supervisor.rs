@@ -203,13 +203,19 @@ impl Supervisor<'_> {
 
     /// Forks a worker.
     fn hire(&mut self, seat: usize) -> Result<Worker, Errno> {
-        let (line, end_of_worker) = Line::pair()?;
-        self.commons.board.seat(seat).take();
-        let forked = fork(|| self.become_worker(seat, end_of_worker));
+        let (ours, of_worker) = Line::pair()?;
+        // Each process drops the end that is the other's: a line of which both hold both ends would never end.
+        let mut ends = (Some(ours), Some(of_worker));
+        self.commons.board.take(seat);
+        let forked = fork(|| {
+            ends.0 = None;
+            ends.1.take().map_or(1, |line| self.become_worker(seat, line))
+        });
         if forked.is_err() {
             self.commons.board.seat(seat).clear();
         }
-        Ok(Worker { process: forked?, line, started: Instant::now(), leaving: false })
+        let (process, line) = (forked?, ends.0.take().ok_or(Errno::PIPE)?);
+        Ok(Worker { process, line, started: Instant::now(), leaving: false })
     }
 
     /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.

@@ -72,14 +72,22 @@ pub struct Worker<'a, C> {
     accepting: bool,
     /// When to try again to accept.
     accept_again: Option<Instant>,
+    /// Connections have been left to other workers: those that still wait are taken.
+    passed: bool,
+    /// How many connections others have been told of.
+    shown: usize,
     draining: bool,
 }
 
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Connections accepted at once, before others get their turn and other workers their share.
-const ACCEPT_MAX: usize = 64;
+/// Connections accepted at once, before others get their turn and other workers their share. Few: while one worker
+/// takes them, those that the kernel has woken for the next ones are on their way.
+const ACCEPT_MAX: usize = 4;
+/// How long a worker that has more than its share leaves new connections to the others. Of several that wait for one
+/// listening socket the kernel always wakes the same first, so without this it would get nearly all.
+const PASS_MS: u32 = 1;
 /// Bytes one connection may send before others get their turn.
 const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
@@ -106,6 +114,8 @@ impl<'a, C: Carrier> Worker<'a, C> {
             desk,
             accepting: false,
             accept_again: None,
+            passed: false,
+            shown: 0,
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
@@ -196,6 +206,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             // If it fails again, the next connection that closes or the next pause will do.
             let _ = self.listen();
         }
+        self.show_load();
         self.desk.flush_if_due();
     }
 }
@@ -222,14 +233,19 @@ impl<C: Carrier> Worker<'_, C> {
     }
 
     fn accept_from(&mut self, listener: usize) {
+        let takes_any = std::mem::take(&mut self.passed);
         for _ in 0..ACCEPT_MAX {
             if !self.accepting {
                 return;
+            }
+            if !takes_any && self.shared.board.is_over_share(self.slots.count()) {
+                return self.pass();
             }
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.desk.count_connection();
                     let token = self.slots.insert(socket, client, self.desk.now);
+                    self.show_load();
                     self.drive(token);
                 }
                 Err(Errno::AGAIN) => return,
@@ -237,6 +253,21 @@ impl<C: Carrier> Worker<'_, C> {
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {}
                 Err(errno) => return self.pause_accepting(errno),
             }
+        }
+    }
+
+    /// Leaves the connections that wait to workers that have fewer. If those are stalled, it will be back.
+    fn pass(&mut self) {
+        self.unlisten();
+        self.passed = true;
+        self.accept_again = Some(self.desk.now.after_ms(PASS_MS));
+    }
+
+    /// Lets others know how many connections there are.
+    fn show_load(&mut self) {
+        if self.shown != self.slots.count() {
+            self.shown = self.slots.count();
+            self.shared.seat(self.index).show(self.shown);
         }
     }
 
