@@ -110,7 +110,7 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
     let log = AccessLog::open(&settings.log, settings.log_format).map_err(ServeError::Log)?;
     Ok(Shared {
         sites,
-        store: Store::new(settings.cache_bytes_max),
+        store: Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE),
         abilities: Abilities::without(&settings.without).map_err(ServeError::Without)?,
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
@@ -235,6 +235,13 @@ fn summary(shared: &Shared) -> String {
         read(&done.idle_shed),
         shared.store.bytes(),
     )
+}
+
+/// The cache may hold every fourth descriptor: the others are for connections.
+const CACHE_DESCRIPTOR_SHARE: u64 = 4;
+
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
 /// Connections need descriptors: take as many as we are allowed to.
