@@ -201,7 +201,7 @@ fn prepare(
     let log = AccessLog::open(&settings.log, settings.log_format, commons.log.clone()).map_err(ServeError::Log)?;
     Ok(Shared {
         sites,
-        store: Store::new(settings.cache_bytes_max),
+        store: store(settings),
         abilities: Abilities { counters: commons.disk.clone(), ..abilities },
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
@@ -214,6 +214,14 @@ fn prepare(
         first_seat,
         alarm: commons.alarm.clone(),
     })
+}
+
+fn store(settings: &Settings) -> Store {
+    let store = Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE);
+    match settings.architecture {
+        Architecture::Mp => store.bounded(settings.process_translations_max),
+        _ => store,
+    }
 }
 
 /// One line: where, how, and how many.
@@ -259,6 +267,13 @@ const DRAIN_POLL: Duration = Duration::from_millis(10);
 const IDLE_POLL: Duration = Duration::from_secs(1);
 /// How long a worker that was told to stop is waited for: it may be waiting for a disk.
 const STOP_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The cache may hold every fourth descriptor: the others are for connections.
+const CACHE_DESCRIPTOR_SHARE: u64 = 4;
+
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
+}
 
 /// Connections need descriptors: take as many as we are allowed to.
 fn raise_descriptor_limit() {

@@ -279,6 +279,7 @@ impl<C: Carrier> Worker<'_, C> {
             self.slots.remove(*token);
         }
         if idle.is_empty() {
+            self.shared.store.clear();
             self.unlisten();
             self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
             let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
