@@ -4,9 +4,15 @@ fn main() {
     let a: Vec<String> = std::env::args().collect();
     let s = Settings {
         listen: vec![ListenAddress::Tcp(a[2].parse().unwrap())],
-        architecture: if a.get(3).is_some_and(|x| x == "sped") { Architecture::Sped } else { Architecture::Amped },
+        architecture: match a.get(3).map(String::as_str) {
+            Some("sped") => Architecture::Sped,
+            Some("thread-per-session") => Architecture::ThreadPerSession,
+            _ => Architecture::Amped,
+        },
         workers: 1,
         helpers_max: 32,
+        threads: 64,
+        threads_max: std::env::var("THREADS_MAX").map_or(1024, |n| n.parse().unwrap()),
         cache_bytes_max: 512 << 20,
         log: match a.get(4) {
             Some(f) => LogTarget::File(f.into()),

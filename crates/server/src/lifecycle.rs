@@ -117,7 +117,7 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
         listeners,
         log,
         clock: Clock::start(),
-        control: Control::new(settings.workers)?,
+        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
         counters: Counters::default(),
     })
 }
@@ -131,6 +131,7 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             let result = match architecture {
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
+                Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),
             };
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");
@@ -148,6 +149,7 @@ fn announce(settings: &Settings, shared: &Shared) {
     let architecture = match settings.architecture {
         Architecture::Sped => "sped",
         Architecture::Amped => "amped",
+        Architecture::ThreadPerSession => "thread-per-session",
     };
     let workers = if settings.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", settings.workers) };
     eprintln!("lamna: serving {} at {} ({architecture}, {workers})", roots.join(", "), addresses.join(", "));

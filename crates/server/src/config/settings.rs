@@ -13,6 +13,8 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// A thread for each connection as long as it is open (JAWS).
+    ThreadPerSession,
 }
 
 /// Where the server listens.
@@ -55,6 +57,10 @@ pub struct Settings {
     pub workers: usize,
     /// The most helper threads of each worker of `amped`. At least 1.
     pub helpers_max: usize,
+    /// Threads that a pool of them begins with. At least 1.
+    pub threads: usize,
+    /// The most threads of engines that have them for connections or requests. At least 1.
+    pub threads_max: usize,
     /// Bytes that the shared cache may hold, its own structures included.
     pub cache_bytes_max: u64,
     /// Access log target.
