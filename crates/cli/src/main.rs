@@ -1,39 +1,47 @@
-//! Placeholder until the command line is merged.
-use lamna_server::config::settings::*;
-fn main() {
-    let a: Vec<String> = std::env::args().collect();
-    let s = Settings {
-        listen: vec![ListenAddress::Tcp(a[2].parse().unwrap())],
-        architecture: match a.get(3).map(String::as_str) {
-            Some("sped") => Architecture::Sped,
-            Some("thread-per-session") => Architecture::ThreadPerSession,
-            _ => Architecture::Amped,
-        },
-        workers: 1,
-        helpers_max: 32,
-        threads: 64,
-        threads_max: std::env::var("THREADS_MAX").map_or(1024, |n| n.parse().unwrap()),
-        cache_bytes_max: 512 << 20,
-        log: match a.get(4) {
-            Some(f) => LogTarget::File(f.into()),
-            None => LogTarget::Off,
-        },
-        log_format: LogFormat::Combined,
-        limits: Default::default(),
-        without: vec![],
-        sites: vec![SiteSettings {
-            hosts: vec![],
-            root: (&a[1]).into(),
-            index: vec!["index.html".into()],
-            browse: true,
-            spa: false,
-            headers: vec![],
-            redirects: vec![],
-            error_pages: Default::default(),
-            aliases: vec![],
-            user_directory: None,
-        }],
+//! The `lamna` program: reads the command line and hands over to the libraries.
+
+mod args;
+mod exit;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use lamna_server::config::settings::Settings;
+use lamna_server::config::{self, ConfigError};
+use lamna_server::listen;
+
+use args::{Cli, Command, ServeArgs};
+use exit::{Exit, Failed};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        Some(Command::Serve(args)) => serve(args),
+        Some(Command::Check(args)) => check(args),
+        None => serve(&cli.serve),
     };
-    let l = lamna_server::listen::bind(&s.listen);
-    lamna_server::serve(&s, l).unwrap();
+    let exit = result.map_or_else(report, |()| Exit::Done);
+    exit.into()
+}
+
+fn report(failed: Failed) -> Exit {
+    // With standard error closed, the exit code has to do.
+    _ = writeln!(io::stderr(), "{}", failed.report);
+    failed.exit
+}
+
+fn serve(args: &ServeArgs) -> Result<(), Failed> {
+    let settings = load(args)?;
+    let listeners = listen::bind(&settings.listen)?;
+    Ok(lamna_server::serve(&settings, listeners)?)
+}
+
+fn check(args: &ServeArgs) -> Result<(), Failed> {
+    let settings = load(args)?;
+    Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
+}
+
+fn load(args: &ServeArgs) -> Result<Settings, ConfigError> {
+    config::load(args.config.as_deref(), &args.overrides())
 }

@@ -7,7 +7,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request head: request line, fields and the empty line. Browsers stay below 8 KiB; cookies can grow.
-    /// At least 256; also the size of a connection's receive buffer.
+    /// 256 to 65,535; also the size of a connection's receive buffer.
     pub head_bytes_max: usize,
     /// Bytes of a request target. Longer ones get 414. Less than `head_bytes_max`.
     pub target_bytes_max: usize,

@@ -80,7 +80,11 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
 impl Workspace {
     /// A workspace for connections under `limits`, at `unix_seconds`.
+    ///
+    /// # Panics
+    /// If a page is missing, or `head_bytes_max` is out of its bounds.
     pub fn new(limits: Arc<Limits>, pages: Arc<Pages>, copy_bytes_max: usize, unix_seconds: u64) -> Box<Workspace> {
+        assert!((256..=65_535).contains(&limits.head_bytes_max), "see Limits::head_bytes_max");
         assert_eq!(pages.refusals.len(), Refusal::ALL.len(), "there is a page for every refusal");
         let outlet = Outlet {
             output: Vec::with_capacity(OUTPUT_BYTES_MAX + copy_bytes_max + 1024),
@@ -192,8 +196,11 @@ impl Input {
         discarded
     }
 
-    /// Replaces what is there by `bytes`, which fit.
+    /// Replaces what is there by `bytes`. They fit, unless they were received under larger limits.
     pub(crate) fn restore(&mut self, bytes: &[u8]) {
+        if bytes.len() > self.bytes.len() {
+            self.bytes = vec![0; bytes.len()].into_boxed_slice();
+        }
         self.bytes[..bytes.len()].copy_from_slice(bytes);
         self.start = 0;
         self.end = bytes.len();

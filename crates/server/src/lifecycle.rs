@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::cache::Store;
-use crate::config::settings::{Architecture, Settings};
+use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::content::answers;
 use crate::engine::{self, Clock, Control, Counters, Shared};
 use crate::io::Abilities;
@@ -110,7 +110,7 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
     let log = AccessLog::open(&settings.log, settings.log_format).map_err(ServeError::Log)?;
     Ok(Shared {
         sites,
-        store: Store::new(settings.cache_bytes_max),
+        store: Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE),
         abilities: Abilities::without(&settings.without).map_err(ServeError::Without)?,
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
@@ -131,6 +131,8 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             let result = match architecture {
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
+                Architecture::ThreadPool => engine::thread_pool::run(&shared, index),
+                Architecture::ThreadPerRequest => engine::thread_per_request::run(&shared, index),
                 Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),
             };
             if let Err(errno) = result {
@@ -144,17 +146,25 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
 
 /// One line: where, how, and how many.
 fn announce(settings: &Settings, shared: &Shared) {
-    let addresses: Vec<String> = shared.listeners.iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = shared.listeners.iter().map(url).collect();
     let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
-    let architecture = match settings.architecture {
-        Architecture::Sped => "sped",
-        Architecture::Amped => "amped",
-        Architecture::ThreadPerSession => "thread-per-session",
-    };
     let workers = if settings.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", settings.workers) };
-    eprintln!("lamna: serving {} at {} ({architecture}, {workers})", roots.join(", "), addresses.join(", "));
+    eprintln!(
+        "lamna: serving {} at {} ({}, {workers})",
+        roots.join(", "),
+        addresses.join(", "),
+        settings.architecture.name()
+    );
     if std::io::stderr().is_terminal() {
         eprintln!("lamna: press Ctrl-C to stop");
+    }
+}
+
+/// What to type into a browser, or into curl's `--unix-socket`.
+fn url(listener: &Listener) -> String {
+    match listener.address() {
+        ListenAddress::Tcp(address) => format!("http://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
     }
 }
 
@@ -228,6 +238,13 @@ fn summary(shared: &Shared) -> String {
         read(&done.idle_shed),
         shared.store.bytes(),
     )
+}
+
+/// The cache may hold every fourth descriptor: the others are for connections.
+const CACHE_DESCRIPTOR_SHARE: u64 = 4;
+
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
 /// Connections need descriptors: take as many as we are allowed to.

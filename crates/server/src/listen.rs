@@ -1,50 +1,282 @@
-//! Placeholder until the listeners are merged.
+//! Binding: from listen addresses to listening sockets.
+//!
+//! Owns: the options of listening sockets, stale Unix sockets, sockets passed by a service manager, and errors that say
+//! what to do. Does not accept. There is one socket for each address, shared by all workers: with SO_REUSEPORT the
+//! kernel would spread connections by hash, and one busy worker would keep its share waiting while others are idle.
+
+mod activation;
+mod unix;
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-/// A listening socket.
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::config::settings::ListenAddress;
+use crate::sys;
+
+/// Ports tried when no address is given.
+const DEFAULT_PORTS: RangeInclusive<u16> = 8080..=8099;
+
+/// Connections that may wait to be accepted. The kernel caps it by `net.core.somaxconn`, which is 4096 by default.
+const BACKLOG: i32 = 4096;
+
+/// Seconds for which the kernel keeps a connection without data to itself. A client that connects ahead of its first
+/// request is accepted after that.
+const DEFER_ACCEPT_S: u8 = 1;
+
+/// A listening socket: non-blocking, closed on exec. Dropping closes it, and removes the file of a Unix socket if this
+/// process bound it and the file is still the same.
 #[derive(Debug)]
 pub struct Listener {
-    fd: OwnedFd,
-    address: String,
+    descriptor: OwnedFd,
+    address: ListenAddress,
+    /// The file of a Unix socket that this process bound.
+    file: Option<unix::SocketFile>,
 }
+
+/// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
+#[derive(Debug)]
+pub struct BindError {
+    what: String,
+    error: io::Error,
+    remedy: String,
+}
+
+/// Binds every address, or none. With no address: the sockets a service manager passed, else the first free port of
+/// loopback from 8080 to 8099.
+///
+/// A stale Unix socket is removed; between two processes that find the same one stale at the same moment, the later
+/// one wins. The permissions of a new one follow the umask.
+///
+/// # Errors
+/// The first address that cannot be bound; listeners that were bound before it are closed again.
+pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
+    if !addresses.is_empty() {
+        return addresses.iter().map(bind_one).collect();
+    }
+    let passed = activation::listeners()?;
+    if !passed.is_empty() {
+        return Ok(passed);
+    }
+    first_free(DEFAULT_PORTS).map(|listener| vec![listener])
+}
+
+impl Listener {
+    /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+}
+
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.descriptor.as_fd()
     }
 }
-impl std::fmt::Display for Listener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.address)
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            file.remove();
+        }
     }
 }
-/// Binds.
-pub fn bind(addresses: &[crate::config::settings::ListenAddress]) -> Vec<Listener> {
-    addresses
-        .iter()
-        .map(|a| match a {
-            crate::config::settings::ListenAddress::Tcp(a) => {
-                let fd = rustix::net::socket_with(
-                    rustix::net::AddressFamily::INET,
-                    rustix::net::SocketType::STREAM,
-                    rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC,
-                    None,
-                )
-                .unwrap();
-                rustix::net::sockopt::set_socket_reuseaddr(&fd, true).unwrap();
-                rustix::net::sockopt::set_tcp_nodelay(&fd, true).unwrap();
-                set_defer(&fd);
-                rustix::net::bind(&fd, a).unwrap();
-                rustix::net::listen(&fd, 4096).unwrap();
-                Listener { fd, address: format!("http://{a}") }
-            }
-            _ => unreachable!(),
-        })
-        .collect()
+
+impl BindError {
+    /// Whether more rights would have helped.
+    pub fn is_permission_denied(&self) -> bool {
+        self.error.kind() == io::ErrorKind::PermissionDenied
+    }
 }
-#[allow(unsafe_code)]
-fn set_defer(fd: &OwnedFd) {
-    use std::os::fd::AsRawFd;
-    let v: i32 = 1;
-    unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, (&raw const v).cast(), 4);
+
+impl fmt::Display for BindError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}\n  {}", self.what, self.error, self.remedy)
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
+    match address {
+        ListenAddress::Tcp(address) => bind_tcp(*address).map_err(|errno| tcp_error(*address, errno)),
+        ListenAddress::Unix(path) => unix::bind(path),
+    }
+}
+
+fn first_free(ports: RangeInclusive<u16>) -> Result<Listener, BindError> {
+    let (first, last) = (*ports.start(), *ports.end());
+    for port in ports {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match bind_tcp(address) {
+            Err(Errno::ADDRINUSE) => continue,
+            result => return result.map_err(|errno| tcp_error(address, errno)),
+        }
+    }
+    Err(BindError {
+        what: format!("cannot listen on any port of 127.0.0.1 from {first} to {last}"),
+        error: Errno::ADDRINUSE.into(),
+        remedy: "other programs listen on all of them; pass --listen with a free port".into(),
+    })
+}
+
+fn bind_tcp(address: SocketAddr) -> Result<Listener, Errno> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = stream_socket(family)?;
+    // Without it, connections of an earlier process in TIME-WAIT keep the port.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        // [::]:80 and 0.0.0.0:80 are two addresses, whatever net.ipv6.bindv6only says.
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    tune_tcp(&socket)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    listener(socket)
+}
+
+/// Accepted sockets inherit TCP_NODELAY: responses are sent whole, so there is nothing for Nagle's algorithm to wait
+/// for. Where the kernel cannot defer accepts, the server works as well, one wake-up more for each connection.
+fn tune_tcp(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    _ = sys::defer_accept::set(socket, DEFER_ACCEPT_S);
+    Ok(())
+}
+
+fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// A listener that leaves no file behind, with the address that the kernel says it has.
+fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
+    let address = address_of(rustix::net::getsockname(&descriptor)?)?;
+    Ok(Listener { descriptor, address, file: None })
+}
+
+fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {
+    if address.address_family() != AddressFamily::UNIX {
+        return SocketAddr::try_from(address).map(ListenAddress::Tcp);
+    }
+    let address = SocketAddrUnix::try_from(address)?;
+    let path = match (address.path(), address.abstract_name()) {
+        (Some(path), _) => path.to_string_lossy().into_owned(),
+        (None, Some(name)) => format!("@{}", String::from_utf8_lossy(name)),
+        (None, None) => String::new(),
+    };
+    Ok(ListenAddress::Unix(path.into()))
+}
+
+fn tcp_error(address: SocketAddr, errno: Errno) -> BindError {
+    let remedy = match errno {
+        Errno::ADDRINUSE => {
+            format!("another program listens on {address}; stop it or pass --listen with another port")
+        }
+        Errno::ACCESS if address.port() < 1024 => format!(
+            "port {} needs root or CAP_NET_BIND_SERVICE: have the service manager grant it, \
+             or pass --listen with a port from 1024 on",
+            address.port()
+        ),
+        Errno::ACCESS | Errno::PERM => "a security policy of this system forbids it; see its audit log".into(),
+        Errno::ADDRNOTAVAIL => format!(
+            "no interface of this machine has the address {}; `ip address` lists those that there are",
+            address.ip()
+        ),
+        Errno::AFNOSUPPORT => "this kernel has no IPv6; pass --listen with an IPv4 address".into(),
+        _ => "see bind(2) for the error".into(),
+    };
+    BindError { what: format!("cannot listen on {address}"), error: errno.into(), remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::OFlags;
+    use rustix::io::FdFlags;
+    use std::net::{TcpListener, TcpStream};
+
+    fn any_port(text: &str) -> ListenAddress {
+        text.parse().expect("test addresses are well formed")
+    }
+
+    fn tcp_address(listener: &Listener) -> SocketAddr {
+        match listener.address() {
+            ListenAddress::Tcp(address) => *address,
+            other => panic!("bound to {other}"),
+        }
+    }
+
+    pub(super) fn message(addresses: &[ListenAddress]) -> String {
+        bind(addresses).expect_err("this cannot be bound").to_string()
+    }
+
+    pub(super) fn assert_prepared(listener: &Listener) {
+        assert_eq!(rustix::io::fcntl_getfd(listener).unwrap(), FdFlags::CLOEXEC);
+        assert!(rustix::fs::fcntl_getfl(listener).unwrap().contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn port_0_is_bound_to_a_real_port_that_takes_connections() {
+        let listeners = bind(&[any_port("127.0.0.1:0")]).unwrap();
+        let address = tcp_address(&listeners[0]);
+        assert_ne!(address.port(), 0);
+        TcpStream::connect(address).unwrap();
+        assert_prepared(&listeners[0]);
+        assert!(sockopt::tcp_nodelay(&listeners[0]).unwrap());
+    }
+
+    #[test]
+    fn an_ipv6_listener_leaves_ipv4_to_another() {
+        let Ok(listeners) = bind(&[any_port("[::1]:0")]) else {
+            return; // A machine without IPv6.
+        };
+        assert!(sockopt::ipv6_v6only(&listeners[0]).unwrap());
+    }
+
+    #[test]
+    fn a_port_in_use_is_reported_with_a_remedy() {
+        let first = bind(&[any_port("127.0.0.1:0")]).unwrap();
+        let message = message(&[first[0].address().clone()]);
+        assert!(message.contains("another program listens on 127.0.0.1:"), "{message}");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_reported_with_a_remedy() {
+        let message = message(&[any_port("192.0.2.1:0")]);
+        assert!(message.contains("no interface of this machine"), "{message}");
+    }
+
+    #[test]
+    fn a_low_port_without_rights_is_a_matter_of_permission() {
+        let error = tcp_error(([127, 0, 0, 1], 80).into(), Errno::ACCESS);
+        assert!(error.is_permission_denied());
+        assert!(error.to_string().contains("CAP_NET_BIND_SERVICE"));
+    }
+
+    #[test]
+    fn a_default_port_in_use_is_passed_over() {
+        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = busy.local_addr().unwrap().port();
+        assert!(first_free(port..=port).is_err());
+        let next = first_free(port..=port.saturating_add(20));
+        assert!(next.is_ok_and(|listener| tcp_address(&listener).port() > port) || port > u16::MAX - 20);
+    }
+
+    #[test]
+    fn if_one_address_cannot_be_bound_none_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let addresses = [ListenAddress::Unix(path.clone()), ListenAddress::Unix("/nonexistent/b".into())];
+        assert!(message(&addresses).contains("the directory `/nonexistent` does not exist"));
+        assert!(!path.exists());
     }
 }

@@ -269,7 +269,7 @@ mod tests {
     fn a_host_names_its_site_exactly_or_by_suffix_and_others_get_the_first() {
         let directory = tempfile::tempdir().unwrap();
         let sites = [site(&["a.example"], directory.path()), site(&["*.b.example", "b.example"], directory.path())];
-        let settings = crate::config::settings::tests::with_sites(sites.to_vec());
+        let settings = Settings { sites: sites.to_vec(), ..Settings::default() };
         let sites = Sites::open(&settings).unwrap();
         let find = |host: &str| sites.find(Some(host.as_bytes())).index;
         assert_eq!(find("A.EXAMPLE"), 0);

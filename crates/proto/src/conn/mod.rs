@@ -12,8 +12,10 @@
 //!      `handle_done`, take what `poll_answered` has for the log.
 //!    - `poll_transmit`; send what the socket takes and say `handle_sent`, then `poll_answered` likewise. A socket that
 //!      takes less than it is offered ends the loop.
-//! 4. [`interest`](http1::Connection::interest) says what to wait for and `poll_timeout` until when; then
-//!    [`reclaim`](http1::Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
+//!
+//!    `handle_timeout` and `handle_broken` may leave something for the log, too. It is taken before step 5.
+//! 4. [`interest`](http1::Connection::interest) says what to wait for and `poll_timeout` until when.
+//! 5. [`reclaim`](http1::Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
 //!    data, and any driver in any thread may go on with it.
 //!
 //! Each step does bounded work: one head, one piece of content, or one answer.

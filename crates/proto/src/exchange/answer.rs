@@ -287,6 +287,8 @@ impl Answer {
 
     /// `bytes` of what was wanted can be sent.
     pub(crate) fn handle_ready(&mut self, bytes: u64) {
+        let sendable = self.representation.file.is_some() || self.representation.content().is_some();
+        debug_assert!(sendable && bytes > 0, "what is ready is in memory or in a file, and not nothing");
         self.reading = false;
         self.ready = bytes.min(self.wanted().length);
     }
@@ -299,6 +301,11 @@ impl Answer {
     /// Whether everything has been handed over once `bytes` more of the current stretch are.
     pub(crate) fn is_finished_by(&self, bytes: u64) -> bool {
         self.begun && self.current.length == bytes && self.later.is_empty()
+    }
+
+    /// Whether more follows the next `bytes` bytes of content.
+    pub(crate) fn continues_after(&self, bytes: u64) -> bool {
+        self.current.length > bytes || !self.later.is_empty()
     }
 
     /// Whether a Read has to be answered before more can be sent.

@@ -209,7 +209,6 @@ fn is_field_value(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::message::Request;
-    use proptest::prelude::*;
 
     fn complete(input: &[u8]) -> Head {
         match parse(input, &Limits::default()) {
@@ -293,53 +292,5 @@ mod tests {
         assert_eq!(refusal(long.as_bytes()), Refusal::FieldsTooLarge);
         let target = format!("GET /{} HTTP/1.1\r\n\r\n", "b".repeat(8_200));
         assert_eq!(refusal(target.as_bytes()), Refusal::TargetTooLong);
-    }
-
-    fn near_heads() -> impl Strategy<Value = Vec<u8>> {
-        let piece = prop_oneof![
-            Just(b"GET / HTTP/1.1\r\n".to_vec()),
-            Just(b"Host: a\r\n".to_vec()),
-            Just(b"Range:bytes=0-1\r\n".to_vec()),
-            Just(b"\r\n".to_vec()),
-            Just(b"HEAD /x HTTP/1.0\r\n".to_vec()),
-            proptest::collection::vec(any::<u8>(), 0..4),
-            "[ -~]{0,12}".prop_map(String::into_bytes),
-        ];
-        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
-    }
-
-    proptest! {
-        #[test]
-        fn an_accepted_head_reads_the_same_to_httparse(input in near_heads()) {
-            if let Ok(Parsed::Complete(head)) = parse(&input, &Limits::default()) {
-                let request = Request { bytes: &input, head: &head };
-                let mut fields = [httparse::EMPTY_HEADER; 128];
-                let mut other = httparse::Request::new(&mut fields);
-                // httparse knows 1.0 and 1.1 only, and refuses what we serve as 1.1.
-                prop_assume!(input.windows(8).any(|w| w == b"HTTP/1.1" || w == b"HTTP/1.0"));
-                if let Ok(httparse::Status::Complete(length)) = other.parse(&input) {
-                    prop_assert_eq!(length, usize::from(head.length));
-                    prop_assert_eq!(other.path.map(str::as_bytes), Some(request.target()));
-                    let host = other.headers.iter().find(|h| h.name.eq_ignore_ascii_case("host"));
-                    prop_assert_eq!(host.map(|h| h.value), request.field(Field::Host));
-                } else {
-                    prop_assert!(false, "accepted here, refused there: {:?}", String::from_utf8_lossy(&input));
-                }
-            }
-        }
-
-        #[test]
-        fn a_prefix_never_has_another_reading(input in near_heads(), cut in 0usize..200) {
-            let cut = cut.min(input.len());
-            let whole = parse(&input, &Limits::default());
-            match parse(&input[..cut], &Limits::default()) {
-                Ok(Parsed::Partial) => {}
-                Ok(Parsed::Complete(head)) => match whole {
-                    Ok(Parsed::Complete(other)) => prop_assert_eq!(head.length, other.length),
-                    other => prop_assert!(false, "{:?}", other),
-                },
-                Err(refusal) => prop_assert_eq!(Err(refusal), whole.map(|_| ())),
-            }
-        }
     }
 }

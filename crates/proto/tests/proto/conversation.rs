@@ -1,13 +1,17 @@
-//! Conversations about the life of a connection: persistence, pipelining, content, half-close, failures, timeouts.
+//! Conversations about the life of a connection: persistence, pipelining, content, half-close, failures.
+//!
+//! Owns: these cases, and the helpers that the other conversations share.
 
 use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::exchange::{Done, Need};
 use lamna_proto::time::Instant;
 
 use crate::peer::{Cycle, Habits, Peer, Report};
 use crate::responses::{self, Response};
-use crate::site::{FILE_BYTES, LARGE_BYTES, SMALL, pattern};
+use crate::site::{FILE_BYTES, LARGE_BYTES, SMALL, Site, pattern};
 
-const GET: &str = "GET /small HTTP/1.1\r\nHost: a\r\n\r\n";
+/// A plain request.
+pub(crate) const GET: &str = "GET /small HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A peer of a connection in a world that never waits.
 pub(crate) fn peer() -> Peer {
@@ -26,10 +30,7 @@ pub(crate) fn get(path: &str, fields: &str) -> String {
 
 /// All responses so far, which are complete.
 pub(crate) fn responses(peer: &Peer) -> Vec<Response> {
-    let is_head = |index: usize| {
-        let request = peer.reports.get(index).and_then(|report: &Report| report.request.as_deref());
-        request.is_some_and(|request| request.starts_with("HEAD "))
-    };
+    let is_head = |index: usize| peer.reports.get(index).is_some_and(Report::is_head);
     let (responses, rest) = responses::read(&peer.output, is_head);
     assert_eq!(rest, b"", "every response is complete");
     responses
@@ -331,6 +332,29 @@ fn an_answer_that_was_cut_off_is_reported_with_what_was_sent() {
     assert_eq!(peer.reports, [Report { request: Some("GET /large".into()), status: 200, content_bytes: 0 }]);
 }
 
+#[test]
+fn bytes_that_arrive_while_the_last_request_is_translated_do_not_disturb_it() {
+    let site = Site::shared();
+    let mut connection = Connection::new(Instant(0));
+    connection.lend(site.workspace());
+    receive(&mut connection, get("/small", "Connection: close\r\n").as_bytes());
+    let (id, need) = connection.poll_need().expect("the request has to be translated");
+    let Need::Translate(translate) = need else { panic!("{need:?}") };
+    let resource = site.translate(&translate).clone();
+    receive(&mut connection, GET.as_bytes());
+    connection.handle_done(id, Done::Translated(&resource), Instant(0));
+    let transmit = connection.poll_transmit().expect("there is an answer");
+    assert!(transmit.bytes.ends_with(SMALL) && transmit.segment.is_none());
+    let bytes = transmit.bytes.len() as u64;
+    connection.handle_sent(bytes, Instant(0));
+    assert_eq!(connection.interest(), Interest::Linger);
+}
+
+fn receive(connection: &mut Connection, bytes: &[u8]) {
+    connection.receive_space()[..bytes.len()].copy_from_slice(bytes);
+    connection.handle_received(bytes.len(), Instant(0));
+}
+
 // When reading fails.
 
 #[test]
@@ -353,141 +377,6 @@ fn rfc_9112_8_a_read_that_fails_later_ends_the_connection_after_what_could_be_se
     assert!(rest.starts_with(b"HTTP/1.1 200 OK\r\n") && rest.ends_with(&pattern(100)));
     assert_eq!(peer.interest(), Interest::Close);
     assert_eq!(peer.reports.iter().map(|report| report.content_bytes).collect::<Vec<_>>(), [13, 100]);
-}
-
-// Draining.
-
-#[test]
-fn draining_closes_an_idle_connection() {
-    let mut peer = peer();
-    peer.converse(GET).drain();
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Close, None));
-}
-
-#[test]
-fn rfc_9112_9_6_draining_finishes_what_is_under_way_and_says_that_it_was_the_last() {
-    let mut peer = deferring();
-    peer.send([GET, GET].concat()).drain();
-    assert_eq!(peer.interest(), Interest::Done);
-    peer.settle();
-    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
-    assert_eq!(connections, [None, Some("close".to_string())]);
-    assert_eq!(peer.interest(), Interest::Close);
-}
-
-#[test]
-fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
-    let content = "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
-    for (request, cut) in [(GET, 1), (GET, 20), (content, content.len() - 2)] {
-        let mut peer = peer();
-        peer.send(&request[..cut]).drain();
-        assert_eq!(peer.interest(), Interest::Receive, "{request}");
-        peer.converse(&request[cut..]);
-        assert_eq!(responses(&peer)[0].field("connection"), Some("close"), "{request}");
-        assert_eq!(peer.interest(), Interest::Close);
-    }
-}
-
-#[test]
-fn draining_lets_a_draining_worker_answer_one_request_more_of_an_idle_connection() {
-    let mut peer = peer();
-    peer.converse(GET).drain_worker();
-    assert_eq!(peer.interest(), Interest::Receive);
-    peer.converse([GET, GET].concat());
-    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
-    assert_eq!(connections, [None, Some("close".to_string())]);
-
-    let mut peer = deferring();
-    peer.send(GET).drain_worker().settle();
-    assert_eq!(responses(&peer)[0].field("connection"), Some("close"));
-}
-
-// Time.
-
-#[test]
-fn each_wait_has_its_own_time() {
-    let mut peer = peer();
-    assert_eq!(peer.timeout_ms(), Some(75_000));
-    peer.send("GET");
-    assert_eq!(peer.timeout_ms(), Some(30_000));
-    peer.now = peer.now.after_ms(10_000);
-    peer.send(" /small HTTP/1.1\r\nHost: a\r\n");
-    assert_eq!(peer.timeout_ms(), Some(20_000), "a byte now and then does not extend a head's time");
-    peer.send("Content-Length: 5\r\n\r\n");
-    assert_eq!(peer.timeout_ms(), Some(30_000));
-    peer.now = peer.now.after_ms(10_000);
-    peer.send("abcd");
-    assert_eq!(peer.timeout_ms(), Some(30_000), "content may take its time as long as it arrives");
-    peer.habits.defers = Cycle::new(vec![true]);
-    peer.send("e");
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Done, None));
-    peer.now = peer.now.after_ms(100_000);
-    peer.reads_answers = false;
-    peer.settle();
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
-    peer.now = peer.now.after_ms(1_000);
-    peer.run();
-    assert_eq!(peer.timeout_ms(), Some(59_000), "only bytes that leave are progress");
-    peer.reads_answers = true;
-    peer.run();
-    assert_eq!(peer.timeout_ms(), Some(75_000));
-    assert_eq!(statuses(&peer), [200]);
-}
-
-#[test]
-fn the_time_to_send_begins_when_there_is_something_to_send() {
-    let mut peer = peer();
-    peer.send("GET /small HTTP/1.1\r\n");
-    peer.now = peer.now.after_ms(29_000);
-    peer.reads_answers = false;
-    peer.send("Host: a\r\n\r\n");
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
-    assert_eq!(peer.time_out().interest(), Interest::Close);
-}
-
-#[test]
-fn rfc_9110_15_5_9_a_request_that_does_not_arrive_is_answered_with_408() {
-    for request in ["GET", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
-        let mut peer = peer();
-        peer.send(request);
-        peer.reads_answers = false;
-        peer.time_out();
-        assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)), "{request}");
-        peer.reads_answers = true;
-        peer.settle();
-        assert_eq!((statuses(&peer), peer.interest()), (vec![408], Interest::Linger), "{request}");
-        assert_eq!(peer.time_out().interest(), Interest::Close);
-    }
-}
-
-#[test]
-fn an_idle_connection_is_closed_without_a_word() {
-    let mut peer = peer();
-    peer.converse(GET).take_output();
-    peer.time_out();
-    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::Close));
-}
-
-#[test]
-fn a_timeout_that_was_not_named_is_ignored() {
-    let mut peer = deferring();
-    peer.send(GET).time_out();
-    assert_eq!(peer.interest(), Interest::Done);
-    peer.settle();
-    assert_eq!(statuses(&peer), [200]);
-}
-
-#[test]
-fn a_report_says_when_the_request_was_complete() {
-    for mut peer in [peer(), deferring()] {
-        peer.send("GET /small HTTP/1.1\r\n");
-        peer.now = peer.now.after_ms(5);
-        let complete = peer.now;
-        peer.send("Host: a\r\n\r\n");
-        peer.now = peer.now.after_ms(7);
-        peer.settle();
-        assert_eq!(peer.started, [complete]);
-    }
 }
 
 // Memory.

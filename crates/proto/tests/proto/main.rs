@@ -2,9 +2,12 @@
 //!
 //! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `peer`, `responses` and `site`.
 
+mod checks;
 mod conversation;
 mod peer;
+mod properties;
 mod refusal;
 mod responses;
 mod selection;
 mod site;
+mod waiting;

@@ -53,6 +53,8 @@ pub(crate) struct Habits {
     pub(crate) ready_bytes: Cycle<u64>,
     /// Whether the connection is parked after a step.
     pub(crate) parks: Cycle<bool>,
+    /// Whether the next need is looked for before anything is sent.
+    pub(crate) batches: Cycle<bool>,
     /// Whether a Read fails.
     pub(crate) fails: Cycle<bool>,
 }
@@ -67,6 +69,7 @@ impl Default for Habits {
             order: Cycle::new(vec![0]),
             ready_bytes: Cycle::new(vec![u64::MAX]),
             parks: Cycle::new(vec![false]),
+            batches: Cycle::new(vec![true]),
             fails: Cycle::new(vec![false]),
         }
     }
@@ -79,6 +82,13 @@ pub(crate) struct Report {
     pub(crate) request: Option<String>,
     pub(crate) status: u16,
     pub(crate) content_bytes: u64,
+}
+
+impl Report {
+    /// Whether the response has no content because of the method.
+    pub(crate) fn is_head(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.starts_with("HEAD "))
+    }
 }
 
 /// A need that is to be met later, with what it takes.
@@ -281,8 +291,14 @@ impl Peer {
     /// Polls until there is nothing more, or the socket takes less than it is offered.
     fn poll(&mut self) {
         loop {
-            let needed = self.poll_need();
-            self.may_park();
+            let mut needed = false;
+            while self.poll_need() {
+                needed = true;
+                self.may_park();
+                if !self.habits.batches.take() {
+                    break;
+                }
+            }
             let sent = self.poll_transmit();
             self.may_park();
             if sent == Sent::Part || (sent == Sent::Nothing && !needed) {

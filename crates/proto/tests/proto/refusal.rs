@@ -1,10 +1,10 @@
 //! Requests that are refused: with which status, and what becomes of the connection.
+//!
+//! Owns: these cases.
 
 use lamna_proto::conn::Interest;
 
-use crate::conversation::{answer, get, peer, responses, statuses};
-
-const GET: &str = "GET /small HTTP/1.1\r\nHost: a\r\n\r\n";
+use crate::conversation::{GET, answer, get, peer, responses, statuses};
 
 /// Sends `request` and another, and asserts that it is refused with `status` and the other not answered.
 fn assert_closes(request: &str, status: u16) {

@@ -1,4 +1,6 @@
 //! Which answer a resource gives: conditional requests, ranges, content negotiation, redirects.
+//!
+//! Owns: these cases.
 
 use crate::conversation::{answer, get, peer, responses, statuses};
 use crate::responses::Response;

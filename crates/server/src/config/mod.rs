@@ -1,3 +1,30 @@
 //! Configuration: settings as values, and where they come from.
+//!
+//! ```text
+//! file ── toml ──> file::File (shapes, positions) ── validate ──> Settings <── overrides (command line)
+//!                         │ error                       │ problems      │
+//!                         └────────> explain: FILE:LINE:COLUMN <────────┘      Settings ── render ──> file
+//! ```
+//!
+//! Owns: the types ([`settings`]), the syntax of single values ([`address`], [`size`]), loading ([`load`]) and its
+//! inverse ([`render`]). Reads one file and looks whether directories exist; opens nothing else and keeps nothing open.
 
+pub mod address;
+mod explain;
+mod file;
+mod limits;
+mod load;
+mod memory;
+mod render;
 pub mod settings;
+mod site;
+pub mod size;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use explain::ConfigError;
+pub use load::{Overrides, load, parse};
+pub use memory::default_cache_bytes;
+pub use render::render;

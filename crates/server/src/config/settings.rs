@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Which concurrency architecture serves.
@@ -13,11 +14,47 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
+    ThreadPool,
+    /// A thread for each request (JAWS).
+    ThreadPerRequest,
     /// A thread for each connection as long as it is open (JAWS).
     ThreadPerSession,
 }
 
-/// Where the server listens.
+impl Architecture {
+    /// Every architecture, in the order of documentation.
+    pub const ALL: [Architecture; 5] = [
+        Architecture::ThreadPool,
+        Architecture::ThreadPerRequest,
+        Architecture::ThreadPerSession,
+        Architecture::Sped,
+        Architecture::Amped,
+    ];
+
+    /// The name in configuration, on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::Sped => "sped",
+            Architecture::Amped => "amped",
+            Architecture::ThreadPool => "thread-pool",
+            Architecture::ThreadPerRequest => "thread-per-request",
+            Architecture::ThreadPerSession => "thread-per-session",
+        }
+    }
+
+    /// Another name that is understood.
+    pub fn alias(self) -> Option<&'static str> {
+        (self == Architecture::ThreadPool).then_some("mt")
+    }
+
+    /// The architecture of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name || each.alias() == Some(name))
+    }
+}
+
+/// Where the server listens. Read from and written as text in `config::address`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A TCP address.
@@ -37,6 +74,17 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
+impl LogTarget {
+    /// What `off`, `-` or a path means. A relative path is kept as it is.
+    pub fn from_text(text: &str) -> Self {
+        match text {
+            "off" => LogTarget::Off,
+            "-" => LogTarget::Stdout,
+            path => LogTarget::File(PathBuf::from(path)),
+        }
+    }
+}
+
 /// How an access log line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -46,6 +94,36 @@ pub enum LogFormat {
     Json,
 }
 
+impl LogFormat {
+    /// Every format, in the order of documentation.
+    pub const ALL: [LogFormat; 2] = [LogFormat::Combined, LogFormat::Json];
+
+    /// The name in configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogFormat::Combined => "combined",
+            LogFormat::Json => "json",
+        }
+    }
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
+/// Bounds of [`Settings::workers`]: far more than processors are event loops that wait for each other.
+pub const WORKERS: RangeInclusive<usize> = 1..=1024;
+
+/// Bounds of [`Settings::helpers_max`].
+pub const HELPERS: RangeInclusive<usize> = 1..=1024;
+
+/// Bounds of [`Settings::threads`] and [`Settings::threads_max`]: half of what Linux lets a process have by default.
+pub const THREADS: RangeInclusive<usize> = 1..=16_384;
+
+/// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
+pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
+
 /// Everything a server needs to know to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -53,15 +131,17 @@ pub struct Settings {
     pub listen: Vec<ListenAddress>,
     /// The engine.
     pub architecture: Architecture,
-    /// Event loops. At least 1.
+    /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
+    /// one before that only shares the work out and warms two caches.
     pub workers: usize,
-    /// The most helper threads of each worker of `amped`. At least 1.
+    /// The most helper threads of each worker of `amped`, within [`HELPERS`].
     pub helpers_max: usize,
-    /// Threads that a pool of them begins with. At least 1.
+    /// Threads of each worker of `thread-pool`, within [`THREADS`]. More than `threads_max` are not had.
     pub threads: usize,
-    /// The most threads of engines that have them for connections or requests. At least 1.
+    /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
+    /// within [`THREADS`].
     pub threads_max: usize,
-    /// Bytes that the shared cache may hold, its own structures included.
+    /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`].
     pub cache_bytes_max: u64,
     /// Access log target.
     pub log: LogTarget,
@@ -70,10 +150,30 @@ pub struct Settings {
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
-    /// `cachestat`.
+    /// `cachestat`. From the command line only.
     pub without: Vec<String>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,
+}
+
+impl Default for Settings {
+    /// The defaults of everything, with no site yet: a server needs at least one.
+    fn default() -> Self {
+        Settings {
+            listen: Vec::new(),
+            architecture: Architecture::Amped,
+            workers: 1,
+            helpers_max: 32,
+            threads: 64,
+            threads_max: 1024,
+            cache_bytes_max: super::default_cache_bytes(),
+            log: LogTarget::Stdout,
+            log_format: LogFormat::Combined,
+            limits: lamna_proto::limits::Limits::default(),
+            without: Vec::new(),
+            sites: Vec::new(),
+        }
+    }
 }
 
 /// One site: what is served for a set of host names.
@@ -100,6 +200,24 @@ pub struct SiteSettings {
     pub aliases: Vec<Alias>,
     /// Directory beneath a user's home directory that is served as `/~user/`; none: `/~user/` is an ordinary path.
     pub user_directory: Option<String>,
+}
+
+impl SiteSettings {
+    /// A site for any host that serves a directory, with everything else at its default.
+    pub fn new(root: PathBuf) -> Self {
+        SiteSettings {
+            hosts: Vec::new(),
+            root,
+            index: vec!["index.html".into()],
+            browse: false,
+            spa: false,
+            headers: Vec::new(),
+            redirects: Vec::new(),
+            error_pages: BTreeMap::new(),
+            aliases: Vec::new(),
+            user_directory: None,
+        }
+    }
 }
 
 /// One redirect.

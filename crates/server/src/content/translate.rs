@@ -327,11 +327,11 @@ impl Question<'_> {
     }
 
     fn ready(&self, resource: &Arc<Resource>, stamps: Stamps) -> Arc<Entry> {
-        Arc::new(Entry::new(resource.clone(), stamps, self.now_ms))
+        Arc::new(Entry::shared(resource.clone(), stamps, self.now_ms))
     }
 
     fn entry(&self, resource: Resource, stamps: Stamps) -> Arc<Entry> {
-        Arc::new(Entry::new(Arc::new(resource), stamps, self.now_ms))
+        Arc::new(Entry::new(resource, stamps, self.now_ms))
     }
 }
 

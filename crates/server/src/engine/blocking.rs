@@ -154,6 +154,11 @@ impl<'a> Driver<'a> {
         self.desk.now
     }
 
+    /// A connection was taken for somebody else.
+    pub fn count_connection(&mut self) {
+        self.desk.count_connection();
+    }
+
     /// Hands log lines and counters over if it is time to, and says when it will be.
     pub fn flush_if_due(&mut self) -> Option<Instant> {
         self.look_around();
@@ -239,7 +244,7 @@ impl Driver<'_> {
                 }
                 Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
                 Err(errno) => {
-                    self.shared.report_accept_pause(errno);
+                    self.shared.handle_exhaustion(errno);
                     let until = self.desk.now.after_ms(ACCEPT_PAUSE_MS);
                     self.wait(None, Some(until));
                     return None;

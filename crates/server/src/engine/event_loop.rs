@@ -248,7 +248,7 @@ impl<C: Carrier> Worker<'_, C> {
         if idle.is_empty() {
             self.unlisten();
             self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-            self.shared.report_accept_pause(errno);
+            self.shared.handle_exhaustion(errno);
         }
     }
 }

@@ -15,11 +15,14 @@ pub mod blocking;
 pub mod desk;
 pub mod event_loop;
 pub mod helpers;
+pub mod idle_set;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
 pub mod stretch;
+pub mod thread_per_request;
 pub mod thread_per_session;
+pub mod thread_pool;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -64,8 +67,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Accepting has to pause for want of descriptors or memory: counts it, and says so now and then.
-    pub fn report_accept_pause(&self, errno: Errno) {
+    /// Accepting has to pause for want of descriptors or memory: gives up those of the cache, counts it, and says so now
+    /// and then.
+    pub fn handle_exhaustion(&self, errno: Errno) {
+        self.store.clear();
         let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
         if before.is_multiple_of(PAUSES_REPORTED) {
             eprintln!(

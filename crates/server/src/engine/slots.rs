@@ -106,14 +106,34 @@ impl Slots {
     /// Keeps a new connection.
     pub fn insert(&mut self, socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Token {
         let index = socket.as_raw_fd() as usize;
-        if index >= self.slots.len() {
-            self.slots.resize_with(index + 1, || None);
-            self.deadlines.resize(index + 1, 0);
-        }
+        self.reserve(index);
         self.generation = self.generation.wrapping_add(1);
         self.slots[index] = Some(Slot { generation: self.generation, ..Slot::new(socket, client, now) });
         self.count += 1;
         Token { index: index as u32, generation: self.generation }
+    }
+
+    /// Keeps a connection that is known already, under the token of its descriptor and its generation.
+    pub fn adopt(&mut self, slot: Slot) {
+        let index = slot.socket.as_raw_fd() as usize;
+        self.reserve(index);
+        self.slots[index] = Some(slot);
+        self.count += 1;
+    }
+
+    /// Gives up the connection of `token`, if it is still there, without closing it.
+    pub fn take(&mut self, token: Token) -> Option<Slot> {
+        self.find(token)?;
+        self.deadlines[token.index as usize] = 0;
+        self.count -= 1;
+        self.slots[token.index as usize].take()
+    }
+
+    fn reserve(&mut self, index: usize) {
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
+            self.deadlines.resize(index + 1, 0);
+        }
     }
 
     /// The connection of `token`, if it is still there.
@@ -132,11 +152,7 @@ impl Slots {
 
     /// Closes a connection.
     pub fn remove(&mut self, token: Token) {
-        if self.find(token).is_some() {
-            self.slots[token.index as usize] = None;
-            self.deadlines[token.index as usize] = 0;
-            self.count -= 1;
-        }
+        drop(self.take(token));
     }
 
     /// How many there are.

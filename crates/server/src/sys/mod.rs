@@ -3,3 +3,5 @@
 //! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
 
 pub mod cachestat;
+pub(crate) mod defer_accept;
+pub(crate) mod inherit;

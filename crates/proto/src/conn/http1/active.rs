@@ -9,7 +9,8 @@ use super::rules::translation_of;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::range::ByteRange;
-use crate::exchange::{Exchange, ExchangeId, Need, Read, State};
+use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
+use crate::message::Request;
 
 /// What a connection holds only while it is busy.
 #[derive(Debug, Default)]
@@ -24,9 +25,16 @@ pub(crate) struct Active {
     pub(super) exchanges: VecDeque<Exchange>,
     /// Answered and not yet reported.
     pub(super) answered: VecDeque<Exchange>,
-    /// Space for the next saved request.
-    pub(super) spare_bytes: Vec<u8>,
+    /// The bytes of the request that was reported last.
+    reported: Vec<u8>,
+    /// Space for requests to be saved.
+    spare_bytes: Vec<Vec<u8>>,
 }
+
+/// How many saved requests' space is kept: enough for a connection that pipelines as much as it may by default.
+const SPARE_COUNT_MAX: usize = 8;
+/// The largest space that is kept, in bytes: most heads fit, and few large ones must not make every connection large.
+const SPARE_BYTES_MAX: usize = 2 * 1024;
 
 /// A request whose content is being received.
 #[derive(Debug)]
@@ -53,8 +61,31 @@ impl Active {
             self.exchanges.iter().chain(&self.answered).chain(self.receiving.as_ref().map(|one| &one.exchange));
         let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
         let queued = (self.exchanges.capacity() + self.answered.capacity()) * size_of::<Exchange>();
-        let buffered = self.unread.capacity() + self.unsent.capacity() + self.spare_bytes.capacity();
-        size_of::<Active>() + queued + saved + buffered
+        let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
+        let buffered = self.unread.capacity() + self.unsent.capacity() + self.reported.capacity();
+        size_of::<Active>() + queued + saved + spare + buffered
+    }
+
+    /// A copy of `request`.
+    pub(super) fn save(&mut self, request: Request<'_>) -> Saved {
+        let mut bytes = self.spare_bytes.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(&request.bytes[..usize::from(request.head.length)]);
+        Saved { bytes, head: *request.head }
+    }
+
+    /// Keeps the space of a request that is not needed any more.
+    pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
+        if self.spare_bytes.len() < SPARE_COUNT_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spare_bytes.push(bytes);
+        }
+    }
+
+    /// Keeps the bytes of a request until the next one is reported.
+    pub(super) fn report(&mut self, bytes: Vec<u8>) -> &[u8] {
+        let before = std::mem::replace(&mut self.reported, bytes);
+        self.recycle(before);
+        &self.reported
     }
 
     /// The exchange that has a need which has not been handed out.

@@ -83,7 +83,7 @@ impl Connection {
     /// If it has a workspace.
     pub fn lend(&mut self, mut workspace: Box<Workspace>) {
         assert!(self.workspace.is_none(), "a connection is driven by one driver at a time");
-        let (draining, idle) = (workspace.draining, self.is_idle());
+        let drains = workspace.draining && !self.is_idle();
         if let Some(active) = &mut self.active {
             workspace.input.restore(&active.unread);
             workspace.outlet.output.extend_from_slice(&active.unsent);
@@ -91,12 +91,13 @@ impl Connection {
             active.unsent = Vec::new();
         }
         self.workspace = Some(workspace);
-        if draining && !idle {
+        if drains {
             self.drain();
         }
     }
 
-    /// Parks the connection: takes the workspace back, and keeps what is the connection's own.
+    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not been
+    /// taken may be lost.
     ///
     /// # Panics
     /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
@@ -211,9 +212,8 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
         self.received = now;
-        if self.closing {
-            workspace.input.clear();
-            self.lingers = true;
+        if self.closing && workspace.current.is_none() {
+            self.lingers |= workspace.input.discard_if(true);
             return;
         }
         if self.receiving != Receiving::Head {
@@ -259,6 +259,9 @@ impl Connection {
     /// The peer is gone or has been given up: nothing more can be sent.
     pub fn handle_broken(&mut self) {
         self.broken = true;
+        if let Some(workspace) = &mut self.workspace {
+            workspace.current = None;
+        }
         if let Some(active) = &mut self.active {
             let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
             active.receiving = None;
@@ -340,7 +343,7 @@ impl Connection {
         }
         let offered = segment.as_ref().map_or(0, Segment::length);
         let more = match answer {
-            Some(answer) => answer.begun && (answer.current.length > offered || self.closes_after(answer, offered)),
+            Some(answer) => answer.begun && (answer.continues_after(offered) || self.closes_after(answer, offered)),
             None => self.closing && !self.lingers && !self.is_exchanging(),
         };
         Some(Transmit { bytes, segment, more })
@@ -361,10 +364,8 @@ impl Connection {
         let State::Answering(answer) = state else {
             return None;
         };
-        let request = request.map(|saved| {
-            active.spare_bytes = saved.bytes;
-            Request { bytes: &active.spare_bytes, head: workspace.reported.insert(saved.head) }
-        });
+        let request = request
+            .map(|saved| Request { bytes: active.report(saved.bytes), head: workspace.reported.insert(saved.head) });
         Some(Answered { request, status: answer.status.0, content_bytes: answer.content_bytes, started })
     }
 }

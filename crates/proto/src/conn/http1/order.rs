@@ -85,7 +85,7 @@ impl Connection {
         };
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         loop {
-            let last = active.exchanges.len() == 1;
+            let last = active.exchanges.len() == 1 && workspace.current.is_none();
             let Some(exchange) = active.exchanges.front_mut() else {
                 return;
             };
@@ -106,7 +106,7 @@ impl Connection {
             if workspace.keeps_requests {
                 active.answered.extend(finished);
             } else if let Some(Exchange { request: Some(saved), .. }) = finished {
-                active.spare_bytes = saved.bytes;
+                active.recycle(saved.bytes);
             }
         }
     }
@@ -135,17 +135,11 @@ impl Connection {
     pub(super) fn take_current(&mut self, state: State, keep: bool) -> Exchange {
         let id = self.last_id;
         let keep = keep || self.workspace.as_ref().expect(DRIVEN).keeps_requests;
-        let mut bytes = std::mem::take(&mut self.active().spare_bytes);
+        self.active();
         let workspace = self.workspace.as_ref().expect(DRIVEN);
-        let head = workspace.current.expect("a request is current");
-        bytes.clear();
-        let request = if keep {
-            bytes.extend_from_slice(&workspace.input.unread()[..usize::from(head.length)]);
-            Some(Saved { bytes, head })
-        } else {
-            self.active().spare_bytes = bytes;
-            None
-        };
+        let head = workspace.current.as_ref().expect("a request is current");
+        let request = Request { bytes: workspace.input.unread(), head };
+        let request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
         self.consume_current();
         Exchange { id, request, state, started: self.received }
     }

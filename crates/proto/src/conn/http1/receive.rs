@@ -26,6 +26,9 @@ enum Taken {
 impl Connection {
     /// Takes the next request from the input. False if there is none to be had now; true if one is current or wanting.
     pub(super) fn next_request(&mut self) -> bool {
+        if self.current_id().is_some() {
+            return true;
+        }
         while !self.closing && self.has_room() {
             let taken = match self.receiving {
                 Receiving::Content => self.receive_content(),

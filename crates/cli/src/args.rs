@@ -1,0 +1,204 @@
+//! The command line: names, help and the syntax of values.
+//!
+//! Owns: what can be typed. Judges single values only; what depends on the file or the machine is `config`'s business.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use lamna_server::config::Overrides;
+use lamna_server::config::settings::{
+    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, THREADS, WORKERS,
+};
+use lamna_server::config::size::{format_size, parse_size};
+
+use crate::exit;
+
+const SIGNALS: &str = "\
+Signals:
+  TERM, INT  drain: accept no more, finish what is being sent, then exit
+  INT twice  stop now
+  HUP        reopen the access log";
+
+/// A web server that can be every server.
+///
+/// Without a command, serves a directory: `lamna` alone serves the working directory on loopback.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true, after_help = format!("{}\n\n{SIGNALS}", exit::HELP))]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a directory, or the sites of a configuration file
+    #[command(after_help = format!("{}\n\n{SIGNALS}", exit::HELP))]
+    Serve(ServeArgs),
+    /// Validate what `serve` would do with the same arguments, and print the effective settings as a configuration file
+    #[command(after_help = exit::HELP)]
+    Check(ServeArgs),
+}
+
+/// What to serve, and how. Overrides the configuration file.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The directory to serve [default: the working directory]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH. Can be repeated.
+    /// 0.0.0.0:PORT and [::]:PORT are every interface [default: the first free port of loopback from 8080 to 8099]
+    #[arg(short, long, value_name = "ADDR")]
+    listen: Vec<ListenAddress>,
+
+    /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block,
+    /// the thread engines wait in a thread for each connection that is being served
+    #[arg(long, value_parser = architecture_parser())]
+    arch: Option<Architecture>,
+
+    /// Event loops
+    #[arg(long, value_name = "N", value_parser = count_parser(WORKERS))]
+    workers: Option<usize>,
+
+    /// The most helper threads of each worker
+    #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
+    helpers_max: Option<usize>,
+
+    /// Threads of each worker of thread-pool
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
+    threads: Option<usize>,
+
+    /// The most threads for connections of each worker of the thread engines
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
+    threads_max: Option<usize>,
+
+    /// The most memory for cached content, as in 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
+    cache_bytes: Option<u64>,
+
+    /// Access log: `off`, `-` for standard output, or a file
+    #[arg(long, value_name = "off|-|FILE", value_parser = log_target)]
+    log: Option<LogTarget>,
+
+    /// How access log lines are written
+    #[arg(long, value_parser = log_format_parser())]
+    log_format: Option<LogFormat>,
+
+    /// List directories that have no index file
+    #[arg(long)]
+    browse: bool,
+
+    /// Answer paths that are not found with the index file, for single-page applications
+    #[arg(long)]
+    spa: bool,
+
+    /// A system call to do without, to see what happens where the kernel lacks it. Can be repeated
+    #[arg(long, value_name = "NAME", hide = true)]
+    without: Vec<String>,
+}
+
+impl ServeArgs {
+    /// What the arguments say, for `config::load`.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            directory: self.directory.clone(),
+            listen: self.listen.clone(),
+            architecture: self.arch,
+            workers: self.workers,
+            helpers_max: self.helpers_max,
+            threads: self.threads,
+            threads_max: self.threads_max,
+            cache_bytes_max: self.cache_bytes,
+            log: self.log.clone(),
+            log_format: self.log_format,
+            browse: self.browse,
+            spa: self.spa,
+            without: self.without.clone(),
+        }
+    }
+}
+
+fn architecture_parser() -> impl TypedValueParser<Value = Architecture> {
+    let value = |each: Architecture| PossibleValue::new(each.name()).aliases(each.alias());
+    PossibleValuesParser::new(Architecture::ALL.map(value))
+        .try_map(|name| Architecture::from_name(&name).ok_or("unknown architecture"))
+}
+
+fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {
+    PossibleValuesParser::new(LogFormat::ALL.map(LogFormat::name))
+        .try_map(|name| LogFormat::from_name(&name).ok_or("unknown format"))
+}
+
+fn count_parser(
+    bounds: RangeInclusive<usize>,
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        text.parse()
+            .ok()
+            .filter(|count| bounds.contains(count))
+            .ok_or_else(|| format!("expected a number from {} to {}", bounds.start(), bounds.end()))
+    }
+}
+
+fn cache_bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if CACHE_BYTES.contains(&bytes) {
+        return Ok(bytes);
+    }
+    let (least, most) = (*CACHE_BYTES.start(), *CACHE_BYTES.end());
+    Err(format!("expected between {} and {}", format_size(least), format_size(most)))
+}
+
+fn log_target(text: &str) -> Result<LogTarget, String> {
+    if text.is_empty() {
+        return Err("expected off, - or a file".into());
+    }
+    Ok(LogTarget::from_text(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_directory_without_a_command_is_served() {
+        let cli = Cli::try_parse_from(["lamna", "www", "-l", "8080", "--log", "-"]).unwrap();
+        assert!(cli.command.is_none());
+        let overrides = cli.serve.overrides();
+        assert_eq!(overrides.directory, Some("www".into()));
+        assert_eq!(overrides.listen, ["127.0.0.1:8080".parse().unwrap()]);
+        assert_eq!(overrides.log, Some(LogTarget::Stdout));
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_usage_errors() {
+        for arguments in [
+            ["--workers", "0"],
+            ["--helpers-max", "1025"],
+            ["--cache-bytes", "64MB"],
+            ["--cache-bytes", "1"],
+            ["--listen", "example.org:80"],
+            ["--arch", "mp"],
+            ["--log", ""],
+        ] {
+            let line = ["lamna", "serve"].into_iter().chain(arguments);
+            let error = Cli::try_parse_from(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

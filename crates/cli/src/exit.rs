@@ -1,0 +1,91 @@
+//! Exit codes: what the program tells a service manager or a script.
+//!
+//! Owns: the numbers and which failure gets which. 77 and 78 are those of sysexits.h, so that a unit file can say
+//! `RestartPreventExitStatus=77 78`: starting again would fail in the same way.
+
+use std::io;
+use std::process::ExitCode;
+
+use lamna_server::ServeError;
+use lamna_server::config::ConfigError;
+use lamna_server::listen::BindError;
+
+/// How the program ended. Death by a signal is reported by the system, as 128 + its number in a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: done, or stopped by TERM or INT.
+    Done,
+    /// 1: something failed while running.
+    Failure,
+    /// 2: the command line makes no sense; clap uses the same number.
+    Usage,
+    /// 77: not permitted to bind an address or to read a file.
+    NoPermission,
+    /// 78: the configuration is invalid.
+    Configuration,
+}
+
+/// The table of exit codes for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0   done, or stopped by TERM or INT
+  1   failure while running
+  2   wrong usage
+  77  no permission to bind an address or to read the configuration
+  78  configuration invalid";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failure => 1,
+            Exit::Usage => 2,
+            Exit::NoPermission => 77,
+            Exit::Configuration => 78,
+        })
+    }
+}
+
+/// A failure that has been put into words, and its code.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) exit: Exit,
+    /// What to print on standard error, without a newline at the end.
+    pub(crate) report: String,
+}
+
+impl From<ConfigError> for Failed {
+    fn from(error: ConfigError) -> Failed {
+        let exit = match &error {
+            ConfigError::Read { error, .. } if error.kind() == io::ErrorKind::PermissionDenied => Exit::NoPermission,
+            ConfigError::DirectoryAndSites { .. } => Exit::Usage,
+            ConfigError::Read { .. } | ConfigError::Invalid { .. } => Exit::Configuration,
+        };
+        // No program name in front: editors find the place at the start of the line.
+        let report = error.to_string();
+        Failed { exit, report }
+    }
+}
+
+impl From<BindError> for Failed {
+    fn from(error: BindError) -> Failed {
+        let exit = if error.is_permission_denied() { Exit::NoPermission } else { Exit::Failure };
+        let report = format!("lamna: {error}");
+        Failed { exit, report }
+    }
+}
+
+impl From<ServeError> for Failed {
+    fn from(error: ServeError) -> Failed {
+        let report = format!("lamna: {error}");
+        let exit = if error.is_permission() { Exit::NoPermission } else { Exit::Failure };
+        Failed { exit, report }
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        let report = format!("lamna: cannot write to standard output: {error}");
+        Failed { exit: Exit::Failure, report }
+    }
+}

@@ -1,0 +1,141 @@
+//! The built program from outside: exit codes and what it prints.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A directory with `www/` and a configuration file.
+fn directory_with(config: &str) -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    fs::create_dir(directory.path().join("www")).expect("it is empty");
+    fs::write(directory.path().join("lamna.toml"), config).expect("it can be written");
+    directory
+}
+
+fn lamna(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lamna"))
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .expect("the program is built")
+}
+
+/// Exit code, standard output and standard error.
+fn outcome(directory: &TempDir, arguments: &[&str]) -> (i32, String, String) {
+    let output = lamna(directory.path(), arguments);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program prints UTF-8");
+    let code = output.status.code().expect("the program is not killed");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn check_prints_settings_that_check_again_to_the_same() {
+    let directory = directory_with("workers = 2\n[[site]]\nroot = \"www\"\nheaders = { X-A = \"1\" }\n");
+    let (code, first, errors) = outcome(&directory, &["check", "--config", "lamna.toml"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    assert!(first.contains("workers = 2"), "{first}");
+
+    fs::write(directory.path().join("effective.toml"), &first).unwrap();
+    let (code, second, _) = outcome(&directory, &["check", "--config", "effective.toml"]);
+    assert_eq!((code, second), (0, first));
+}
+
+#[test]
+fn check_shows_flags_over_the_file() {
+    let directory = directory_with("workers = 2\n[[site]]\nroot = \"www\"\n");
+    let arguments = [
+        "check",
+        "--config",
+        "lamna.toml",
+        "--workers",
+        "3",
+        "--arch",
+        "sped",
+        "-l",
+        ":81",
+        "-l",
+        "unix:s",
+        "--cache-bytes",
+        "2MiB",
+        "--log",
+        "off",
+        "--log-format",
+        "json",
+        "--browse",
+    ];
+    let (code, settings, errors) = outcome(&directory, &arguments);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    for line in [
+        "workers = 3",
+        "arch = \"sped\"",
+        "cache_bytes = \"2MiB\"",
+        "log = \"off\"",
+        "log_format = \"json\"",
+        "browse = true",
+        "spa = false",
+    ] {
+        assert!(settings.lines().any(|each| each == line), "{line} in {settings}");
+    }
+    assert!(settings.contains("listen = [\"127.0.0.1:81\", \"unix:/"), "{settings}");
+}
+
+#[test]
+fn a_misspelt_key_is_placed_and_corrected() {
+    let directory = directory_with("[[site]]\nrot = \"www\"\n");
+    let (code, output, errors) = outcome(&directory, &["check", "--config", "lamna.toml"]);
+    assert_eq!((code, output.as_str()), (78, ""));
+    assert_eq!(errors, "lamna.toml:2:1: unknown key `rot`\n  |\n2 | rot = \"www\"\n  | ^^^ did you mean `root`?\n");
+}
+
+#[test]
+fn every_bad_value_is_reported_at_once() {
+    let directory = directory_with("workers = 0\n[[site]]\nroot = \"ww\"\nheaders = { Date = \"now\" }\n");
+    let (code, _, errors) = outcome(&directory, &["serve", "--config", "lamna.toml"]);
+    assert_eq!(code, 78);
+    for place in ["lamna.toml:1:11: ", "lamna.toml:3:8: ", "lamna.toml:4:13: "] {
+        assert!(errors.contains(place), "{place} in {errors}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_not_there_or_has_no_site_is_invalid() {
+    let directory = directory_with("workers = 1\n");
+    assert_eq!(outcome(&directory, &["check", "--config", "other.toml"]).0, 78);
+    assert_eq!(outcome(&directory, &["check", "--config", "lamna.toml"]).0, 78);
+    assert_eq!(outcome(&directory, &["check", "--config", "lamna.toml", "www"]).0, 0);
+    assert_eq!(outcome(&directory, &["check", "nowhere"]).0, 78);
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let directory = directory_with("[[site]]\nroot = \"www\"\n");
+    assert_eq!(outcome(&directory, &["check", "--worker", "1"]).0, 2);
+    assert_eq!(outcome(&directory, &["serve", "-l", "nowhere"]).0, 2);
+    let (code, _, errors) = outcome(&directory, &["check", "www", "--config", "lamna.toml"]);
+    assert_eq!(code, 2);
+    assert!(errors.contains("leave one of them out"), "{errors}");
+}
+
+#[test]
+fn an_address_in_use_is_a_failure_with_a_remedy() {
+    let directory = directory_with("");
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    // With and without the command's name.
+    for arguments in [vec!["serve", "www", "-l", &address], vec!["www", "-l", &address]] {
+        let (code, _, errors) = outcome(&directory, &arguments);
+        assert_eq!(code, 1);
+        assert!(errors.contains("another program listens on"), "{errors}");
+    }
+}
+
+#[test]
+fn help_lists_exit_codes_and_signals() {
+    let directory = directory_with("");
+    let (code, help, _) = outcome(&directory, &["--help"]);
+    assert_eq!(code, 0);
+    assert!(help.contains("78  configuration invalid") && help.contains("INT twice"), "{help}");
+}

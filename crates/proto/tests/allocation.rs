@@ -1,0 +1,173 @@
+//! The plain case allocates nothing: a cached resource, a persistent connection, nothing to decide.
+//!
+//! Owns: an allocator that counts. Does not count what happens once for each connection.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::exchange::{Done, Need};
+use lamna_proto::limits::Limits;
+use lamna_proto::message::Status;
+use lamna_proto::resource::{Description, Representation, Resource};
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::Segment;
+use lamna_proto::workspace::{Pages, Workspace};
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count() {
+    // The thread may be ending; what it does then is of no interest.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every call is passed on to `System` with the same arguments, so its guarantees are this one's. Counting touches
+// a thread-local without a destructor, which does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `System` with `layout`, as every pointer of this allocator does.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: `pointer` came from `System` with `layout`; the caller keeps the rest of the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const COPY_BYTES_MAX: usize = 16 * 1024;
+const NOW: Instant = Instant(0);
+
+fn resource(status: u16, content: &[u8]) -> Arc<Resource> {
+    let description = Description {
+        status: Status(status),
+        media_type: Some("text/plain"),
+        coding: Coding::Identity,
+        size: 0,
+        modified: Some(0),
+        etag: Some("\"e\""),
+        ranges: true,
+        vary: None,
+        fields: &[],
+        location: None,
+    };
+    Arc::new(Resource::one(Status(status), Representation::with_content(&description, content)))
+}
+
+fn workspace() -> Box<Workspace> {
+    let refusals = Refusal::ALL.iter().map(|refusal| resource(refusal.status().0, b"")).collect();
+    let pages = Pages { refusals, options: resource(200, b"") };
+    Workspace::new(Arc::new(Limits::default()), Arc::new(pages), COPY_BYTES_MAX, 0)
+}
+
+/// Receives `input`, serves `resource` to each request in it, and parks. Gives the bytes sent and requests answered.
+fn serve(
+    connection: &mut Connection,
+    workspace: Box<Workspace>,
+    input: &[u8],
+    resource: &Arc<Resource>,
+) -> (Box<Workspace>, u64, usize) {
+    let (mut sent, mut answered) = (0, 0);
+    connection.lend(workspace);
+    connection.receive_space()[..input.len()].copy_from_slice(input);
+    connection.handle_received(input.len(), NOW);
+    loop {
+        while let Some((id, need)) = connection.poll_need() {
+            assert!(matches!(need, Need::Translate(_)), "the content is in memory");
+            connection.handle_done(id, Done::Translated(resource), NOW);
+            while connection.poll_answered().is_some() {
+                answered += 1;
+            }
+        }
+        let Some(transmit) = connection.poll_transmit() else {
+            break;
+        };
+        let bytes = transmit.bytes.len() as u64 + transmit.segment.as_ref().map_or(0, Segment::length);
+        connection.handle_sent(bytes, NOW);
+        sent += bytes;
+        while connection.poll_answered().is_some() {
+            answered += 1;
+        }
+    }
+    assert_eq!(connection.interest(), Interest::Receive);
+    (connection.reclaim(), sent, answered)
+}
+
+/// Serves `rounds` times `pipelined` requests for `content_bytes` of content; gives the allocations once that is warm.
+fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool) -> usize {
+    let content = vec![b'a'; content_bytes];
+    let resource = resource(200, &content);
+    let request = b"GET /index.html HTTP/1.1\r\nHost: www.example.com\r\nAccept: */*\r\nUser-Agent: test\r\n\r\n";
+    let input = request.repeat(pipelined);
+    let mut workspace = workspace();
+    if logs {
+        workspace.keep_requests();
+    }
+    let mut connection = Connection::new(NOW);
+    // Twice, because the request that was reported last is kept until the next one is.
+    let (workspace, expected, _) = serve(&mut connection, workspace, &input, &resource);
+    let (mut workspace, ..) = serve(&mut connection, workspace, &input, &resource);
+    let before = ALLOCATIONS.get();
+    for _ in 0..rounds {
+        let (given_back, sent, answered) = serve(&mut connection, workspace, &input, &resource);
+        workspace = given_back;
+        assert_eq!(sent, expected);
+        assert_eq!(answered, if logs { pipelined } else { 0 });
+    }
+    assert!(expected > (content_bytes * pipelined) as u64);
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(ALLOCATIONS.get(), before + 1);
+}
+
+#[test]
+fn a_thousand_small_cached_answers_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(allocations(500, 1, 1_000, logs), 0);
+    }
+}
+
+#[test]
+fn a_thousand_pipelined_small_cached_answers_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(allocations(500, 10, 100, logs), 0);
+    }
+}
+
+#[test]
+fn a_thousand_cached_answers_too_large_to_copy_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(allocations(50_000, 1, 1_000, logs), 0);
+    }
+}
+
+#[test]
+fn a_thousand_pipelined_cached_answers_too_large_to_copy_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(allocations(50_000, 10, 100, logs), 0);
+    }
+}

@@ -1,0 +1,107 @@
+//! The shared checks on seeded inputs, a few thousand of them.
+//!
+//! Owns: how inputs are made.
+
+use proptest::prelude::*;
+
+use crate::checks::{self, Operation, PHRASES};
+use crate::peer::{Cycle, Habits};
+
+fn phrase() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        12 => (0..PHRASES.len()).prop_map(|index| PHRASES[index].as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+        1 => "[ -~]{0,12}".prop_map(String::into_bytes),
+        1 => (0..3_000_usize).prop_map(|length| [b"GET /".to_vec(), vec![b'a'; length]].concat()),
+    ]
+}
+
+fn cycle<T: Copy + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Cycle<T>> {
+    prop::collection::vec(value, 1..5).prop_map(Cycle::new)
+}
+
+fn bytes() -> impl Strategy<Value = usize> {
+    prop_oneof![1..4_usize, 1..200_usize, 1..20_000_usize, Just(usize::MAX)]
+}
+
+fn habits() -> impl Strategy<Value = Habits> {
+    let read = (cycle(any::<bool>()), cycle(0..8_usize), cycle(bytes().prop_map(|bytes| bytes as u64)));
+    let steps = (cycle(any::<bool>()), cycle(any::<bool>()));
+    (cycle(bytes()), cycle(bytes()), read, steps).prop_map(|(receive_bytes, send_bytes, read, steps)| {
+        let (defers, order, ready_bytes) = read;
+        let (parks, batches) = steps;
+        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails: Cycle::new(vec![false]) }
+    })
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        2 => prop::collection::vec(any::<u8>(), 0..20).prop_map(Operation::Send),
+        12 => any::<u8>().prop_map(Operation::Phrase),
+        2 => Just(Operation::Send(vec![b'a'; 1_500])),
+        1 => Just(Operation::End),
+        1 => Just(Operation::TimeOut),
+        1 => Just(Operation::BreakOff),
+        1 => Just(Operation::Drain),
+        1 => Just(Operation::DrainWorker),
+        4 => any::<u8>().prop_map(Operation::Meet),
+        1 => (0..20_u32).prop_map(Operation::MeetUnknown),
+        2 => any::<bool>().prop_map(Operation::ReadsAnswers),
+        1 => any::<u16>().prop_map(Operation::WaitMs),
+    ]
+}
+
+fn near_heads() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"GET / HTTP/1.1\r\n".to_vec()),
+        Just(b"Host: a\r\n".to_vec()),
+        Just(b"Range:bytes=0-1\r\n".to_vec()),
+        Just(b"\r\n".to_vec()),
+        Just(b"HEAD /x HTTP/1.0\r\n".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..4),
+        "[ -~]{0,12}".prop_map(String::into_bytes),
+        (8_000..9_000_usize).prop_map(|length| vec![b'a'; length]),
+    ];
+    prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
+/// Connections have many ways to go, and each run is short.
+fn many() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(1_000), ..default }
+}
+
+proptest! {
+    #![proptest_config(many())]
+
+    #[test]
+    fn any_split_deferral_and_parking_gives_the_same_bytes_and_reports(
+        habits in habits(), phrases in prop::collection::vec(phrase(), 1..10),
+    ) {
+        checks::independence(habits, &phrases.concat());
+    }
+
+    #[test]
+    fn any_operations_in_any_order_are_survived(
+        habits in habits(), fails in cycle(any::<bool>()), operations in prop::collection::vec(operation(), 0..25),
+    ) {
+        checks::operations(Habits { fails, ..habits }, &operations);
+    }
+
+    #[test]
+    fn an_accepted_head_reads_the_same_to_httparse(input in near_heads()) {
+        checks::head_agrees(&input);
+    }
+
+    #[test]
+    fn a_prefix_of_a_head_never_has_another_reading(input in near_heads(), cut in 0..18_000_usize) {
+        checks::head_prefix_decides(&input, cut % (input.len() + 1));
+    }
+
+    #[test]
+    fn a_target_path_names_one_thing_beneath_the_root(
+        input in prop_oneof!["/[ -~]{0,20}", "/((\\.|\\.\\.|%2e|%2F|%25|a|%00|%c3)/?){0,8}", "http://a(/[a-z.%2]{0,9}){0,4}"],
+    ) {
+        checks::target_path(input.as_bytes());
+    }
+}

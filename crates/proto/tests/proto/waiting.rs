@@ -1,0 +1,143 @@
+//! Conversations about time and the end of serving: what each wait is bounded by, and how a server drains.
+//!
+//! Owns: these cases.
+
+use lamna_proto::conn::Interest;
+
+use crate::conversation::{GET, deferring, peer, responses, statuses};
+use crate::peer::Cycle;
+
+// Draining.
+
+#[test]
+fn draining_closes_an_idle_connection() {
+    let mut peer = peer();
+    peer.converse(GET).drain();
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Close, None));
+}
+
+#[test]
+fn rfc_9112_9_6_draining_finishes_what_is_under_way_and_says_that_it_was_the_last() {
+    let mut peer = deferring();
+    peer.send([GET, GET].concat()).drain();
+    assert_eq!(peer.interest(), Interest::Done);
+    peer.settle();
+    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
+    assert_eq!(connections, [None, Some("close".to_string())]);
+    assert_eq!(peer.interest(), Interest::Close);
+}
+
+#[test]
+fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
+    let content = "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    for (request, cut) in [(GET, 1), (GET, 20), (content, content.len() - 2)] {
+        let mut peer = peer();
+        peer.send(&request[..cut]).drain();
+        assert_eq!(peer.interest(), Interest::Receive, "{request}");
+        peer.converse(&request[cut..]);
+        assert_eq!(responses(&peer)[0].field("connection"), Some("close"), "{request}");
+        assert_eq!(peer.interest(), Interest::Close);
+    }
+}
+
+#[test]
+fn draining_lets_a_draining_worker_answer_one_request_more_of_an_idle_connection() {
+    let mut peer = peer();
+    peer.converse(GET).drain_worker();
+    assert_eq!(peer.interest(), Interest::Receive);
+    peer.converse([GET, GET].concat());
+    let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
+    assert_eq!(connections, [None, Some("close".to_string())]);
+
+    let mut peer = deferring();
+    peer.send(GET).drain_worker().settle();
+    assert_eq!(responses(&peer)[0].field("connection"), Some("close"));
+}
+
+// Time.
+
+#[test]
+fn each_wait_has_its_own_time() {
+    let mut peer = peer();
+    assert_eq!(peer.timeout_ms(), Some(75_000));
+    peer.send("GET");
+    assert_eq!(peer.timeout_ms(), Some(30_000));
+    peer.now = peer.now.after_ms(10_000);
+    peer.send(" /small HTTP/1.1\r\nHost: a\r\n");
+    assert_eq!(peer.timeout_ms(), Some(20_000), "a byte now and then does not extend a head's time");
+    peer.send("Content-Length: 5\r\n\r\n");
+    assert_eq!(peer.timeout_ms(), Some(30_000));
+    peer.now = peer.now.after_ms(10_000);
+    peer.send("abcd");
+    assert_eq!(peer.timeout_ms(), Some(30_000), "content may take its time as long as it arrives");
+    peer.habits.defers = Cycle::new(vec![true]);
+    peer.send("e");
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Done, None));
+    peer.now = peer.now.after_ms(100_000);
+    peer.reads_answers = false;
+    peer.settle();
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
+    peer.now = peer.now.after_ms(1_000);
+    peer.run();
+    assert_eq!(peer.timeout_ms(), Some(59_000), "only bytes that leave are progress");
+    peer.reads_answers = true;
+    peer.run();
+    assert_eq!(peer.timeout_ms(), Some(75_000));
+    assert_eq!(statuses(&peer), [200]);
+}
+
+#[test]
+fn the_time_to_send_begins_when_there_is_something_to_send() {
+    let mut peer = peer();
+    peer.send("GET /small HTTP/1.1\r\n");
+    peer.now = peer.now.after_ms(29_000);
+    peer.reads_answers = false;
+    peer.send("Host: a\r\n\r\n");
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
+    assert_eq!(peer.time_out().interest(), Interest::Close);
+}
+
+#[test]
+fn rfc_9110_15_5_9_a_request_that_does_not_arrive_is_answered_with_408() {
+    for request in ["GET", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
+        let mut peer = peer();
+        peer.send(request);
+        peer.reads_answers = false;
+        peer.time_out();
+        assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)), "{request}");
+        peer.reads_answers = true;
+        peer.settle();
+        assert_eq!((statuses(&peer), peer.interest()), (vec![408], Interest::Linger), "{request}");
+        assert_eq!(peer.time_out().interest(), Interest::Close);
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let mut peer = peer();
+    peer.converse(GET).take_output();
+    peer.time_out();
+    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::Close));
+}
+
+#[test]
+fn a_timeout_that_was_not_named_is_ignored() {
+    let mut peer = deferring();
+    peer.send(GET).time_out();
+    assert_eq!(peer.interest(), Interest::Done);
+    peer.settle();
+    assert_eq!(statuses(&peer), [200]);
+}
+
+#[test]
+fn a_report_says_when_the_request_was_complete() {
+    for mut peer in [peer(), deferring()] {
+        peer.send("GET /small HTTP/1.1\r\n");
+        peer.now = peer.now.after_ms(5);
+        let complete = peer.now;
+        peer.send("Host: a\r\n\r\n");
+        peer.now = peer.now.after_ms(7);
+        peer.settle();
+        assert_eq!(peer.started, [complete]);
+    }
+}

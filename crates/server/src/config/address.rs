@@ -1,0 +1,126 @@
+//! Listen addresses as text: `8080`, `:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`, `unix:PATH`.
+//!
+//! Owns: the syntax, both ways. Resolves no names: what a name means can change between two starts, and a server that
+//! listens somewhere else than last time is a surprise. `localhost` alone is understood, as 127.0.0.1. A port without
+//! an address is loopback, never every interface: that takes `0.0.0.0:PORT` or `[::]:PORT`.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::settings::ListenAddress;
+
+/// Why a text is not a listen address, as the rest of a sentence that starts with the text itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressError(String);
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for AddressError {}
+
+impl FromStr for ListenAddress {
+    type Err = AddressError;
+
+    /// Reads an address. A relative path of a Unix socket is kept as it is: the caller knows what it is relative to.
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix(path);
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(ListenAddress::Tcp(address));
+        }
+        let port = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);
+        if port.bytes().all(|byte| byte.is_ascii_digit()) && !port.is_empty() {
+            return loopback(port);
+        }
+        Err(AddressError(remedy(text)))
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    /// Writes what [`FromStr`] reads back as the same address. A path that is not UTF-8 is written lossily.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenAddress::Tcp(address) => write!(formatter, "{address}"),
+            ListenAddress::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
+fn unix(path: &str) -> Result<ListenAddress, AddressError> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(AddressError("needs the path of the socket, as in unix:/run/lamna/http.sock".into()));
+    }
+    Ok(ListenAddress::Unix(PathBuf::from(path)))
+}
+
+fn loopback(port: &str) -> Result<ListenAddress, AddressError> {
+    let port: u16 = port.parse().map_err(|_| AddressError("has a port above 65535".into()))?;
+    Ok(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()))
+}
+
+fn remedy(text: &str) -> String {
+    let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+    if text.parse::<std::net::IpAddr>().is_ok() {
+        return "has no port: write it as in 127.0.0.1:8080 or [::1]:8080".into();
+    }
+    if host == "*" {
+        return "is not an address: 0.0.0.0:PORT is every IPv4 interface, [::]:PORT every IPv6 one".into();
+    }
+    "is not an address: expected PORT, IPV4:PORT, [IPV6]:PORT, localhost:PORT or unix:PATH".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tcp(text: &str) -> ListenAddress {
+        ListenAddress::Tcp(text.parse().expect("test addresses are well formed"))
+    }
+
+    #[test]
+    fn a_port_without_an_address_is_loopback() {
+        for text in ["8080", ":8080", "localhost:8080", "127.0.0.1:8080"] {
+            assert_eq!(text.parse(), Ok(tcp("127.0.0.1:8080")), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_with_ports_and_socket_paths_are_themselves() {
+        assert_eq!("[::1]:8080".parse(), Ok(tcp("[::1]:8080")));
+        assert_eq!("0.0.0.0:80".parse(), Ok(tcp("0.0.0.0:80")));
+        assert_eq!("unix:/run/x".parse(), Ok(ListenAddress::Unix("/run/x".into())));
+    }
+
+    #[test]
+    fn a_wrong_address_says_how_to_write_it() {
+        let message = |text: &str| text.parse::<ListenAddress>().unwrap_err().to_string();
+        assert!(message("127.0.0.1").contains("no port"));
+        assert!(message("::1").contains("[::1]:8080"));
+        assert!(message("*:80").contains("0.0.0.0"));
+        assert!(message("70000").contains("65535"));
+        assert!(message("unix:").contains("path"));
+        assert!(message("example.org:80").contains("expected"));
+        assert!(message("").contains("expected"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(bytes: [u8; 4], port: u16, path in "/[a-z/. ]{1,30}") {
+            for address in [ListenAddress::Tcp((bytes, port).into()), ListenAddress::Unix(path.into())] {
+                prop_assert_eq!(address.to_string().parse(), Ok(address));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,30}") {
+            let _ = text.parse::<ListenAddress>();
+        }
+    }
+}

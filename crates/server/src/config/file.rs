@@ -1,0 +1,142 @@
+//! The shapes of a configuration file, exactly as written: which keys there are and of which TOML type, with positions.
+//!
+//! Owns: names and types. Does not judge values (`validate`, `site`): whatever can be judged later is kept as text or
+//! number, so that all problems of a file are reported together and not one for each start.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use toml::Spanned;
+
+/// A text and where it stands.
+pub(super) type Text = Spanned<String>;
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct File {
+    pub(super) listen: Option<Vec<Text>>,
+    pub(super) arch: Option<Text>,
+    pub(super) workers: Option<Spanned<Amount>>,
+    pub(super) helpers_max: Option<Spanned<Amount>>,
+    pub(super) threads: Option<Spanned<Amount>>,
+    pub(super) threads_max: Option<Spanned<Amount>>,
+    pub(super) cache_bytes: Option<Spanned<Amount>>,
+    pub(super) log: Option<Text>,
+    pub(super) log_format: Option<Text>,
+    /// Keys are judged against the table of limits.
+    pub(super) limits: BTreeMap<Text, Spanned<Amount>>,
+    pub(super) site: Vec<Spanned<SiteTable>>,
+}
+
+/// `[[site]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct SiteTable {
+    pub(super) hosts: Vec<Text>,
+    pub(super) root: Option<Text>,
+    pub(super) index: Option<Vec<Text>>,
+    pub(super) browse: bool,
+    pub(super) spa: bool,
+    pub(super) user_directory: Option<Text>,
+    pub(super) headers: BTreeMap<Text, Spanned<Texts>>,
+    pub(super) error_pages: BTreeMap<Text, Text>,
+    pub(super) redirect: Vec<RedirectTable>,
+    pub(super) alias: Vec<AliasTable>,
+}
+
+/// `[[site.redirect]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct RedirectTable {
+    pub(super) from: Text,
+    pub(super) to: Text,
+    pub(super) status: Option<Spanned<Amount>>,
+}
+
+/// `[[site.alias]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct AliasTable {
+    pub(super) prefix: Text,
+    pub(super) root: Text,
+}
+
+/// Keys that people put into the wrong table, and where they belong.
+pub(super) const KEYS: [(&str, &[&str]); 4] = [
+    (
+        "at the top of the file, before the first table",
+        &["listen", "arch", "workers", "helpers_max", "threads", "threads_max", "cache_bytes", "log", "log_format"],
+    ),
+    (
+        "in a [[site]] table",
+        &["hosts", "root", "index", "browse", "spa", "user_directory", "headers", "error_pages", "redirect", "alias"],
+    ),
+    ("in a [[site.redirect]] table", &["from", "to", "status"]),
+    ("in a [[site.alias]] table", &["prefix"]),
+];
+
+/// A number, as an integer or as text with a unit.
+#[derive(Clone, Debug)]
+pub(super) enum Amount {
+    Number(i64),
+    Text(String),
+}
+
+/// One text or a list of texts.
+#[derive(Clone, Debug)]
+pub(super) struct Texts(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AmountVisitor)
+    }
+}
+
+struct AmountVisitor;
+
+impl Visitor<'_> for AmountVisitor {
+    type Value = Amount;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a whole number")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Amount, E> {
+        Ok(Amount::Number(number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
+        Ok(Amount::Text(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextsVisitor)
+    }
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Texts;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Texts, E> {
+        Ok(Texts(vec![text.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = items.next_element()? {
+            texts.push(text);
+        }
+        Ok(Texts(texts))
+    }
+}

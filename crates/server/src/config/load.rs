@@ -1,0 +1,189 @@
+//! From a file and a command line to settings.
+//!
+//! Owns: reading the file, what overrides what, and the site that a bare directory makes. Every path in the settings
+//! is absolute, so that they mean the same wherever they are rendered to or the process goes.
+
+use std::fs;
+use std::path::{Path, PathBuf, absolute};
+
+use super::explain::{ConfigError, Finding, Problem};
+use super::file::File;
+use super::settings::{Architecture, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
+use super::validate::{self, check_directory};
+
+/// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
+/// directory. Numbers are within the bounds of their settings: who parses them checks that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The directory to serve. Only without a file, or with one that has no site.
+    pub directory: Option<PathBuf>,
+    /// See [`Settings::listen`]. Not empty: replaces the addresses of the file.
+    pub listen: Vec<ListenAddress>,
+    /// See [`Settings::architecture`].
+    pub architecture: Option<Architecture>,
+    /// See [`Settings::workers`].
+    pub workers: Option<usize>,
+    /// See [`Settings::helpers_max`].
+    pub helpers_max: Option<usize>,
+    /// See [`Settings::threads`].
+    pub threads: Option<usize>,
+    /// See [`Settings::threads_max`].
+    pub threads_max: Option<usize>,
+    /// See [`Settings::cache_bytes_max`].
+    pub cache_bytes_max: Option<u64>,
+    /// See [`Settings::log`].
+    pub log: Option<LogTarget>,
+    /// See [`Settings::log_format`].
+    pub log_format: Option<LogFormat>,
+    /// Turns [`SiteSettings::browse`] on for every site.
+    pub browse: bool,
+    /// Turns [`SiteSettings::spa`] on for every site.
+    pub spa: bool,
+    /// See [`Settings::without`].
+    pub without: Vec<String>,
+}
+
+/// The settings of a file, if there is one, and of the command line.
+///
+/// Without a file, or with one that has no site while a directory is given, there is one site for any host that serves
+/// this directory, or the working directory. Its page for 404 is `404.html` at its root, if that is a file.
+///
+/// # Errors
+/// The file cannot be read, is not a configuration, or does not fit the command line; a directory does not exist.
+pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, ConfigError> {
+    let mut settings = match file {
+        Some(file) => read_file(file)?,
+        None => Settings::default(),
+    };
+    settings.without.clone_from(&overrides.without);
+    match (&overrides.directory, file) {
+        (Some(directory), Some(file)) if !settings.sites.is_empty() => {
+            let (directory, file) = (directory.clone(), file.to_owned());
+            return Err(ConfigError::DirectoryAndSites { directory, file });
+        }
+        (Some(directory), _) => settings.sites.push(directory_site(directory)?),
+        (None, None) => settings.sites.push(directory_site(Path::new("."))?),
+        (None, Some(file)) => require_site(&settings, file)?,
+    }
+    overrides.apply(&mut settings);
+    Ok(settings)
+}
+
+/// The settings of a file with these contents and this name, which need not exist: its directory is what relative
+/// paths are relative to.
+///
+/// # Errors
+/// The text is not a configuration, or has no site.
+pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
+    let settings = parse_sites_optional(text, file)?;
+    require_site(&settings, file)?;
+    Ok(settings)
+}
+
+impl Overrides {
+    fn apply(&self, settings: &mut Settings) {
+        if !self.listen.is_empty() {
+            settings.listen = self.listen.iter().map(absolute_address).collect();
+        }
+        if let Some(log) = &self.log {
+            settings.log = absolute_log(log);
+        }
+        settings.architecture = self.architecture.unwrap_or(settings.architecture);
+        settings.workers = self.workers.unwrap_or(settings.workers);
+        settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
+        settings.threads = self.threads.unwrap_or(settings.threads);
+        settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
+        settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
+        settings.log_format = self.log_format.unwrap_or(settings.log_format);
+        for site in &mut settings.sites {
+            site.browse |= self.browse;
+            site.spa |= self.spa;
+        }
+    }
+}
+
+fn read_file(file: &Path) -> Result<Settings, ConfigError> {
+    let bytes = fs::read(file).map_err(|error| ConfigError::Read { file: file.to_owned(), error })?;
+    match str::from_utf8(&bytes) {
+        Ok(text) => parse_sites_optional(text, file),
+        Err(error) => Err(not_utf8(&bytes, error.valid_up_to(), file)),
+    }
+}
+
+fn parse_sites_optional(text: &str, file: &Path) -> Result<Settings, ConfigError> {
+    let (settings, findings) = match toml::from_str::<File>(text) {
+        Ok(shapes) => validate::settings(&shapes, &directory_of(file)),
+        Err(error) => (Settings::default(), vec![Finding::from_toml(&error)]),
+    };
+    if findings.is_empty() {
+        return Ok(settings);
+    }
+    Err(ConfigError::Invalid {
+        file: Some(file.to_owned()),
+        problems: findings.into_iter().map(|finding| finding.located(text)).collect(),
+    })
+}
+
+fn not_utf8(bytes: &[u8], valid_up_to: usize, file: &Path) -> ConfigError {
+    let finding = Finding {
+        span: Some(valid_up_to..valid_up_to + 1),
+        message: "this is not UTF-8 text".into(),
+        hint: Some("save the file as UTF-8".into()),
+    };
+    ConfigError::Invalid {
+        file: Some(file.to_owned()),
+        problems: vec![finding.located(&String::from_utf8_lossy(bytes))],
+    }
+}
+
+fn require_site(settings: &Settings, file: &Path) -> Result<(), ConfigError> {
+    if !settings.sites.is_empty() {
+        return Ok(());
+    }
+    Err(ConfigError::Invalid {
+        file: Some(file.to_owned()),
+        problems: vec![Problem {
+            place: None,
+            message: "there is no site".into(),
+            hint: Some("add a [[site]] table with a `root`, or name a directory to serve on the command line".into()),
+        }],
+    })
+}
+
+fn directory_site(directory: &Path) -> Result<SiteSettings, ConfigError> {
+    check_directory(directory).map_err(|message| ConfigError::Invalid {
+        file: None,
+        problems: vec![Problem { place: None, message, hint: None }],
+    })?;
+    let mut site = SiteSettings::new(absolute_path(directory));
+    if site.root.join("404.html").is_file() {
+        site.error_pages.insert(404, "/404.html".into());
+    }
+    Ok(site)
+}
+
+/// The directory that a file is in, absolute.
+fn directory_of(file: &Path) -> PathBuf {
+    let mut directory = absolute_path(file);
+    directory.pop();
+    directory
+}
+
+fn absolute_address(address: &ListenAddress) -> ListenAddress {
+    match address {
+        ListenAddress::Unix(path) => ListenAddress::Unix(absolute_path(path)),
+        ListenAddress::Tcp(_) => address.clone(),
+    }
+}
+
+fn absolute_log(log: &LogTarget) -> LogTarget {
+    match log {
+        LogTarget::File(path) => LogTarget::File(absolute_path(path)),
+        LogTarget::Off | LogTarget::Stdout => log.clone(),
+    }
+}
+
+/// Fails only for the empty path and without a working directory; what uses the path then says what is wrong with it.
+fn absolute_path(path: &Path) -> PathBuf {
+    absolute(path).unwrap_or_else(|_| path.to_owned())
+}

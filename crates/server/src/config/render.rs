@@ -1,0 +1,273 @@
+//! From settings back to a configuration file: what `lamna check` shows.
+//!
+//! Guarantees that the text loads to the same settings, for settings that were loaded. Not for others: paths that are
+//! not UTF-8 cannot be written in TOML and are written lossily, and of a field given several times the values are
+//! brought together.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use lamna_proto::limits::Limits;
+
+use super::limits::{ROWS, Unit};
+use super::settings::{LogTarget, Settings, SiteSettings};
+use super::size::format_size;
+
+/// The settings as TOML, defaults included.
+pub fn render(settings: &Settings) -> String {
+    let mut page = Page::default();
+    let addresses = settings.listen.iter().map(ToString::to_string);
+    page.line("listen", list(addresses));
+    page.line("arch", quoted(settings.architecture.name()));
+    page.line("workers", settings.workers);
+    page.line("helpers_max", settings.helpers_max);
+    page.line("threads", settings.threads);
+    page.line("threads_max", settings.threads_max);
+    page.line("cache_bytes", bytes(settings.cache_bytes_max));
+    page.line("log", log_target(&settings.log));
+    page.line("log_format", quoted(settings.log_format.name()));
+    limits(&settings.limits, &mut page);
+    for each in &settings.sites {
+        site(each, &mut page);
+    }
+    page.text
+}
+
+/// The text so far, written line by line.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, key: &str, value: impl std::fmt::Display) {
+        writeln!(self.text, "{key} = {value}").expect("writing to a string does not fail");
+    }
+
+    fn table(&mut self, header: &str) {
+        writeln!(self.text, "\n{header}").expect("writing to a string does not fail");
+    }
+}
+
+fn limits(limits: &Limits, page: &mut Page) {
+    page.table("[limits]");
+    for row in &ROWS {
+        let value = (row.read)(limits);
+        match row.unit {
+            Unit::Bytes => page.line(row.name, bytes(value)),
+            Unit::Count | Unit::Milliseconds => page.line(row.name, value),
+        }
+    }
+}
+
+fn site(site: &SiteSettings, page: &mut Page) {
+    page.table("[[site]]");
+    if !site.hosts.is_empty() {
+        page.line("hosts", list(&site.hosts));
+    }
+    page.line("root", path(&site.root));
+    page.line("index", list(&site.index));
+    page.line("browse", site.browse);
+    page.line("spa", site.spa);
+    if let Some(directory) = &site.user_directory {
+        page.line("user_directory", quoted(directory));
+    }
+    headers(&site.headers, page);
+    if !site.error_pages.is_empty() {
+        page.table("[site.error_pages]");
+    }
+    for (status, target) in &site.error_pages {
+        page.line(&quoted(&status.to_string()), quoted(target));
+    }
+    for redirect in &site.redirects {
+        page.table("[[site.redirect]]");
+        page.line("from", quoted(&redirect.from));
+        page.line("to", quoted(&redirect.to));
+        page.line("status", redirect.status);
+    }
+    for alias in &site.aliases {
+        page.table("[[site.alias]]");
+        page.line("prefix", quoted(&alias.prefix));
+        page.line("root", path(&alias.root));
+    }
+}
+
+fn headers(headers: &[(String, String)], page: &mut Page) {
+    if !headers.is_empty() {
+        page.table("[site.headers]");
+    }
+    for (index, (name, value)) in headers.iter().enumerate() {
+        let is_same = |(other, _): &&(String, String)| other == name;
+        if headers[..index].iter().any(|field| is_same(&field)) {
+            continue;
+        }
+        let values: Vec<&String> = headers.iter().filter(is_same).map(|(_, value)| value).collect();
+        match values.as_slice() {
+            [_] => page.line(&quoted(name), quoted(value)),
+            several => page.line(&quoted(name), list(several)),
+        }
+    }
+}
+
+/// A number of bytes, in the largest unit that divides it.
+fn bytes(value: u64) -> String {
+    let text = format_size(value);
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { quoted(&text) }
+}
+
+fn log_target(log: &LogTarget) -> String {
+    match log {
+        LogTarget::Off => quoted("off"),
+        LogTarget::Stdout => quoted("-"),
+        LogTarget::File(file) => path(file),
+    }
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(|text| quoted(text.as_ref())).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A basic string, which can be a key as well as a value (TOML 1.0, String).
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => {
+                write!(quoted, "\\u{:04X}", control as u32).expect("writing to a string does not fail");
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::super::settings::{
+        Alias, Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, Redirect, THREADS, WORKERS,
+    };
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    fn text() -> impl Strategy<Value = String> {
+        "[ -~é\u{4e2d}]{0,12}"
+    }
+
+    fn site(root: PathBuf) -> impl Strategy<Value = SiteSettings> {
+        let field = ("[A-Z][a-z!'`|~]{0,5}", prop::collection::vec(text(), 1..3));
+        let redirect = ("/[a-z\"]{0,5}", "/[!-)+-~]{0,9}", prop::sample::select(vec![301, 302, 303, 307, 308]))
+            .prop_map(|(from, to, status)| Redirect { from, to, status });
+        let parts = (
+            prop::collection::vec("[a-z0-9.\"'\\\\]{0,3}[a-z]{1,3}", 0..3),
+            (any::<bool>(), any::<bool>()),
+            prop::collection::btree_map("X-[a-z]{4}", field.1, 0..3),
+            prop::collection::vec(redirect, 0..3),
+            prop::collection::btree_map(400u16..=599, text().prop_map(|text| format!("/{text}")), 0..3),
+            prop::collection::btree_set("/[a-z]{1,5}/", 0..3),
+            prop::option::of("[a-z]{1,5}"),
+        );
+        parts.prop_map(move |(index, (browse, spa), headers, redirects, error_pages, prefixes, user_directory)| {
+            let mut aliases: Vec<Alias> =
+                prefixes.into_iter().map(|prefix| Alias { prefix, root: root.clone() }).collect();
+            aliases.sort_by_key(|alias| std::cmp::Reverse(alias.prefix.len()));
+            let headers = headers
+                .into_iter()
+                .flat_map(|(name, values)| values.into_iter().map(move |value| (name.clone(), value)))
+                .collect();
+            SiteSettings {
+                hosts: Vec::new(),
+                root: root.clone(),
+                index,
+                browse,
+                spa,
+                headers,
+                redirects,
+                error_pages,
+                aliases,
+                user_directory,
+            }
+        })
+    }
+
+    fn settings(root: &Path) -> impl Strategy<Value = Settings> + use<> {
+        let address = prop_oneof![
+            any::<([u8; 4], u16)>().prop_map(|address| ListenAddress::Tcp(address.into())),
+            "/[a-z \"\\\\\t]{1,9}".prop_map(|path| ListenAddress::Unix(path.into())),
+        ];
+        let log = prop_oneof![
+            Just(LogTarget::Off),
+            Just(LogTarget::Stdout),
+            "/[a-z '\"]{1,9}".prop_map(|path| LogTarget::File(path.into())),
+        ];
+        let limits = (256usize..1 << 20, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
+            lamna_proto::limits::Limits {
+                head_bytes_max,
+                target_bytes_max: (head_bytes_max - 1).min(8192),
+                linger_timeout_ms,
+                ..Default::default()
+            }
+        });
+        let sites = prop::collection::vec(site(root.to_owned()), 1..3);
+        let parts = (
+            prop::collection::vec(address, 0..3),
+            prop::sample::select(Architecture::ALL.to_vec()),
+            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
+            log,
+            prop::sample::select(LogFormat::ALL.to_vec()),
+            limits,
+            sites,
+        );
+        parts.prop_map(
+            |(
+                listen,
+                architecture,
+                (workers, helpers_max, threads, threads_max, cache_bytes_max),
+                log,
+                log_format,
+                limits,
+                mut sites,
+            )| {
+                for (index, site) in sites.iter_mut().enumerate().skip(1) {
+                    site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
+                }
+                Settings {
+                    listen,
+                    architecture,
+                    workers,
+                    helpers_max,
+                    threads,
+                    threads_max,
+                    cache_bytes_max,
+                    log,
+                    log_format,
+                    limits,
+                    without: Vec::new(),
+                    sites,
+                }
+            },
+        )
+    }
+
+    #[test]
+    fn what_is_rendered_loads_to_the_same_settings() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let result = runner.run(&settings(directory.path()), |settings| {
+            match parse(&render(&settings), Path::new("/x.toml")) {
+                Ok(loaded) => prop_assert_eq!(loaded, settings),
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+            Ok(())
+        });
+        result.unwrap();
+    }
+}

@@ -1,0 +1,356 @@
+//! Behaviour of configuration as a whole: files in, settings or reports out, and back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::limits::Unit;
+use super::settings::*;
+use super::size::format_size;
+use super::{ConfigError, Overrides, load, parse};
+
+/// A directory with `site/`, `other/` and the text as `lamna.toml`.
+fn directory_with(text: &str) -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for name in ["site", "other"] {
+        fs::create_dir(directory.path().join(name)).expect("it is empty");
+    }
+    fs::write(directory.path().join("lamna.toml"), text).expect("it can be written");
+    directory
+}
+
+fn load_text(text: &str) -> (TempDir, Result<Settings, ConfigError>) {
+    let directory = directory_with(text);
+    let result = load(Some(&directory.path().join("lamna.toml")), &Overrides::default());
+    (directory, result)
+}
+
+fn accepted(text: &str) -> (TempDir, Settings) {
+    let (directory, result) = load_text(text);
+    match result {
+        Ok(settings) => (directory, settings),
+        Err(error) => panic!("refused: {error}"),
+    }
+}
+
+/// The report, with the directory of the file left out.
+fn report(text: &str) -> String {
+    let (directory, result) = load_text(text);
+    let error = result.expect_err("this file has a problem").to_string();
+    error.replace(&format!("{}/", directory.path().display()), "")
+}
+
+/// The first line of the report about `line`, the second line after an otherwise correct site.
+fn site_report(lines: &str) -> String {
+    report(&format!("[[site]]\nroot = \"site\"\n{lines}\n"))
+}
+
+#[test]
+fn one_file_holds_everything() {
+    let (directory, settings) = accepted(
+        r#"
+        listen = ["127.0.0.1:8080", "[::1]:8080", "unix:run/x.sock"]
+        arch = "sped"
+        workers = 2
+        helpers_max = 8
+        cache_bytes = "64MiB"
+        log = "access.log"
+        log_format = "json"
+        [limits]
+        head_bytes_max = "32KiB"
+        idle_timeout_ms = 5000
+        [[site]]
+        hosts = ["Example.org", "*.example.org"]
+        root = "site"
+        index = ["index.html", "index.htm"]
+        browse = true
+        spa = true
+        user_directory = "public_html"
+        headers = { X-Z = "1", X-A = ["2", "3"] }
+        error_pages = { "404" = "/404.html" }
+        [[site.redirect]]
+        from = "/old/*"
+        to = "https://example.org/new/*"
+        status = 301
+        [[site.redirect]]
+        from = "/a"
+        to = "/b"
+        [[site.alias]]
+        prefix = "/a/"
+        root = "other"
+        [[site.alias]]
+        prefix = "/a/b/"
+        root = "site"
+        "#,
+    );
+    let base = directory.path();
+    let redirect = |from: &str, to: &str, status| Redirect { from: from.into(), to: to.into(), status };
+    let alias = |prefix: &str, root| Alias { prefix: prefix.into(), root: base.join(root) };
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let expected = Settings {
+        listen: vec![
+            ListenAddress::Tcp("127.0.0.1:8080".parse().unwrap()),
+            ListenAddress::Tcp("[::1]:8080".parse().unwrap()),
+            ListenAddress::Unix(base.join("run/x.sock")),
+        ],
+        architecture: Architecture::Sped,
+        workers: 2,
+        helpers_max: 8,
+        cache_bytes_max: 64 << 20,
+        log: LogTarget::File(base.join("access.log")),
+        log_format: LogFormat::Json,
+        limits: lamna_proto::limits::Limits { head_bytes_max: 32 << 10, idle_timeout_ms: 5000, ..Default::default() },
+        without: Vec::new(),
+        sites: vec![SiteSettings {
+            hosts: vec!["example.org".into(), "*.example.org".into()],
+            root: base.join("site"),
+            index: vec!["index.html".into(), "index.htm".into()],
+            browse: true,
+            spa: true,
+            headers: vec![field("X-Z", "1"), field("X-A", "2"), field("X-A", "3")],
+            redirects: vec![redirect("/old/*", "https://example.org/new/*", 301), redirect("/a", "/b", 302)],
+            error_pages: BTreeMap::from([(404, "/404.html".into())]),
+            aliases: vec![alias("/a/b/", "site"), alias("/a/", "other")],
+            user_directory: Some("public_html".into()),
+        }],
+    };
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn without_a_file_a_directory_is_served_on_defaults() {
+    let directory = directory_with("");
+    let overrides = Overrides { directory: Some(directory.path().join("site")), ..Overrides::default() };
+    let settings = load(None, &overrides).unwrap();
+    let expected = Settings { sites: vec![SiteSettings::new(directory.path().join("site"))], ..Settings::default() };
+    assert_eq!(settings, expected);
+    assert_eq!(settings.architecture, Architecture::Amped);
+    assert_eq!((settings.workers, settings.helpers_max), (1, 32));
+    assert_eq!(settings.log, LogTarget::Stdout);
+}
+
+#[test]
+fn without_anything_the_working_directory_is_served() {
+    let settings = load(None, &Overrides::default()).unwrap();
+    assert_eq!(settings.sites[0].root, std::env::current_dir().unwrap());
+}
+
+#[test]
+fn a_404_page_at_the_root_of_a_directory_is_used_for_404() {
+    let directory = directory_with("");
+    fs::write(directory.path().join("site/404.html"), "gone").unwrap();
+    let overrides = Overrides { directory: Some(directory.path().join("site")), ..Overrides::default() };
+    let pages = load(None, &overrides).unwrap().sites.remove(0).error_pages;
+    assert_eq!(pages, BTreeMap::from([(404, "/404.html".into())]));
+}
+
+#[test]
+fn the_command_line_overrides_the_file() {
+    let directory = directory_with("listen = [\"1\"]\nworkers = 3\nlog = \"off\"\n[[site]]\nroot = \"site\"\n");
+    let overrides = Overrides {
+        listen: vec![ListenAddress::Unix("x".into())],
+        architecture: Some(Architecture::Sped),
+        workers: Some(2),
+        helpers_max: Some(7),
+        cache_bytes_max: Some(1 << 20),
+        log: Some(LogTarget::Stdout),
+        log_format: Some(LogFormat::Json),
+        browse: true,
+        spa: true,
+        directory: None,
+        without: Vec::new(),
+    };
+    let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
+    let socket = std::env::current_dir().unwrap().join("x");
+    assert_eq!(settings.listen, [ListenAddress::Unix(socket)]);
+    assert_eq!(settings.architecture, Architecture::Sped);
+    assert_eq!((settings.workers, settings.helpers_max), (2, 7));
+    assert_eq!(settings.cache_bytes_max, 1 << 20);
+    assert_eq!(settings.log, LogTarget::Stdout);
+    assert_eq!(settings.log_format, LogFormat::Json);
+    assert!(settings.sites[0].browse && settings.sites[0].spa);
+}
+
+#[test]
+fn a_directory_beside_a_file_needs_a_file_without_sites() {
+    let overrides =
+        |directory: &TempDir| Overrides { directory: Some(directory.path().join("other")), ..Overrides::default() };
+    let with = directory_with("[[site]]\nroot = \"site\"\n");
+    let error = load(Some(&with.path().join("lamna.toml")), &overrides(&with)).unwrap_err();
+    assert!(matches!(error, ConfigError::DirectoryAndSites { .. }));
+
+    let without = directory_with("workers = 2\n");
+    let settings = load(Some(&without.path().join("lamna.toml")), &overrides(&without)).unwrap();
+    assert_eq!(settings.workers, 2);
+    assert_eq!(settings.sites[0].root, without.path().join("other"));
+}
+
+#[test]
+fn a_file_without_a_site_is_refused() {
+    assert!(report("workers = 2").starts_with("lamna.toml: there is no site\n"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load(Some(Path::new("/nonexistent/a.toml")), &Overrides::default()).unwrap_err();
+    assert!(matches!(error, ConfigError::Read { .. }));
+    assert!(error.to_string().starts_with("/nonexistent/a.toml: cannot be read: "));
+}
+
+#[test]
+fn a_file_that_is_not_utf8_is_refused_with_the_place() {
+    let directory = directory_with("");
+    let file = directory.path().join("lamna.toml");
+    fs::write(&file, b"workers = 1\nlog = \"\xff\"\n").unwrap();
+    let error = load(Some(&file), &Overrides::default()).unwrap_err();
+    assert!(error.to_string().contains("lamna.toml:2:8: this is not UTF-8"));
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_the_one_that_was_meant() {
+    assert_eq!(
+        report("[[site]]\nrot = \"site\"\n"),
+        "lamna.toml:2:1: unknown key `rot`\n  |\n2 | rot = \"site\"\n  | ^^^ did you mean `root`?"
+    );
+    assert!(site_report("workers = 1").contains("`workers` belongs at the top of the file"));
+    assert!(report("root = \"site\"").contains("`root` belongs in a [[site]] table"));
+    assert!(report("[limits]\nhead_byte_max = 1").contains("did you mean `head_bytes_max`?"));
+}
+
+#[test]
+fn the_tables_of_keys_are_those_of_the_shapes() {
+    // The reader lists every key it knows: the list for misplaced keys must not fall behind.
+    for (table, (_, keys)) in [("", 0), ("[[site]]\n", 1)].map(|(text, at)| (text, super::file::KEYS[at])) {
+        let report = report(&format!("{table}qqqqqqqqqqqqqqqqq = 1"));
+        for key in keys {
+            assert!(report.contains(key), "{key} in {report}");
+        }
+    }
+}
+
+#[test]
+fn syntax_and_types_are_explained_in_this_files_words() {
+    assert!(report("workers = = 1").starts_with("lamna.toml:1:11: "));
+    assert!(report("listen = \"8080\"").contains("expected a list, as in"));
+    assert!(report("[site]\nroot = \"site\"").contains("as in [[site]]"));
+    assert!(report("workers = 1.5").contains("expected a whole number"));
+    assert!(site_report("browse = 1").contains("expected a boolean"));
+    assert!(site_report("[[site.alias]]\nprefix = \"/a/\"").contains("`root` is missing"));
+}
+
+#[test]
+fn all_problems_of_the_values_are_reported_in_the_order_of_the_file() {
+    let report = report("workers = 0\narch = \"ampd\"\n[[site]]\nroot = \"nowhere\"\nhosts = [\"a:80\"]\n");
+    let places: Vec<&str> = report.lines().filter(|line| line.starts_with("lamna.toml:")).collect();
+    assert_eq!(places.len(), 4, "{report}");
+    assert!(places[0].starts_with("lamna.toml:1:11: `workers` must be between 1 and 1024"));
+    assert!(places[1].starts_with("lamna.toml:2:8: unknown arch `ampd`"));
+    assert!(places[2].starts_with("lamna.toml:4:8: the directory `"));
+    assert!(places[3].starts_with("lamna.toml:5:10: `a:80` has a port"));
+    assert!(report.contains("did you mean `amped`?"));
+}
+
+#[test]
+fn top_level_values_are_within_their_bounds() {
+    for (line, message) in [
+        ("workers = 1025", "between 1 and 1024"),
+        ("workers = -1", "between 1 and 1024"),
+        ("workers = \"2\"", "without quotation marks"),
+        ("helpers_max = 0", "between 1 and 1024"),
+        ("cache_bytes = 1", "between 1MiB and 16TiB"),
+        ("cache_bytes = \"64MB\"", "did you mean `MiB`?"),
+        ("listen = [\"example.org:80\"]", "is not an address"),
+        ("log = \"\"", "is not a path"),
+        ("log_format = \"jsn\"", "did you mean `json`?"),
+        ("[limits]\nhead_bytes_max = 10", "between 256 and 1MiB"),
+        ("[limits]\nidle_timeout_ms = 1", "between 100 ms and 3600000 ms"),
+        ("[limits]\nidle_timeout_ms = \"1s\"", "number of milliseconds"),
+        ("[limits]\nhead_bytes_max = 4096", "must be less than `head_bytes_max` (4096)"),
+    ] {
+        let report = report(line);
+        assert!(report.contains(message), "{line}: {report}");
+    }
+}
+
+#[test]
+fn values_of_a_site_are_judged() {
+    for (lines, message) in [
+        ("hosts = [\"a..b\"]", "is not a host name"),
+        ("hosts = [\"*\"]", "is not a host name"),
+        ("hosts = [\"a\", \"A\"]", "named twice"),
+        ("index = [\"a/b\"]", "not the name of a file"),
+        ("user_directory = \"../x\"", "beneath a home directory"),
+        ("user_directory = \"/x\"", "beneath a home directory"),
+        ("headers = { \"X A\" = \"1\" }", "is not the name of a field"),
+        ("headers = { \"\" = \"1\" }", "is not the name of a field"),
+        ("headers = { X-A = \"1\\r\\nB: 2\" }", "control characters"),
+        ("headers = { date = \"1\" }", "computed by the server"),
+        ("headers = { X-A = \"1\", x-a = \"2\" }", "given twice"),
+        ("headers = { X-A = 1 }", "a string or a list of strings"),
+        ("error_pages = { \"200\" = \"/a\" }", "expected 400 to 599"),
+        ("error_pages = { \"0404\" = \"/a\" }", "expected 400 to 599"),
+        ("error_pages = { \"404\" = \"a\" }", "must start with `/`"),
+        ("redirect = [{ from = \"a\", to = \"/b\" }]", "must start with `/`"),
+        ("redirect = [{ from = \"/a*b\", to = \"/b\" }]", "at its end only"),
+        ("redirect = [{ from = \"/a\", to = \"/b*\" }]", "has none"),
+        ("redirect = [{ from = \"/a\", to = \"b\" }]", "must be a path"),
+        ("redirect = [{ from = \"/a\", to = \"/b c\" }]", "percent-encoded"),
+        ("redirect = [{ from = \"/a\", to = \"/b\", status = 304 }]", "304 does not redirect"),
+        ("redirect = [{ from = \"/a\", to = \"/b\", status = 200 }]", "between 300 and 399"),
+        ("alias = [{ prefix = \"/a\", root = \"other\" }]", "start and end with `/`"),
+        ("alias = [{ prefix = \"/\", root = \"other\" }]", "set the `root`"),
+        ("alias = [{ prefix = \"/a/\", root = \"nowhere\" }]", "does not exist"),
+        ("alias = [{ prefix = \"/a/\", root = \"lamna.toml\" }]", "is not a directory"),
+        ("[[site]]\nroot = \"other\"", "site 1 has no `hosts` either"),
+        ("hosts = [\"a\"]\n[[site]]\nroot = \"other\"\nhosts = [\"A\"]", "already a host of site 1"),
+        ("[[site]]\nhosts = [\"a\"]", "this site has no `root`"),
+    ] {
+        let report = site_report(lines);
+        assert!(report.contains(message), "{lines}: {report}");
+        assert_eq!(report.matches("lamna.toml:").count(), 1, "{lines}: {report}");
+    }
+}
+
+const MANUAL: &str = include_str!("../../../../docs/configuration.md");
+
+#[test]
+fn the_manual_has_every_key_and_its_example_loads() {
+    for key in super::file::KEYS.iter().flat_map(|(_, keys)| *keys) {
+        assert!(MANUAL.contains(&format!("\n| `{key}` |")), "{key}");
+    }
+    let (_, rest) = MANUAL.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let directory = directory_with(example);
+    for name in ["www", "downloads", "app"] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    let settings = load(Some(&directory.path().join("lamna.toml")), &Overrides::default());
+    assert_eq!(settings.map(|settings| settings.sites.len()).unwrap(), 2);
+}
+
+#[test]
+fn the_manual_has_the_defaults_and_bounds_of_the_limits() {
+    for row in &super::limits::ROWS {
+        let default = (row.read)(&lamna_proto::limits::Limits::default());
+        let shown = |value| match row.unit {
+            Unit::Bytes => format_size(value),
+            Unit::Count | Unit::Milliseconds => value.to_string(),
+        };
+        let unit = format!("{:?}", row.unit).to_lowercase();
+        let (least, most) = (shown(*row.bounds.start()), shown(*row.bounds.end()));
+        let line = format!("\n| `{}` | {unit} | {} | {least} to {most} |", row.name, shown(default));
+        assert!(MANUAL.contains(&line), "{line}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_file_panics(text in "([a-z_]{1,8}|[\\[\\]=\"'.#{},0-9-]|\n| |é|site|root|limits|listen|headers){0,40}") {
+        if let Err(error) = parse(&text, Path::new("/x.toml")) {
+            prop_assert!(error.to_string().starts_with("/x.toml:"));
+        }
+    }
+}

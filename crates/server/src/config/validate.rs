@@ -1,0 +1,240 @@
+//! From the shapes of a file to settings: every value is judged, and every problem found is reported.
+//!
+//! Owns: the judgement of the top level and of `[limits]`, and what is common to all tables ([`Checker`]); sites are
+//! judged in `site`. A value that is refused is replaced by its default, so that one problem does not cause another.
+
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+
+use lamna_proto::limits::Limits;
+use toml::Spanned;
+
+use super::explain::{Finding, key_hint};
+use super::file::{Amount, File, Text};
+use super::limits::{ROWS, Unit};
+use super::settings::{
+    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, Settings, THREADS, WORKERS,
+};
+use super::site;
+use super::size::{format_size, parse_size};
+use super::suggest::nearest;
+
+/// The settings of a file whose relative paths are relative to `base`, and what is wrong with them, in the file's order.
+/// Having no site is not a problem yet: the command line may give one.
+pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
+    let mut checker = Checker::new(base);
+    let mut settings = Settings::default();
+    for text in file.listen.iter().flatten() {
+        settings.listen.extend(checker.listen_address(text));
+    }
+    if let Some(name) = &file.arch {
+        let names = Architecture::ALL.map(Architecture::name);
+        if let Some(found) = checker.name("arch", name, &names, Architecture::from_name) {
+            settings.architecture = found;
+        }
+    }
+    if let Some(name) = &file.log_format {
+        let names = LogFormat::ALL.map(LogFormat::name);
+        if let Some(found) = checker.name("log_format", name, &names, LogFormat::from_name) {
+            settings.log_format = found;
+        }
+    }
+    if let Some(text) = &file.log {
+        settings.log = checker.log_target(text);
+    }
+    if let Some(given) = &file.workers {
+        settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
+    }
+    if let Some(given) = &file.helpers_max {
+        settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
+    }
+    if let Some(given) = &file.threads {
+        settings.threads = checker.count("threads", given, &THREADS, settings.threads);
+    }
+    if let Some(given) = &file.threads_max {
+        settings.threads_max = checker.count("threads_max", given, &THREADS, settings.threads_max);
+    }
+    if let Some(given) = &file.cache_bytes {
+        let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
+        settings.cache_bytes_max = bytes.unwrap_or(settings.cache_bytes_max);
+    }
+    settings.limits = checker.limits(&file.limits);
+    settings.sites = site::sites(&file.site, &mut checker);
+    (settings, checker.into_findings())
+}
+
+/// Collects problems, and judges what occurs in more than one table.
+pub(super) struct Checker<'a> {
+    base: &'a Path,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn new(base: &'a Path) -> Self {
+        Checker { base, findings: Vec::new() }
+    }
+
+    /// What was found, in the order of the file.
+    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+        self.findings.sort_by_key(|finding| finding.span.as_ref().map(|span| span.start));
+        self.findings
+    }
+
+    pub(super) fn problem(&mut self, span: Range<usize>, message: impl Into<String>) {
+        self.problem_with_hint(span, message, None);
+    }
+
+    pub(super) fn problem_with_hint(&mut self, span: Range<usize>, message: impl Into<String>, hint: Option<String>) {
+        self.findings.push(Finding { span: Some(span), message: message.into(), hint });
+    }
+
+    /// Reports `text` unless `ok`, with what is expected of it.
+    pub(super) fn expect(&mut self, ok: bool, text: &Text, expectation: &str) {
+        if !ok {
+            let message = format!("`{}` {expectation}", text.get_ref().escape_debug());
+            self.problem(text.span(), message);
+        }
+    }
+
+    /// The path that a text means: absolute, relative texts being relative to the file's directory.
+    pub(super) fn path(&mut self, text: &Text) -> PathBuf {
+        let ok = !text.get_ref().is_empty() && !text.get_ref().contains('\0');
+        self.expect(ok, text, "is not a path");
+        self.base.join(text.get_ref())
+    }
+
+    /// A directory that must exist.
+    pub(super) fn directory(&mut self, text: &Text) -> PathBuf {
+        let path = self.path(text);
+        if let Err(message) = check_directory(&path) {
+            self.problem(text.span(), message);
+        }
+        path
+    }
+
+    /// A number within bounds, or none, which has been reported.
+    pub(super) fn amount(
+        &mut self,
+        key: &str,
+        given: &Spanned<Amount>,
+        unit: Unit,
+        bounds: &RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let value = match given.get_ref() {
+            // A negative number is out of any bounds that there are, and reported as such.
+            Amount::Number(number) => u64::try_from(*number).ok(),
+            Amount::Text(text) if unit == Unit::Bytes => match parse_size(text) {
+                Ok(bytes) => Some(bytes),
+                Err(message) => {
+                    let message = format!("`{key}`: `{}` {message}", text.escape_debug());
+                    self.problem(given.span(), message);
+                    return None;
+                }
+            },
+            Amount::Text(_) => {
+                let what = if unit == Unit::Milliseconds { " of milliseconds" } else { "" };
+                let message = format!("`{key}` must be a whole number{what}, without quotation marks");
+                self.problem(given.span(), message);
+                return None;
+            }
+        };
+        let within = value.filter(|value| bounds.contains(value));
+        if within.is_none() {
+            let (least, most) = (in_unit(*bounds.start(), unit), in_unit(*bounds.end(), unit));
+            let message = format!("`{key}` must be between {least} and {most}");
+            self.problem(given.span(), message);
+        }
+        within
+    }
+
+    fn count(&mut self, key: &str, given: &Spanned<Amount>, bounds: &RangeInclusive<usize>, default: usize) -> usize {
+        let bounds = *bounds.start() as u64..=*bounds.end() as u64;
+        self.amount(key, given, Unit::Count, &bounds).map_or(default, |count| count as usize) // Within bounds that were a usize.
+    }
+
+    fn name<T>(&mut self, key: &str, text: &Text, names: &[&str], find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let found = find(text.get_ref());
+        if found.is_none() {
+            let hint = match nearest(text.get_ref(), names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known: {}", names.join(", ")),
+            };
+            let message = format!("unknown {key} `{}`", text.get_ref().escape_debug());
+            self.problem_with_hint(text.span(), message, Some(hint));
+        }
+        found
+    }
+
+    fn listen_address(&mut self, text: &Text) -> Option<ListenAddress> {
+        match text.get_ref().parse() {
+            Ok(ListenAddress::Unix(path)) => Some(ListenAddress::Unix(self.base.join(path))),
+            Ok(address) => Some(address),
+            Err(error) => {
+                self.expect(false, text, &format!("{error}"));
+                None
+            }
+        }
+    }
+
+    fn log_target(&mut self, text: &Text) -> LogTarget {
+        match LogTarget::from_text(text.get_ref()) {
+            LogTarget::File(_) => LogTarget::File(self.path(text)),
+            other => other,
+        }
+    }
+
+    fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>) -> Limits {
+        let mut limits = Limits::default();
+        for (key, amount) in given {
+            let Some(row) = ROWS.iter().find(|row| row.name == key.get_ref()) else {
+                let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+                let message = format!("unknown limit `{}`", key.get_ref().escape_debug());
+                self.problem_with_hint(key.span(), message, Some(key_hint(key.get_ref(), &names)));
+                continue;
+            };
+            if let Some(value) = self.amount(row.name, amount, row.unit, &row.bounds) {
+                (row.write)(&mut limits, value);
+            }
+        }
+        if limits.target_bytes_max >= limits.head_bytes_max {
+            self.target_within_head(&limits, given);
+        }
+        limits
+    }
+
+    /// The target is a part of the head, so its bound must be the smaller one.
+    fn target_within_head(&mut self, limits: &Limits, given: &BTreeMap<Text, Spanned<Amount>>) {
+        let at = ["target_bytes_max", "head_bytes_max"]
+            .iter()
+            .find_map(|name| given.iter().find(|(key, _)| key.get_ref() == name));
+        let message = format!(
+            "`target_bytes_max` ({}) must be less than `head_bytes_max` ({}), of which the target is a part",
+            limits.target_bytes_max, limits.head_bytes_max
+        );
+        // The defaults fit each other: one of the two was given.
+        let span = at.map_or(0..0, |(_, amount)| amount.span());
+        self.problem(span, message);
+    }
+}
+
+/// Whether a directory is there, as a message if it is not.
+pub(super) fn check_directory(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(format!("`{shown}` is not a directory")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(format!("the directory `{shown}` does not exist"))
+        }
+        Err(error) => Err(format!("the directory `{shown}` cannot be looked at: {error}")),
+    }
+}
+
+fn in_unit(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Count => value.to_string(),
+        Unit::Bytes => format_size(value),
+        Unit::Milliseconds => format!("{value} ms"),
+    }
+}

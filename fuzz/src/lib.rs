@@ -1,0 +1,96 @@
+//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, which exist once and are included from there.
+//!
+//! Owns: how a fuzzer's bytes become inputs of the checks. Each function panics if its check does not hold.
+
+#[path = "../../crates/proto/tests/proto/checks.rs"]
+mod checks;
+#[allow(dead_code, reason = "the conversations use more of it")]
+#[path = "../../crates/proto/tests/proto/peer.rs"]
+mod peer;
+#[path = "../../crates/proto/tests/proto/responses.rs"]
+mod responses;
+#[path = "../../crates/proto/tests/proto/site.rs"]
+mod site;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use checks::Operation;
+use peer::{Cycle, Habits};
+
+/// A request head reads the same to another parser, and a prefix of it decides for its continuation. The first two bytes
+/// say how long that prefix is.
+pub fn head(input: &[u8]) {
+    if let [low, high, head @ ..] = input {
+        checks::head_agrees(head);
+        checks::head_prefix_decides(head, usize::from(u16::from_le_bytes([*low, *high])));
+    }
+}
+
+/// A target's path names one thing beneath the root.
+pub fn target_path(input: &[u8]) {
+    checks::target_path(input);
+}
+
+/// A connection survives any operations, and what it says does not depend on how the world behaves.
+pub fn connection(mut input: Unstructured<'_>) -> Result<()> {
+    let habits = habits(&mut input)?;
+    let mut operations = Vec::new();
+    while !input.is_empty() && operations.len() < 64 {
+        operations.push(operation(&mut input)?);
+    }
+    let sent = operations.iter().filter_map(sent).collect::<Vec<_>>().concat();
+    checks::independence(Habits { fails: Cycle::new(vec![false]), ..habits.clone() }, &sent);
+    checks::operations(habits, &operations);
+    Ok(())
+}
+
+fn sent(operation: &Operation) -> Option<&[u8]> {
+    match operation {
+        Operation::Send(bytes) => Some(bytes),
+        Operation::Phrase(index) => Some(checks::PHRASES[usize::from(*index) % checks::PHRASES.len()].as_bytes()),
+        _ => None,
+    }
+}
+
+fn habits(input: &mut Unstructured<'_>) -> Result<Habits> {
+    Ok(Habits {
+        receive_bytes: cycle(input, |input| bytes(input, 1))?,
+        // Fewer at a time would spend the run on copying output: the seeded tests go down to single bytes.
+        send_bytes: cycle(input, |input| bytes(input, 100))?,
+        defers: cycle(input, bool::arbitrary)?,
+        order: cycle(input, |input| input.int_in_range(0..=7))?,
+        ready_bytes: cycle(input, |input| Ok(bytes(input, 100)? as u64))?,
+        parks: cycle(input, bool::arbitrary)?,
+        batches: cycle(input, bool::arbitrary)?,
+        fails: cycle(input, |input| input.ratio(1, 8))?,
+    })
+}
+
+fn cycle<'a, T: Copy>(
+    input: &mut Unstructured<'a>,
+    one: impl Fn(&mut Unstructured<'a>) -> Result<T>,
+) -> Result<Cycle<T>> {
+    let length = input.int_in_range(1..=3)?;
+    Ok(Cycle::new((0..length).map(|_| one(input)).collect::<Result<_>>()?))
+}
+
+fn bytes(input: &mut Unstructured<'_>, least: usize) -> Result<usize> {
+    let most = *input.choose(&[least, least * 100, 20_000])?;
+    input.int_in_range(least..=most)
+}
+
+fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
+    Ok(match input.int_in_range(0..=15)? {
+        0 => Operation::End,
+        1 => Operation::TimeOut,
+        2 => Operation::BreakOff,
+        3 => Operation::Drain,
+        4 => Operation::DrainWorker,
+        5 => Operation::MeetUnknown(input.int_in_range(0..=20)?),
+        6 | 7 => Operation::Meet(u8::arbitrary(input)?),
+        8 => Operation::ReadsAnswers(bool::arbitrary(input)?),
+        9 => Operation::WaitMs(u16::arbitrary(input)?),
+        10 | 11 => Operation::Send(Vec::arbitrary(input)?),
+        _ => Operation::Phrase(u8::arbitrary(input)?),
+    })
+}
