@@ -208,7 +208,7 @@ fn prepare(
         listeners,
         log,
         clock: Clock::start(),
-        control: Control::new(settings.workers)?,
+        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
         counters: commons.done.clone(),
         board: commons.board.clone(),
         first_seat,

@@ -18,12 +18,25 @@ pub enum Architecture {
     CoAmped,
     /// Multi-process: pre-forked processes that serve one connection at a time with blocking calls (Flash 3.1).
     Mp,
+    /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
+    ThreadPool,
+    /// A thread for each request (JAWS).
+    ThreadPerRequest,
+    /// A thread for each connection as long as it is open (JAWS).
+    ThreadPerSession,
 }
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 4] =
-        [Architecture::Sped, Architecture::Amped, Architecture::CoAmped, Architecture::Mp];
+    pub const ALL: [Architecture; 7] = [
+        Architecture::Mp,
+        Architecture::ThreadPool,
+        Architecture::ThreadPerRequest,
+        Architecture::ThreadPerSession,
+        Architecture::Sped,
+        Architecture::Amped,
+        Architecture::CoAmped,
+    ];
 
     /// The name in configuration, on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -32,12 +45,20 @@ impl Architecture {
             Architecture::Amped => "amped",
             Architecture::CoAmped => "co-amped",
             Architecture::Mp => "mp",
+            Architecture::ThreadPool => "thread-pool",
+            Architecture::ThreadPerRequest => "thread-per-request",
+            Architecture::ThreadPerSession => "thread-per-session",
         }
+    }
+
+    /// Another name that is understood.
+    pub fn alias(self) -> Option<&'static str> {
+        (self == Architecture::ThreadPool).then_some("mt")
     }
 
     /// The architecture of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.name() == name)
+        Self::ALL.into_iter().find(|each| each.name() == name || each.alias() == Some(name))
     }
 
     /// Whether its workers are processes, with a supervisor.
@@ -116,6 +137,9 @@ pub const PROCESSES: RangeInclusive<usize> = 1..=1024;
 /// Bounds of [`Settings::process_translations_max`].
 pub const TRANSLATIONS: RangeInclusive<usize> = 1..=1_000_000;
 
+/// Bounds of [`Settings::threads`] and [`Settings::threads_max`]: half of what Linux lets a process have by default.
+pub const THREADS: RangeInclusive<usize> = 1..=16_384;
+
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
 
@@ -170,6 +194,11 @@ pub struct Settings {
     pub process_cache_bytes_max: u64,
     /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
     pub process_translations_max: usize,
+    /// Threads of each worker of `thread-pool`, within [`THREADS`]. More than `threads_max` are not had.
+    pub threads: usize,
+    /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
+    /// within [`THREADS`].
+    pub threads_max: usize,
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
@@ -199,6 +228,8 @@ impl Default for Settings {
             processes_max: 256,
             process_cache_bytes_max: 4 << 20,
             process_translations_max: 200,
+            threads: 64,
+            threads_max: 1024,
             cache_bytes_max: super::default_cache_bytes(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

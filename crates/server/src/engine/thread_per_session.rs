@@ -1,0 +1,40 @@
+//! Thread per session: a thread for each connection as long as it is open (JAWS).
+//!
+//! Its whole character: the simplest program that serves many at once. Each thread waits for its own peer and its own
+//! disk, and the scheduler does what an event loop would do. Switching threads costs a few microseconds for each request.
+//!
+//! An idle keep-alive connection costs a thread: its stack and buffers (about 100 KB of memory that has been touched), and
+//! one of the bounded number of threads, so that as many idle clients as that lock everybody else out until their idle
+//! time is over. Connections beyond the bound are answered with 503 and Retry-After.
+
+use std::thread;
+
+use rustix::io::Errno;
+
+use crate::engine::Shared;
+use crate::engine::blocking::{Awaited, Driver, Left};
+use crate::engine::slots::Slot;
+use crate::engine::spawner::Spawner;
+
+/// Serves until told to drain or stop.
+///
+/// # Errors
+/// None: what fails is waited for.
+pub fn run(shared: &Shared) -> Result<(), Errno> {
+    let spawner = Spawner::new(shared, session);
+    thread::scope(|scope| {
+        let mut acceptor = Driver::new(shared);
+        let mut usher = Driver::refusing(shared);
+        while let Some(slot) = acceptor.await_connection() {
+            if let Err(mut slot) = spawner.spawn(scope, slot) {
+                usher.refuse(&mut slot);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The life of a connection.
+fn session(driver: &mut Driver<'_>, mut slot: Slot) {
+    while driver.serve(&mut slot) == Left::Idle && driver.await_request(&mut slot, None) == Awaited::Request {}
+}
