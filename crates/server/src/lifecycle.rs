@@ -15,8 +15,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cache::Store;
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::config::settings::{Architecture, HelperKind, ListenAddress, Settings};
 use crate::content::answers;
+use crate::engine::nursery::Nursery;
 use crate::engine::{self, Clock, Control, Shared};
 use crate::io::Abilities;
 use crate::listen::Listener;
@@ -196,6 +197,8 @@ fn prepare(
     commons: &Commons,
     first_seat: usize,
 ) -> Result<Shared, ServeError> {
+    // First of all, because later there are threads.
+    let nursery = (settings.helpers == HelperKind::Processes).then(|| Nursery::start(settings)).transpose()?;
     let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
     let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
     let log = AccessLog::open(&settings.log, settings.log_format, commons.log.clone()).map_err(ServeError::Log)?;
@@ -213,6 +216,7 @@ fn prepare(
         board: commons.board.clone(),
         first_seat,
         alarm: commons.alarm.clone(),
+        nursery,
     })
 }
 

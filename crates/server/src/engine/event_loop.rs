@@ -4,7 +4,7 @@
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -52,6 +52,11 @@ pub trait Carrier {
 
     /// Makes the beginning of a stretch ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome>;
+
+    /// What is readable when there may be such steps; none if they wake the worker by its waker.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Steps that were carried out meanwhile. Called when the worker has been woken.
     fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome>;
@@ -119,6 +124,9 @@ impl<'a, C: Carrier> Worker<'a, C> {
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        if let Some(descriptor) = worker.carrier.descriptor() {
+            worker.poll.add_waker(descriptor, waker)?;
+        }
         worker.listen()?;
         Ok(worker)
     }

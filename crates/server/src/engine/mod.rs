@@ -14,9 +14,11 @@ pub mod amped;
 pub mod blocking;
 pub mod desk;
 pub mod event_loop;
+pub mod helper_processes;
 pub mod helpers;
 pub mod idle_set;
 pub mod mp;
+pub mod nursery;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
@@ -39,6 +41,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::board::{Board, Seat};
 use crate::cache::Store;
 use crate::config::settings::{Architecture, Settings};
+use crate::engine::nursery::Nursery;
 use crate::io::Abilities;
 use crate::listen::Listener;
 use crate::log::AccessLog;
@@ -89,6 +92,8 @@ pub struct Shared {
     pub first_seat: usize,
     /// Rung when all workers are busy, for a supervisor that can start more of them.
     pub alarm: Arc<Waker>,
+    /// Where helper processes come from; none if helpers are threads.
+    pub nursery: Option<Nursery>,
 }
 
 impl Shared {

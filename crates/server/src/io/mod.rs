@@ -4,6 +4,7 @@
 
 pub mod accept;
 pub mod open;
+pub mod pass;
 pub mod read;
 pub mod send;
 pub mod wait;

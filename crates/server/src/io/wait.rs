@@ -143,6 +143,13 @@ impl Registrar {
     }
 }
 
+/// A set can itself be waited for: it is readable while it has events.
+impl AsFd for Poll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 fn data(token: Token) -> epoll::EventData {
     epoll::EventData::new_u64(u64::from(token.generation) << 32 | u64::from(token.index))
 }
