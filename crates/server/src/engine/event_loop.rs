@@ -13,7 +13,7 @@ use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::net::RecvFlags;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
@@ -301,6 +301,9 @@ impl<C: Carrier> Worker<'_, C> {
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let can_go_on = match interest {
                 Interest::Close => false,
                 Interest::Done => sent > 0,
@@ -317,7 +320,7 @@ impl<C: Carrier> Worker<'_, C> {
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             if receives && slot.readable && sent == 0 {
                 receives_left -= 1;
-                self.receive(token, interest);
+                self.receive(token);
             }
         }
     }
@@ -330,14 +333,9 @@ impl<C: Carrier> Worker<'_, C> {
         }
     }
 
-    fn receive(&mut self, token: Token, interest: Interest) {
+    fn receive(&mut self, token: Token) {
         let now = self.desk.now;
         let slot = self.slots.get(token);
-        if interest == Interest::Linger && !slot.shut {
-            slot.shut = true;
-            // If it fails the peer is gone, which the receive will tell.
-            let _ = rustix::net::shutdown(&slot.socket, Shutdown::Write);
-        }
         let space = slot.connection.receive_space();
         let room = space.len();
         match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut *space, RecvFlags::empty())) {
