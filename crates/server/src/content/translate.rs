@@ -284,7 +284,8 @@ impl Question<'_> {
         let Blocked::Failed(errno) = blocked else { return Err(blocked) };
         let errors = &self.site.errors;
         match errno {
-            Errno::ACCESS | Errno::PERM => self.error_page(403, &errors.forbidden, Stamps::none()),
+            // NXIO: a socket, which cannot be opened.
+            Errno::ACCESS | Errno::PERM | Errno::NXIO => self.error_page(403, &errors.forbidden, Stamps::none()),
             Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => {
                 if self.site.settings.spa
                     && let Some(entry) = self.single_page()?
