@@ -166,8 +166,9 @@ impl Question<'_> {
             self.add_siblings(directory, &mut files)?;
         }
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
-        if let Some(previous) = self.previous.filter(|previous| previous.stamps.files == stamps.files && stamps.settled)
-        {
+        // What was read while the file was changing is not to be trusted, though the stamps are the same.
+        let holds = |previous: &&Arc<Entry>| previous.stamps == stamps && stamps.settled;
+        if let Some(previous) = self.previous.filter(holds) {
             previous.confirm(self.now_ms);
             return Ok(previous.clone());
         }
