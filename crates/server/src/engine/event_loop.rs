@@ -13,13 +13,13 @@ use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::net::RecvFlags;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
-use crate::io::accept::{Accepted, accept};
+use crate::io::accept::{Accepted, Reserve, accept};
 use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
 
@@ -70,6 +70,7 @@ pub struct Worker<'a, C> {
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     accepting: bool,
+    reserve: Reserve,
     /// When to try again to accept.
     accept_again: Option<Instant>,
     draining: bool,
@@ -105,6 +106,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             workspace: Some(desk.workspace()),
             desk,
             accepting: false,
+            reserve: Reserve::new(),
             accept_again: None,
             draining: false,
         };
@@ -192,9 +194,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.handle_deadline(token);
         }
         if self.accept_again.is_some_and(|at| at <= self.desk.now) {
-            self.accept_again = None;
-            // If it fails again, the next connection that closes or the next pause will do.
-            let _ = self.listen();
+            let room = self.reserve.is_whole(self.shared.control.waker(self.index).descriptor());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.desk.now.after_ms(ACCEPT_PAUSE_MS));
         }
         self.desk.flush_if_due();
     }
@@ -229,8 +232,12 @@ impl<C: Carrier> Worker<'_, C> {
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.desk.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
                     let token = self.slots.insert(socket, client, self.desk.now);
                     self.drive(token);
+                    if crowded {
+                        return self.pause_accepting(Errno::MFILE);
+                    }
                 }
                 Err(Errno::AGAIN) => return,
                 // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
@@ -301,6 +308,9 @@ impl<C: Carrier> Worker<'_, C> {
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let can_go_on = match interest {
                 Interest::Close => false,
                 Interest::Done => sent > 0,
@@ -317,7 +327,7 @@ impl<C: Carrier> Worker<'_, C> {
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             if receives && slot.readable && sent == 0 {
                 receives_left -= 1;
-                self.receive(token, interest);
+                self.receive(token);
             }
         }
     }
@@ -330,14 +340,9 @@ impl<C: Carrier> Worker<'_, C> {
         }
     }
 
-    fn receive(&mut self, token: Token, interest: Interest) {
+    fn receive(&mut self, token: Token) {
         let now = self.desk.now;
         let slot = self.slots.get(token);
-        if interest == Interest::Linger && !slot.shut {
-            slot.shut = true;
-            // If it fails the peer is gone, which the receive will tell.
-            let _ = rustix::net::shutdown(&slot.socket, Shutdown::Write);
-        }
         let space = slot.connection.receive_space();
         let room = space.len();
         match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut *space, RecvFlags::empty())) {

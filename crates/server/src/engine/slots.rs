@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use lamna_proto::conn::Connection;
 use lamna_proto::time::Instant;
+use rustix::net::Shutdown;
 
 use crate::io::wait::Token;
 
@@ -33,7 +34,18 @@ pub struct Slot {
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
     /// Sending has been shut down.
-    pub shut: bool,
+    shut: bool,
+}
+
+impl Slot {
+    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6).
+    pub fn end_sending(&mut self) {
+        if !self.shut {
+            self.shut = true;
+            // If it fails the peer is gone, which the next receive will tell.
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        }
+    }
 }
 
 /// Slots by descriptor number.
