@@ -12,7 +12,8 @@ use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use crate::client::{Client, PATIENCE};
-use crate::engine::{AMPED, Engine, for_engines};
+use crate::engine::{AMPED, AMPED_WITHOUT_CACHESTAT, AMPED_WITHOUT_NOWAIT, AMPED_WITHOUT_OPENAT2, Engine, for_engines};
+use crate::script::cool;
 use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
@@ -103,6 +104,33 @@ fn a_file_replaced_in_mid_download_is_never_mixed(engine: Engine) {
     });
     let received = download.received_after(other);
     assert!(received == pattern(LARGE_BYTES, 1), "{} bytes of the old file were received", received.len());
+}
+
+#[test]
+fn the_way_cold_content_takes_is_counted() {
+    for (engine, counter) in [
+        (AMPED, "by cachestat"),
+        (AMPED_WITHOUT_CACHESTAT, "by page"),
+        (AMPED_WITHOUT_NOWAIT, "by cachestat"),
+        (AMPED_WITHOUT_OPENAT2, "by cachestat"),
+    ] {
+        let server = Launch::new(engine).file("large.bin", pattern(LARGE_BYTES, 1)).start();
+        cool(&server.site().join("large.bin"));
+        assert!(server.connect().get("/large.bin").unwrap().content == pattern(LARGE_BYTES, 1));
+        let said = server.finish();
+        assert_ne!(number_before(counter, &said), 0, "{engine:?}: {said}");
+        assert_ne!(number_after("helper jobs: ", &said), 0, "{engine:?}: {said}");
+    }
+}
+
+fn number_before(text: &str, said: &str) -> u64 {
+    let before = said.split(text).next().expect("splitting gives a part");
+    before.trim_end().rsplit(' ').next().and_then(|word| word.parse().ok()).expect("the summary has this counter")
+}
+
+fn number_after(text: &str, said: &str) -> u64 {
+    let after = said.split(text).nth(1).expect("the summary has this counter");
+    after.split(|end: char| !end.is_ascii_digit()).next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
 /// A download of a large file that has begun and is not being read.
