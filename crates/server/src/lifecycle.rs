@@ -117,7 +117,7 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
         listeners,
         log,
         clock: Clock::start(),
-        control: Control::new(settings.workers)?,
+        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
         counters: Counters::default(),
     })
 }
@@ -131,6 +131,9 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             let result = match architecture {
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
+                Architecture::ThreadPool => engine::thread_pool::run(&shared, index),
+                Architecture::ThreadPerRequest => engine::thread_per_request::run(&shared, index),
+                Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),
             };
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");

@@ -151,7 +151,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         listeners,
         log: None,
         clock: Clock::start(),
-        control: Control::new(1).expect("there are descriptors"),
+        control: Control::new(1, 1, 1).expect("there are descriptors"),
         counters: Counters::default(),
     };
     (Arc::new(shared), address)

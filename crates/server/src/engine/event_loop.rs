@@ -13,13 +13,12 @@ use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
-use crate::io::accept::{Accepted, Reserve, accept};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
 
@@ -240,8 +239,7 @@ impl<C: Carrier> Worker<'_, C> {
                     }
                 }
                 Err(Errno::AGAIN) => return,
-                // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
-                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {}
+                Err(errno) if concerns_one_connection(errno) => {}
                 Err(errno) => return self.pause_accepting(errno),
             }
         }
@@ -255,22 +253,12 @@ impl<C: Carrier> Worker<'_, C> {
             self.slots.remove(*token);
         }
         if idle.is_empty() {
-            self.shared.store.clear();
             self.unlisten();
             self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-            let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
-            if before.is_multiple_of(PAUSES_REPORTED) {
-                eprintln!(
-                    "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit \
-                     on open files (ulimit -n, or LimitNOFILE= in a systemd unit)."
-                );
-            }
+            self.shared.handle_exhaustion(errno);
         }
     }
 }
-
-/// One of so many pauses is reported: about one message in 10 seconds.
-const PAUSES_REPORTED: u64 = 100;
 
 // Driving connections.
 impl<C: Carrier> Worker<'_, C> {
@@ -327,7 +315,7 @@ impl<C: Carrier> Worker<'_, C> {
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             if receives && slot.readable && sent == 0 {
                 receives_left -= 1;
-                self.receive(token);
+                slot.receive(self.desk.now);
             }
         }
     }
@@ -337,26 +325,6 @@ impl<C: Carrier> Worker<'_, C> {
         if !slot.queued {
             slot.queued = true;
             self.queue.push(token);
-        }
-    }
-
-    fn receive(&mut self, token: Token) {
-        let now = self.desk.now;
-        let slot = self.slots.get(token);
-        let space = slot.connection.receive_space();
-        let room = space.len();
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut *space, RecvFlags::empty())) {
-            Ok((_, 0)) => {
-                slot.readable = false;
-                slot.connection.handle_end();
-            }
-            Ok((_, bytes)) => {
-                // Fewer than there was room for: nothing more is there, and more will be an event.
-                slot.readable = bytes == room || slot.ending;
-                slot.connection.handle_received(bytes, now);
-            }
-            Err(Errno::AGAIN) => slot.readable = false,
-            Err(_) => slot.connection.handle_broken(),
         }
     }
 

@@ -60,6 +60,12 @@ impl Default for Reserve {
     }
 }
 
+/// Whether accepting failed for the connection that was to be taken, not for those behind it: the peer has gone already,
+/// or the network has a complaint about it (accept(2), "Error handling").
+pub fn concerns_one_connection(errno: Errno) -> bool {
+    matches!(errno, Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH)
+}
+
 fn address(peer: SocketAddrAny) -> Option<IpAddr> {
     match peer.address_family() {
         AddressFamily::INET => std::net::SocketAddrV4::try_from(peer).ok().map(|v4| IpAddr::V4(*v4.ip())),
