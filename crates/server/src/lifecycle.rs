@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cache::Store;
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, HelperKind, ListenAddress, Settings};
+use crate::config::settings::{Architecture, HelperKind, ListenAddress, LogTarget, Settings};
 use crate::content::answers;
 use crate::engine::nursery::Nursery;
 use crate::engine::{self, Clock, Control, Shared};
@@ -35,7 +35,7 @@ pub enum ServeError {
     /// A directory cannot be opened.
     Root(std::path::PathBuf, Errno),
     /// The access log cannot be opened.
-    Log(std::io::Error),
+    Log(LogTarget, std::io::Error),
     /// Descriptors, memory or threads are lacking.
     Resources(std::io::Error),
     /// An unknown name in `without`.
@@ -57,7 +57,13 @@ impl fmt::Display for ServeError {
                 "cannot serve {}: {errno}. Name a directory that this user may search, or check the spelling.",
                 path.display()
             ),
-            ServeError::Log(error) => write!(f, "{error}. Choose another place with --log FILE, or --log off."),
+            ServeError::Log(target, error) => {
+                let name = match target {
+                    LogTarget::File(path) => path.display().to_string(),
+                    LogTarget::Stdout | LogTarget::Off => "standard output".to_owned(),
+                };
+                write!(f, "cannot write {name}: {error}. Choose another place with --log FILE, or --log off.")
+            }
             ServeError::Resources(error) => {
                 write!(f, "cannot start: {error}. The limits on open files and threads (ulimit -a) may be too low.")
             }
@@ -76,7 +82,7 @@ impl ServeError {
     pub fn is_permission(&self) -> bool {
         match self {
             ServeError::Root(_, errno) => matches!(*errno, Errno::ACCESS | Errno::PERM),
-            ServeError::Log(error) | ServeError::Resources(error) => {
+            ServeError::Log(_, error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
             ServeError::Without(_) => false,
@@ -201,7 +207,8 @@ fn prepare(
     let nursery = (settings.helpers == HelperKind::Processes).then(|| Nursery::start(settings)).transpose()?;
     let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
     let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
-    let log = AccessLog::open(&settings.log, settings.log_format, commons.log.clone()).map_err(ServeError::Log)?;
+    let log = AccessLog::open(&settings.log, settings.log_format, commons.log.clone())
+        .map_err(|error| ServeError::Log(settings.log.clone(), error))?;
     Ok(Shared {
         sites,
         store: store(settings),

@@ -74,7 +74,8 @@ impl Orders {
     pub fn wait<'a>(&'a self, others: impl Iterator<Item = BorrowedFd<'a>>, timeout: Option<Duration>) {
         let line = self.supervisor.iter().map(AsFd::as_fd);
         let waits = [self.signals.as_fd()].into_iter().chain(line).chain(others);
-        let mut waits: Vec<PollFd<'_>> = waits.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
+        let mut waits: Vec<PollFd<'_>> =
+            waits.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
         let timeout = timeout
             .map(|timeout| Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) });
         // Whatever went wrong, looking at everything is right.

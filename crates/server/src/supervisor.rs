@@ -61,6 +61,8 @@ struct Supervisor<'a> {
     /// When surplus processes are looked for next.
     look_at: Instant,
     announced: bool,
+    /// The last worker that was wanted could not be started.
+    short: bool,
     /// Once ending: when patience does.
     end: Option<Instant>,
 }
@@ -72,6 +74,17 @@ struct Worker {
     started: Instant,
     /// It has been told to go.
     leaving: bool,
+}
+
+impl Worker {
+    /// What it has reported since the last look.
+    fn reports(&self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        while let Received::Message(message) = self.line.receive() {
+            reports.extend(Report::decode(&message));
+        }
+        reports
+    }
 }
 
 /// The most processes added at once.
@@ -100,6 +113,7 @@ impl<'a> Supervisor<'a> {
             restart: Restart::default(),
             look_at: Instant::now() + LOOK_INTERVAL,
             announced: false,
+            short: false,
             end: None,
         }
     }
@@ -142,33 +156,64 @@ impl<'a> Supervisor<'a> {
         if self.end.is_some_and(|end| end <= Instant::now()) {
             self.kill_all();
         }
-        let reports = self.take_reports();
-        self.reap();
-        reports.into_iter().try_for_each(|report| self.handle(report))
+        (0..self.workers.len()).try_for_each(|seat| self.look_after(seat))
     }
 
-    fn take_reports(&self) -> Vec<Report> {
-        let mut reports = Vec::new();
-        for worker in self.workers.iter().flatten() {
-            while let Received::Message(message) = worker.line.receive() {
-                reports.extend(Report::decode(&message));
+    fn look_after(&mut self, seat: usize) -> Result<(), ServeError> {
+        let Some(worker) = &self.workers[seat] else { return Ok(()) };
+        let ended = match waitpid(Some(worker.process), WaitOptions::NOHANG) {
+            Ok(None) | Err(Errno::INTR) => None,
+            Ok(Some((_, status))) => Some(Some(status)),
+            // Somebody else has waited for it: it is gone all the same.
+            Err(_) => Some(None),
+        };
+        // After that, so that nothing comes any more from one that has ended.
+        let reports = worker.reports();
+        let worker = ended.and_then(|status| Some((self.workers[seat].take()?, status)));
+        for report in &reports {
+            self.handle(report)?;
+        }
+        if let Some((worker, status)) = worker {
+            self.commons.board.seat(seat).clear();
+            if !worker.leaving && self.end.is_none() {
+                let explained = reports.iter().any(|report| *report != Report::Ready);
+                self.handle_death(&worker, status.filter(|_| !explained))?;
             }
         }
-        reports
+        Ok(())
     }
 
-    fn handle(&mut self, report: Report) -> Result<(), ServeError> {
+    fn handle(&mut self, report: &Report) -> Result<(), ServeError> {
         match report {
             Report::Ready if !self.announced => {
                 self.announced = true;
                 announce(self.settings, &self.listeners);
             }
             Report::Ready => {}
-            Report::Failed { cause, permission } if !self.announced && self.end.is_none() => {
-                return Err(ServeError::Worker { cause, permission });
+            Report::Failed { cause, .. } if self.announced => eprintln!("lamna: a worker cannot begin: {cause}"),
+            Report::Failed { cause, permission } if self.end.is_none() => {
+                return Err(ServeError::Worker { cause: cause.clone(), permission: *permission });
             }
-            Report::Failed { cause, .. } => eprintln!("lamna: a worker cannot begin: {cause}"),
+            // The first has told why.
+            Report::Failed { .. } => {}
         }
+        Ok(())
+    }
+
+    /// A worker has ended that should not. Without a status, how it ended is known already.
+    fn handle_death(&mut self, worker: &Worker, status: Option<WaitStatus>) -> Result<(), ServeError> {
+        let pause = self.restart.handle_death(worker.started, Instant::now());
+        if !self.announced && !pause.is_zero() {
+            let cause = "worker processes die as soon as they begin".to_owned();
+            return Err(ServeError::Worker { cause, permission: false });
+        }
+        let cause = match status.map(|status| (status.terminating_signal(), status.exit_status())) {
+            Some((Some(signal), _)) => format!("was killed by signal {signal}"),
+            Some((None, Some(status))) if status != 0 => format!("ended with status {status}"),
+            _ => "has ended".to_owned(),
+        };
+        let remedy = if pause.is_zero() { "replacing it".to_owned() } else { format!("replacing it in {pause:?}") };
+        eprintln!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
         Ok(())
     }
 
@@ -190,9 +235,15 @@ impl Supervisor<'_> {
             // All seats may be taken by workers that are leaving.
             let Some(seat) = self.workers.iter().position(Option::is_none) else { break };
             match self.hire(seat) {
-                Ok(worker) => self.workers[seat] = Some(worker),
+                Ok(worker) => {
+                    self.workers[seat] = Some(worker);
+                    self.short = false;
+                }
                 Err(errno) if self.announced => {
-                    eprintln!("lamna: cannot start a worker for the moment: {errno}");
+                    if !self.short {
+                        eprintln!("lamna: cannot start a worker for the moment: {errno}; trying again each second");
+                    }
+                    self.short = true;
                     self.restart.pause(Instant::now());
                 }
                 Err(errno) => return Err(errno.into()),
@@ -237,39 +288,6 @@ impl Supervisor<'_> {
             Err(errno) => eprintln!("lamna: a worker cannot go on: {errno}"),
         }
         0
-    }
-
-    /// Takes leave of those that have ended.
-    fn reap(&mut self) {
-        for seat in 0..self.workers.len() {
-            let Some(worker) = &self.workers[seat] else { continue };
-            let status = match waitpid(Some(worker.process), WaitOptions::NOHANG) {
-                Ok(Some((_, status))) => Some(status),
-                Ok(None) | Err(Errno::INTR) => continue,
-                // Somebody else has waited for it: it is gone all the same.
-                Err(_) => None,
-            };
-            if let Some(worker) = self.workers[seat].take() {
-                self.commons.board.seat(seat).clear();
-                self.bury(&worker, status);
-            }
-        }
-    }
-
-    fn bury(&mut self, worker: &Worker, status: Option<WaitStatus>) {
-        if worker.leaving || self.end.is_some() {
-            return;
-        }
-        let cause = match status.map(|status| (status.terminating_signal(), status.exit_status())) {
-            Some((Some(signal), _)) => format!("was killed by signal {signal}"),
-            Some((None, Some(0))) => "has ended".to_owned(),
-            Some((None, Some(status))) => format!("ended with status {status}"),
-            _ => "is gone".to_owned(),
-        };
-        let now = Instant::now();
-        let pause = self.restart.handle_death(worker.started, now);
-        let remedy = if pause.is_zero() { "replacing it".to_owned() } else { format!("replacing it in {pause:?}") };
-        eprintln!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
     }
 
     /// Begins to end: gives the order, and patience to those who follow it.

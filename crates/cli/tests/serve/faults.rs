@@ -18,15 +18,24 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
+// Each process of `mp` has one connection, and those of `co-amped` have descriptors of their own.
 for_engines!([
+    sped_with_many_connections = SPED,
+    amped_with_many_connections = AMPED,
+    helper_processes_with_many_connections = AMPED_WITH_HELPER_PROCESSES,
+] => [
+    when_descriptors_run_out_connections_wait_and_are_answered,
+    when_descriptors_run_out_idle_connections_make_room,
+    five_thousand_idle_connections_and_a_request,
+]);
+
+for_engines!([
+    mp = MP,
     sped = SPED,
     amped = AMPED,
     amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
     co_amped = CO_AMPED,
-    mp = MP,
 ] => [
-    when_descriptors_run_out_connections_wait_and_are_answered,
-    when_descriptors_run_out_idle_connections_make_room,
     a_file_truncated_in_mid_download_ends_that_connection_only,
     a_file_edited_in_mid_download_ends_that_connection_only,
     a_file_replaced_in_mid_download_is_never_mixed,
@@ -36,7 +45,6 @@ for_engines!([
     a_slow_reader_delays_nobody,
     a_slow_writer_delays_nobody,
     clients_that_vanish_are_forgotten,
-    five_thousand_idle_connections_and_a_request,
     what_cannot_be_read_is_forbidden,
     a_terminated_server_finishes_what_has_begun,
     a_second_interrupt_stops_at_once,

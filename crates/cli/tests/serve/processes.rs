@@ -279,7 +279,10 @@ fn is_gone(process: Pid) -> bool {
 
 fn sockets(process: Pid) -> usize {
     let links = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).expect("our own child").flatten();
-    links.filter_map(|link| fs::read_link(link.path()).ok()).filter(|to| to.to_string_lossy().starts_with("socket")).count()
+    links
+        .filter_map(|link| fs::read_link(link.path()).ok())
+        .filter(|to| to.to_string_lossy().starts_with("socket"))
+        .count()
 }
 
 fn lines(log: &std::path::Path) -> usize {

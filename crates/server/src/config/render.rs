@@ -157,7 +157,8 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
+        Alias, Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS,
+        TRANSLATIONS, WORKERS,
     };
     use super::*;
     use proptest::prelude::*;

@@ -14,7 +14,8 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
+    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS,
+    TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};

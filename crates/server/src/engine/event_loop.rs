@@ -286,7 +286,8 @@ impl<C: Carrier> Worker<'_, C> {
 
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
     fn pause_accepting(&mut self, errno: Errno) {
-        let idle = self.slots.longest_idle(SHED_MAX);
+        // Half of the connections at most, so that the newest stay.
+        let idle = self.slots.longest_idle(SHED_MAX.min(self.slots.count().div_ceil(2)));
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
         for token in &idle {
             self.slots.remove(*token);

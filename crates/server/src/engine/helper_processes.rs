@@ -52,7 +52,16 @@ impl HelperProcesses {
     pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> Result<HelperProcesses, Errno> {
         let helpers = (0..helpers_max.max(1)).map(|_| None).collect();
         let (idle, waiting, finished) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        Ok(HelperProcesses { shared, worker, helpers, idle, waiting, finished, poll: Poll::new()?, message: Vec::new() })
+        Ok(HelperProcesses {
+            shared,
+            worker,
+            helpers,
+            idle,
+            waiting,
+            finished,
+            poll: Poll::new()?,
+            message: Vec::new(),
+        })
     }
 
     /// Gives waiting jobs to helpers, as far as there are any.

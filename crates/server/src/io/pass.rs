@@ -52,9 +52,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>, wait: bool) -> Resu
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
-    let received = retry_on_intr(|| {
-        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)
-    });
+    let received = retry_on_intr(|| rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags));
     buffer.truncate(received.as_ref().map_or(0, |received| received.bytes));
     received?;
     let passed = control.drain().find_map(|message| match message {

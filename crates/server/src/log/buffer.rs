@@ -3,7 +3,6 @@
 //! Owns: the worker's side of the hand-over, and the counters that both sides share. Guarantees that a worker never waits:
 //! what cannot be handed over is dropped and counted. Does not know where lines go.
 
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};

@@ -48,11 +48,7 @@ pub struct AccessLog {
 impl AccessLog {
     /// Opens the target and starts the writer; none if the log is off. A file is created with mode 0640 if need be and
     /// is appended to. What becomes of lines is added to `counters`. Fails if it cannot be opened or the thread cannot be started.
-    pub fn open(
-        target: &LogTarget,
-        format: LogFormat,
-        counters: Common<LogCounters>,
-    ) -> io::Result<Option<AccessLog>> {
+    pub fn open(target: &LogTarget, format: LogFormat, counters: Common<LogCounters>) -> io::Result<Option<AccessLog>> {
         let sink = match target {
             LogTarget::Off => return Ok(None),
             LogTarget::Stdout => Sink::Stdout,
@@ -223,7 +219,9 @@ mod tests {
 
     fn open(path: &Path) -> AccessLog {
         let target = LogTarget::File(path.to_owned());
-        AccessLog::open(&target, LogFormat::Combined, Common::default()).expect("the file can be opened").expect("the log is on")
+        AccessLog::open(&target, LogFormat::Combined, Common::default())
+            .expect("the file can be opened")
+            .expect("the log is on")
     }
 
     fn lines(path: &Path) -> Vec<String> {
@@ -239,7 +237,9 @@ mod tests {
 
     #[test]
     fn a_log_that_is_off_is_none() {
-        assert!(AccessLog::open(&LogTarget::Off, LogFormat::Json, Common::default()).expect("nothing to open").is_none());
+        assert!(
+            AccessLog::open(&LogTarget::Off, LogFormat::Json, Common::default()).expect("nothing to open").is_none()
+        );
     }
 
     #[test]

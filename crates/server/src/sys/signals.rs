@@ -70,7 +70,8 @@ mod tests {
             let signals = Signals::take(&[Signal::WINCH]).unwrap();
             assert_eq!(signals.next(), None);
             rustix::process::kill_process(rustix::process::getpid(), Signal::WINCH).unwrap();
-            rustix::event::poll(&mut [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)], None).unwrap();
+            rustix::event::poll(&mut [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)], None)
+                .unwrap();
             assert_eq!(signals.next(), Some(Signal::WINCH));
         });
         thread.join().unwrap();
