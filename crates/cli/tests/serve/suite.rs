@@ -13,6 +13,9 @@ for_engines!([
     amped_without_openat2 = AMPED_WITHOUT_OPENAT2,
     amped_without_nowait = AMPED_WITHOUT_NOWAIT,
     amped_without_cachestat = AMPED_WITHOUT_CACHESTAT,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
 ] => [
     requests, fields, framing, persistence, methods, files, conditions, ranges, codings, paths, listings, errors, sites,
     single_page, limits, timeouts,
