@@ -18,7 +18,7 @@ use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
-use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
 
@@ -69,6 +69,7 @@ pub struct Worker<'a, C> {
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     accepting: bool,
+    reserve: Reserve,
     /// When to try again to accept.
     accept_again: Option<Instant>,
     draining: bool,
@@ -104,6 +105,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             workspace: Some(desk.workspace()),
             desk,
             accepting: false,
+            reserve: Reserve::new(),
             accept_again: None,
             draining: false,
         };
@@ -191,9 +193,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.handle_deadline(token);
         }
         if self.accept_again.is_some_and(|at| at <= self.desk.now) {
-            self.accept_again = None;
-            // If it fails again, the next connection that closes or the next pause will do.
-            let _ = self.listen();
+            let room = self.reserve.is_whole(self.shared.control.waker(self.index).descriptor());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.desk.now.after_ms(ACCEPT_PAUSE_MS));
         }
         self.desk.flush_if_due();
     }
@@ -228,8 +231,12 @@ impl<C: Carrier> Worker<'_, C> {
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.desk.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
                     let token = self.slots.insert(socket, client, self.desk.now);
                     self.drive(token);
+                    if crowded {
+                        return self.pause_accepting(Errno::MFILE);
+                    }
                 }
                 Err(Errno::AGAIN) => return,
                 Err(errno) if concerns_one_connection(errno) => {}
@@ -289,6 +296,9 @@ impl<C: Carrier> Worker<'_, C> {
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let can_go_on = match interest {
                 Interest::Close => false,
                 Interest::Done => sent > 0,

@@ -35,10 +35,19 @@ pub struct Slot {
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
     /// Sending has been shut down.
-    pub shut: bool,
+    shut: bool,
 }
 
 impl Slot {
+    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6).
+    pub fn end_sending(&mut self) {
+        if !self.shut {
+            self.shut = true;
+            // If it fails the peer is gone, which the next receive will tell.
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        }
+    }
+
     /// A new connection.
     pub fn new(socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Slot {
         Slot {
@@ -58,10 +67,8 @@ impl Slot {
 
     /// Receives once, for a connection that is interested in that. Sending is shut down first if it lingers.
     pub fn receive(&mut self, now: Instant) {
-        if self.connection.interest() == Interest::Linger && !self.shut {
-            self.shut = true;
-            // If it fails the peer is gone, which the receive will tell.
-            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        if self.connection.interest() == Interest::Linger {
+            self.end_sending();
         }
         let space = self.connection.receive_space();
         let room = space.len();
