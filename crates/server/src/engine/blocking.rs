@@ -282,6 +282,9 @@ impl Driver<'_> {
             self.carry_needs(slot);
             let sent = self.transmit(slot);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             let can_go_on = match interest {
                 Interest::Close => false,
