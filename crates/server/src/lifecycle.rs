@@ -162,17 +162,15 @@ impl Server {
             let _ = worker.join();
         }
         self.shared.counters.cache_bytes.fetch_add(self.shared.store.bytes(), Relaxed);
-        // Helpers that still wait for a disk hold the shared part; the process ends without them.
-        if let Some(log) = Arc::into_inner(self.shared).and_then(|shared| shared.log) {
-            log.close();
-        }
+        self.shared.log.iter().for_each(AccessLog::close);
+        release(self.shared);
     }
 
     fn obey(&self, orders: &mut Orders) {
         let mut end: Option<Instant> = None;
         while self.workers.iter().any(|worker| !worker.is_finished()) {
             orders.wait(std::iter::empty(), Some(if end.is_some() { DRAIN_POLL } else { IDLE_POLL }));
-            while let Some(order) = orders.next() {
+            while let Some(order) = orders.receive() {
                 match order {
                     Order::Reopen => self.shared.log.iter().for_each(AccessLog::reopen),
                     Order::Drain if end.is_none() => {
@@ -278,6 +276,20 @@ const DRAIN_POLL: Duration = Duration::from_millis(10);
 const IDLE_POLL: Duration = Duration::from_secs(1);
 /// How long a worker that was told to stop is waited for: it may be waiting for a disk.
 const STOP_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long helpers that still wait for a disk are waited for.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Lets go of what is shared, and with it of the files of Unix sockets, once helpers have done so. They end with their
+/// workers; one that still waits for a disk is not waited for.
+fn release(mut shared: Arc<Shared>) {
+    let until = Instant::now() + RELEASE_TIME_MAX;
+    while let Err(still_shared) = Arc::try_unwrap(shared)
+        && Instant::now() < until
+    {
+        shared = still_shared;
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// The cache may hold every fourth descriptor: the others are for connections.
 const CACHE_DESCRIPTOR_SHARE: u64 = 4;

@@ -83,7 +83,7 @@ impl Orders {
     }
 
     /// The next order that has arrived, if one has.
-    pub fn next(&mut self) -> Option<Order> {
+    pub fn receive(&mut self) -> Option<Order> {
         self.next_of_supervisor().or_else(|| self.next_signal())
     }
 
@@ -100,7 +100,7 @@ impl Orders {
 
     fn next_signal(&mut self) -> Option<Order> {
         loop {
-            match self.signals.next()? {
+            match self.signals.receive()? {
                 Signal::HUP => return Some(Order::Reopen),
                 Signal::TERM => return Some(Order::Drain),
                 Signal::INT if self.interrupted => return Some(Order::Stop),
@@ -239,7 +239,7 @@ mod tests {
         // In a thread of its own, because signals are taken over.
         std::thread::spawn(move || {
             let mut orders = Orders::by_supervisor(worker).unwrap();
-            let given: Vec<_> = (0..4).map(|_| orders.next()).collect();
+            let given: Vec<_> = (0..4).map(|_| orders.receive()).collect();
             assert_eq!(given, [Some(Order::Reopen), Some(Order::Drain), Some(Order::Stop), None]);
         })
         .join()

@@ -142,7 +142,7 @@ impl<'a> Supervisor<'a> {
 
     /// Orders, reports and deaths.
     fn look_after_workers(&mut self) -> Result<(), ServeError> {
-        while let Some(order) = self.orders.next() {
+        while let Some(order) = self.orders.receive() {
             match order {
                 Order::Reopen => self.order_all(order),
                 Order::Drain if self.end.is_none() => {

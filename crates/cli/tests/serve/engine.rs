@@ -28,6 +28,13 @@ pub(crate) const CO_AMPED: Engine = Engine { architecture: "co-amped", arguments
 /// A process for each connection.
 pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
 
+/// A pool of threads, one for each connection that is active.
+pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", ..SPED };
+/// A thread for each request.
+pub(crate) const THREAD_PER_REQUEST: Engine = Engine { architecture: "thread-per-request", ..SPED };
+/// A thread for each connection.
+pub(crate) const THREAD_PER_SESSION: Engine = Engine { architecture: "thread-per-session", ..SPED };
+
 /// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name.
 macro_rules! for_engines {
     ([$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {

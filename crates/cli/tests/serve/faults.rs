@@ -23,6 +23,8 @@ for_engines!([
     sped_with_many_connections = SPED,
     amped_with_many_connections = AMPED,
     helper_processes_with_many_connections = AMPED_WITH_HELPER_PROCESSES,
+    thread_pool_with_many_connections = THREAD_POOL,
+    thread_per_request_with_many_connections = THREAD_PER_REQUEST,
 ] => [
     when_descriptors_run_out_connections_wait_and_are_answered,
     when_descriptors_run_out_idle_connections_make_room,
@@ -31,6 +33,8 @@ for_engines!([
 
 for_engines!([
     mp = MP,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
     sped = SPED,
     amped = AMPED,
     amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
@@ -392,6 +396,22 @@ fn the_log_is_reopened_on_hup() {
 }
 
 #[test]
+fn the_log_is_complete_when_the_server_has_ended() {
+    let launch = Launch::new(AMPED).file("cold.bin", pattern(LARGE_BYTES, 1));
+    let log = launch.directory().join("access.log");
+    let server = launch.argument("--log").argument(log.to_str().unwrap()).start();
+    let mut client = server.connect();
+    for number in 0..5 {
+        cool(&server.site().join("cold.bin"));
+        assert_eq!(client.get(&format!("/cold.bin?{number}")).unwrap().content.len(), LARGE_BYTES);
+    }
+    drop(client);
+    let _directory = server.into_directory();
+    let lines = fs::read_to_string(&log).unwrap();
+    assert!((0..5).all(|number| lines.contains(&format!("/cold.bin?{number} "))), "{lines}");
+}
+
+#[test]
 fn a_full_log_disk_is_reported_and_survived() {
     let mut server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--log").argument("/dev/full").start();
     let mut client = server.connect();
@@ -405,7 +425,7 @@ fn a_full_log_disk_is_reported_and_survived() {
 
 #[test]
 fn a_unix_socket_is_served_and_removed() {
-    let launch = Launch::new(AMPED).file("hello.txt", "hello\n");
+    let launch = Launch::new(AMPED).file("hello.txt", "hello\n").file("cold.bin", pattern(LARGE_BYTES, 1));
     let path = launch.directory().join("socket");
     let listen = format!("unix:{}", path.display());
     let server = launch.listen(listen).start();
@@ -413,6 +433,9 @@ fn a_unix_socket_is_served_and_removed() {
     client.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
     assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+    // Helpers of a server that has just been asked for cold content are still in reserve when it ends.
+    cool(&server.site().join("cold.bin"));
+    assert_eq!(client.get("/cold.bin").unwrap().content.len(), LARGE_BYTES);
     drop(client);
     let directory = server.into_directory();
     assert!(!path.exists());

@@ -65,7 +65,7 @@ fn kill_for(server: &Server, time: Duration) -> u64 {
         let workers = workers(server);
         // As random as the scheduler makes the clock.
         let chance = Instant::now().duration_since(end - time).subsec_nanos() as usize;
-        if let Some(worker) = workers.iter().nth(chance % workers.len().max(1)) {
+        if let Some(worker) = workers.get(chance % workers.len().max(1)) {
             kill(*worker, Signal::KILL);
             kills += 1;
         }

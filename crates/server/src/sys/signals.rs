@@ -44,7 +44,7 @@ impl Signals {
     }
 
     /// The next signal that has arrived, if one has. Several of a kind that arrive before the first is taken are one.
-    pub fn next(&self) -> Option<Signal> {
+    pub fn receive(&self) -> Option<Signal> {
         let mut information = [0u8; size_of::<libc::signalfd_siginfo>()];
         let bytes = rustix::io::retry_on_intr(|| rustix::io::read(&self.descriptor, &mut information)).ok()?;
         // The number is the first field, `ssi_signo`.
@@ -68,11 +68,11 @@ mod tests {
         // In a thread of its own, because blocking is a matter of the thread.
         let thread = std::thread::spawn(|| {
             let signals = Signals::take(&[Signal::WINCH]).unwrap();
-            assert_eq!(signals.next(), None);
+            assert_eq!(signals.receive(), None);
             rustix::process::kill_process(rustix::process::getpid(), Signal::WINCH).unwrap();
             rustix::event::poll(&mut [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)], None)
                 .unwrap();
-            assert_eq!(signals.next(), Some(Signal::WINCH));
+            assert_eq!(signals.receive(), Some(Signal::WINCH));
         });
         thread.join().unwrap();
     }
