@@ -27,7 +27,7 @@ use crate::engine::slots::Slot;
 use crate::io::Wait;
 use crate::io::accept::{self, Accepted};
 use crate::io::send::{self, Sent};
-use crate::io::wait::{Poll, Token};
+use crate::io::wait::Gate;
 
 /// Serves connections one at a time.
 pub struct Driver<'a> {
@@ -40,7 +40,7 @@ pub struct Driver<'a> {
     /// The listener that is asked first.
     listener: usize,
     /// What waits for the listeners, once that was necessary.
-    gate: Option<Poll>,
+    gate: Option<Gate>,
 }
 
 /// How a connection was left.
@@ -269,7 +269,7 @@ impl Driver<'_> {
         if self.gate.is_none() {
             self.gate = self.gate().ok();
         }
-        match &mut self.gate {
+        match &self.gate {
             // Whatever it returns, trying to accept tells.
             Some(gate) => drop(gate.wait(timeout_ms)),
             // No descriptors.
@@ -279,14 +279,12 @@ impl Driver<'_> {
         self.desk.flush_if_due();
     }
 
-    fn gate(&self) -> Result<Poll, Errno> {
-        let gate = Poll::new()?;
-        // What it was that happened is found by trying, so all have one token.
-        let token = Token { index: 0, generation: 0 };
+    fn gate(&self) -> Result<Gate, Errno> {
+        let gate = Gate::new()?;
         for listener in &self.shared.listeners {
-            gate.add_listener(listener.as_fd(), token)?;
+            gate.add_listener(listener.as_fd())?;
         }
-        gate.add_waker(self.shared.control.interrupt(false).as_fd(), token)?;
+        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
         Ok(gate)
     }
 }

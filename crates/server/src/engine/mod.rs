@@ -310,7 +310,11 @@ pub(crate) mod testing {
             log: None,
             clock: Clock::start(),
             control: Control::new(1, threads, threads_max).unwrap(),
-            counters: Counters::default(),
+            counters: Common::default(),
+            board: Common::default(),
+            first_seat: 0,
+            alarm: Arc::new(Waker::new().unwrap()),
+            nursery: None,
         };
         (shared, root)
     }
