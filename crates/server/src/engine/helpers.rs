@@ -1,8 +1,8 @@
 //! Helpers of an AMPED worker, who wait for the disk in its place: what they do, and those of them that are threads.
 //!
-//! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for a while, bounded in number. Guarantees: a job is
-//! finished exactly once; file content reaches the worker through the page cache, not through here. Does not decide what
-//! would block.
+//! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
+//! a while, bounded in number. Guarantees: a job is finished exactly once; file content reaches the worker through the
+//! page cache, not through here. Does not decide what would block.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
