@@ -21,7 +21,6 @@ use crate::tree::pattern;
 for_engines!([
     sped = SPED,
     amped = AMPED,
-    thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
 ] => [
     when_descriptors_run_out_connections_wait_and_are_answered,
