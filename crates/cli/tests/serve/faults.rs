@@ -23,7 +23,6 @@ for_engines!([
     sped_with_many_connections = SPED,
     amped_with_many_connections = AMPED,
     helper_processes_with_many_connections = AMPED_WITH_HELPER_PROCESSES,
-    thread_pool_with_many_connections = THREAD_POOL,
     thread_per_request_with_many_connections = THREAD_PER_REQUEST,
 ] => [
     when_descriptors_run_out_connections_wait_and_are_answered,
@@ -33,7 +32,6 @@ for_engines!([
 
 for_engines!([
     mp = MP,
-    thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
     sped = SPED,
     amped = AMPED,

@@ -16,7 +16,7 @@ use rustix::net::RecvFlags;
 use crate::engine::Shared;
 use crate::engine::blocking::{Driver, Left};
 use crate::engine::slots::{Slot, Slots};
-use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::wait::{Poll, Registrar, Token};
 
 /// Gives connections that have something to receive to threads.
@@ -60,6 +60,7 @@ pub struct Listener<'a, D> {
     /// Answers where `dispatch` finds no thread.
     usher: Driver<'a>,
     accepting: bool,
+    reserve: Reserve,
     /// Why no more connections could be taken.
     exhausted: Option<Errno>,
     /// When to try again to accept.
@@ -181,7 +182,9 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
         let (index, usher) = (set.index, Driver::refusing(shared));
         let (accepting, exhausted, accept_again) = (false, None, None);
-        let mut listener = Listener { shared, index, set, dispatch, poll, usher, accepting, exhausted, accept_again };
+        let reserve = Reserve::new();
+        let mut listener =
+            Listener { shared, index, set, dispatch, poll, usher, accepting, reserve, exhausted, accept_again };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
         listener.listen()?;
@@ -253,9 +256,10 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             self.pause_accepting(errno);
         }
         if self.accept_again.is_some_and(|at| at <= self.usher.now()) {
-            self.accept_again = None;
-            // If it fails again, the next pause will do.
-            let _ = self.listen();
+            let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.usher.now().after_ms(ACCEPT_PAUSE_MS));
         }
     }
 }
@@ -281,7 +285,12 @@ impl<D: Dispatch> Listener<'_, D> {
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.usher.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
                     self.hand_over(Slot::new(socket, client, self.usher.now()));
+                    if crowded {
+                        self.exhausted = Some(Errno::MFILE);
+                        return;
+                    }
                 }
                 Err(Errno::AGAIN) => return,
                 Err(errno) if concerns_one_connection(errno) => {}

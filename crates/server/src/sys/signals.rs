@@ -69,7 +69,8 @@ mod tests {
         let thread = std::thread::spawn(|| {
             let signals = Signals::take(&[Signal::WINCH]).unwrap();
             assert_eq!(signals.receive(), None);
-            rustix::process::kill_process(rustix::process::getpid(), Signal::WINCH).unwrap();
+            // SAFETY: sends a signal to this thread, which has blocked it. Other threads of the test would ignore it.
+            assert_eq!(unsafe { libc::raise(libc::SIGWINCH) }, 0);
             rustix::event::poll(&mut [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)], None)
                 .unwrap();
             assert_eq!(signals.receive(), Some(Signal::WINCH));
