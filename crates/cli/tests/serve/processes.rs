@@ -22,6 +22,7 @@ for_engines!([co_amped = CO_AMPED, mp = MP] => [
     workers_do_not_outlive_their_parent,
     the_counters_of_all_workers_add_up,
     the_log_of_all_workers_is_reopened,
+    terminated_workers_finish_what_has_begun,
     a_worker_that_is_told_to_go_finishes_and_is_replaced,
     workers_that_cannot_begin_are_an_error_with_the_reason,
 ]);
@@ -142,6 +143,28 @@ fn a_worker_that_is_told_to_go_finishes_and_is_replaced(engine: Engine) {
     server.wait_to_hear(&format!("worker process {} has ended; replacing it", leaver.as_raw_nonzero()));
     is_whole(&server, before.len());
     server.finish();
+}
+
+fn terminated_workers_finish_what_has_begun(engine: Engine) {
+    let large = pattern(20_000_000, 1);
+    let mut server = Launch::new(engine).file("hello.txt", "hello\n").file("large.bin", &large).start();
+    let (mut downloading, mut asking, mut idle) = (server.connect(), server.connect(), server.connect());
+    for client in [&mut downloading, &mut asking, &mut idle] {
+        assert!(client.get("/hello.txt").is_ok(), "a worker has the connection");
+    }
+    downloading.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(downloading.receive_head().unwrap().status, 200);
+    asking.send(b"GET /hello.txt HTTP/1.1\r\n");
+    server.signal(Signal::TERM);
+    server.wait_to_hear("finishing what has begun");
+    idle.expect_end().unwrap();
+    asking.send(b"Host: a\r\n\r\n");
+    // The order may reach its worker before or after the answer, which may or may not be the last that it says.
+    assert_eq!(asking.receive(true).unwrap().content, b"hello\n");
+    asking.expect_end().unwrap();
+    assert!(downloading.receive_rest() == large);
+    assert!(server.wait().success());
+    assert!(std::net::TcpStream::connect(server.address()).is_err(), "nobody listens any more");
 }
 
 fn workers_that_cannot_begin_are_an_error_with_the_reason(engine: Engine) {
