@@ -21,10 +21,11 @@ use crate::tree::pattern;
 for_engines!([
     sped = SPED,
     amped = AMPED,
+    thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
 ] => [
     when_descriptors_run_out_connections_wait_and_are_answered,
-    when_descriptors_run_out_idle_connections_make_room,
     a_file_truncated_in_mid_download_ends_that_connection_only,
     a_file_edited_in_mid_download_ends_that_connection_only,
     a_file_replaced_in_mid_download_is_never_mixed,
@@ -34,11 +35,37 @@ for_engines!([
     a_slow_reader_delays_nobody,
     a_slow_writer_delays_nobody,
     clients_that_vanish_are_forgotten,
-    five_thousand_idle_connections_and_a_request,
     what_cannot_be_read_is_forbidden,
     a_terminated_server_finishes_what_has_begun,
     a_second_interrupt_stops_at_once,
 ]);
+
+/// Engines for which an idle connection holds no thread.
+mod idle {
+    use super::{five_thousand_idle_connections_and_a_request, when_descriptors_run_out_idle_connections_make_room};
+
+    crate::engine::for_engines!([
+        sped = SPED,
+        amped = AMPED,
+        thread_pool = THREAD_POOL,
+        thread_per_request = THREAD_PER_REQUEST,
+    ] => [
+        when_descriptors_run_out_idle_connections_make_room,
+        five_thousand_idle_connections_and_a_request,
+    ]);
+}
+
+/// Engines that have a bounded number of threads and no queue for what is beyond it.
+mod bounded {
+    use super::a_request_beyond_the_bound_is_refused_politely;
+
+    crate::engine::for_engines!([
+        thread_per_request = THREAD_PER_REQUEST,
+        thread_per_session = THREAD_PER_SESSION,
+    ] => [
+        a_request_beyond_the_bound_is_refused_politely,
+    ]);
+}
 
 /// More than the buffers of two sockets hold.
 const LARGE_BYTES: usize = 20_000_000;
@@ -69,6 +96,32 @@ fn when_descriptors_run_out_idle_connections_make_room(engine: Engine) {
     }
     assert!(clients[59].get("/hello.txt").is_ok(), "the last one is not the one that was idle longest");
     assert!(clients[0].expect_end().is_ok());
+    server.finish();
+}
+
+fn a_request_beyond_the_bound_is_refused_politely(engine: Engine) {
+    const WHOLE: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    let launch = Launch::new(engine).file("hello.txt", "hello\n").argument("--threads-max").argument("3");
+    let server = launch.start();
+    let ask = || {
+        let mut client = server.connect();
+        client.send(WHOLE);
+        let response = client.receive(true).unwrap();
+        (client, response)
+    };
+    let mut busy: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut busy {
+        client.send(&WHOLE[..10]);
+    }
+    let (mut client, refusal) =
+        eventually("all threads are busy", PATIENCE, || Some(ask()).filter(|(_, response)| response.status == 503));
+    assert_eq!((refusal.field("Retry-After"), refusal.field("Connection")), (Some("1"), Some("close")));
+    client.expect_end().unwrap();
+    for mut client in busy {
+        client.send(&WHOLE[10..]);
+        assert_eq!(client.receive(true).unwrap().status, 200);
+    }
+    eventually("a thread is free", PATIENCE, || (ask().1.status == 200).then_some(()));
     server.finish();
 }
 
