@@ -131,6 +131,7 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             let result = match architecture {
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
+                Architecture::Pipelined => engine::pipelined::run(&shared, index),
             };
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");

@@ -14,17 +14,20 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// Per worker five stages in threads of their own, and two helpers for what would block (PIPELINED).
+    Pipelined,
 }
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 2] = [Architecture::Sped, Architecture::Amped];
+    pub const ALL: [Architecture; 3] = [Architecture::Sped, Architecture::Amped, Architecture::Pipelined];
 
     /// The name in configuration, on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
+            Architecture::Pipelined => "pipelined",
         }
     }
 

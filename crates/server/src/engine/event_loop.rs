@@ -13,14 +13,13 @@ use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
+use crate::engine::steps::TURN_BYTES;
 use crate::io::accept::{Accepted, accept};
-use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
 
 /// Names an exchange of a connection of this worker.
@@ -80,8 +79,6 @@ const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
 /// Connections accepted at once, before others get their turn and other workers their share.
 const ACCEPT_MAX: usize = 64;
-/// Bytes one connection may send before others get their turn.
-const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
 const ACCEPT_PAUSE_MS: u32 = 100;
@@ -296,7 +293,7 @@ impl<C: Carrier> Worker<'_, C> {
         let mut receives_left = TURN_RECEIVES;
         loop {
             self.carry_needs(token);
-            let sent = self.transmit(token);
+            let sent = self.slots.get(token).transmit(&mut self.desk);
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
             let interest = slot.connection.interest();
@@ -316,7 +313,7 @@ impl<C: Carrier> Worker<'_, C> {
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             if receives && slot.readable && sent == 0 {
                 receives_left -= 1;
-                self.receive(token, interest);
+                slot.receive(interest, self.desk.now);
             }
         }
     }
@@ -326,53 +323,6 @@ impl<C: Carrier> Worker<'_, C> {
         if !slot.queued {
             slot.queued = true;
             self.queue.push(token);
-        }
-    }
-
-    fn receive(&mut self, token: Token, interest: Interest) {
-        let now = self.desk.now;
-        let slot = self.slots.get(token);
-        if interest == Interest::Linger && !slot.shut {
-            slot.shut = true;
-            // If it fails the peer is gone, which the receive will tell.
-            let _ = rustix::net::shutdown(&slot.socket, Shutdown::Write);
-        }
-        let space = slot.connection.receive_space();
-        let room = space.len();
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut *space, RecvFlags::empty())) {
-            Ok((_, 0)) => {
-                slot.readable = false;
-                slot.connection.handle_end();
-            }
-            Ok((_, bytes)) => {
-                // Fewer than there was room for: nothing more is there, and more will be an event.
-                slot.readable = bytes == room || slot.ending;
-                slot.connection.handle_received(bytes, now);
-            }
-            Err(Errno::AGAIN) => slot.readable = false,
-            Err(_) => slot.connection.handle_broken(),
-        }
-    }
-
-    /// Sends what there is to send, as far as the socket takes it. Returns the bytes taken.
-    fn transmit(&mut self, token: Token) -> u64 {
-        let now = self.desk.now;
-        let mut total = 0;
-        loop {
-            let slot = self.slots.get(token);
-            if !slot.writable || total >= TURN_BYTES {
-                return total;
-            }
-            let Some(transmit) = slot.connection.poll_transmit() else { return total };
-            match send::send(slot.socket.as_fd(), &transmit) {
-                Sent::Part(0) => slot.writable = false,
-                Sent::All(bytes) | Sent::Part(bytes) => {
-                    total += bytes;
-                    slot.connection.handle_sent(bytes, now);
-                }
-                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
-            }
-            self.report(token);
         }
     }
 

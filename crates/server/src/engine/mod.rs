@@ -14,8 +14,10 @@ pub mod amped;
 pub mod desk;
 pub mod event_loop;
 pub mod helpers;
+pub mod pipelined;
 pub mod slots;
 pub mod sped;
+pub mod steps;
 pub mod stretch;
 
 use std::os::fd::OwnedFd;

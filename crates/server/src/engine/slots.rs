@@ -36,6 +36,25 @@ pub struct Slot {
     pub shut: bool,
 }
 
+impl Slot {
+    /// A new connection.
+    pub fn new(socket: OwnedFd, client: Option<IpAddr>, generation: u32, now: Instant) -> Slot {
+        Slot {
+            socket,
+            connection: Connection::new(now),
+            generation,
+            client,
+            // Optimistic: the kernel hands connections over when their first bytes are there.
+            readable: true,
+            writable: true,
+            ending: false,
+            registered: false,
+            queued: false,
+            shut: false,
+        }
+    }
+}
+
 /// Slots by descriptor number.
 #[derive(Debug)]
 pub struct Slots {
@@ -66,19 +85,7 @@ impl Slots {
             self.deadlines.resize(index + 1, 0);
         }
         self.generation = self.generation.wrapping_add(1);
-        let slot = Slot {
-            socket,
-            connection: Connection::new(now),
-            generation: self.generation,
-            client,
-            // Optimistic: the kernel hands connections over when their first bytes are there.
-            readable: true,
-            writable: true,
-            ending: false,
-            registered: false,
-            queued: false,
-            shut: false,
-        };
+        let slot = Slot::new(socket, client, self.generation, now);
         self.slots[index] = Some(slot);
         self.count += 1;
         Token { index: index as u32, generation: self.generation }
