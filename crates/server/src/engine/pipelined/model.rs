@@ -71,25 +71,41 @@ mod sync {
 
 use std::sync::Arc;
 
-use loom::sync::Notify;
+use loom::sync::{Condvar, Mutex};
 use queue::{Bell, Inbox, Outbox, Sleep, Urgency, Wake, queue};
 
-impl Wake for Notify {
+/// Sleeps as a thread that parks does: being woken before is remembered once.
+struct Sleeper {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Sleeper {
     fn wake(&self) {
-        self.notify();
+        *self.woken.lock().unwrap() = true;
+        self.changed.notify_one();
     }
 }
 
-type ModelBell = Arc<Bell<Notify>>;
+impl Sleeper {
+    fn sleep(&self) {
+        let mut woken = self.woken.lock().unwrap();
+        while !std::mem::take(&mut *woken) {
+            woken = self.changed.wait(woken).unwrap();
+        }
+    }
+}
+
+type ModelBell = Arc<Bell<Sleeper>>;
 
 fn bell() -> ModelBell {
-    Arc::new(Bell::new(Notify::new()))
+    Arc::new(Bell::new(Sleeper { woken: Mutex::new(false), changed: Condvar::new() }))
 }
 
 fn sleep_unless(bell: &ModelBell, sleep: Sleep, has_work: impl Fn() -> bool) {
     bell.lie_down(sleep);
     if !has_work() {
-        bell.sleeper.wait();
+        bell.sleeper.sleep();
     }
     bell.get_up();
 }
@@ -101,7 +117,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Gives the numbers up to `count` and sees them delivered, as a stage does.
-fn produce(bell: &ModelBell, mut outbox: Outbox<usize, Notify>, count: usize) {
+fn produce(bell: &ModelBell, mut outbox: Outbox<usize, Sleeper>, count: usize) {
     for number in 0..count {
         outbox.put(number, Urgency::Now);
         outbox.deliver();
@@ -113,7 +129,7 @@ fn produce(bell: &ModelBell, mut outbox: Outbox<usize, Notify>, count: usize) {
 }
 
 /// Takes numbers until there have been `count`, as a stage does.
-fn consume(bell: &ModelBell, mut inbox: Inbox<usize, Notify>, count: usize) {
+fn consume(bell: &ModelBell, mut inbox: Inbox<usize, Sleeper>, count: usize) {
     let mut expected = 0;
     loop {
         while let Some(number) = inbox.take() {
@@ -140,7 +156,7 @@ fn everything_arrives_once_and_in_order_and_both_sides_sleep_and_wake_when_there
 
 #[test]
 fn two_stages_that_give_each_other_more_than_there_is_room_for_never_block_each_other() {
-    fn stage(bell: &ModelBell, mut outbox: Outbox<usize, Notify>, mut inbox: Inbox<usize, Notify>) {
+    fn stage(bell: &ModelBell, mut outbox: Outbox<usize, Sleeper>, mut inbox: Inbox<usize, Sleeper>) {
         const COUNT: usize = 2;
         let mut received = 0;
         (0..COUNT).for_each(|number| outbox.put(number, Urgency::Now));
