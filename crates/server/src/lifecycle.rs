@@ -110,14 +110,14 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
     let log = AccessLog::open(&settings.log, settings.log_format).map_err(ServeError::Log)?;
     Ok(Shared {
         sites,
-        store: Store::new(settings.cache_bytes_max),
+        store: Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE),
         abilities: Abilities::without(&settings.without).map_err(ServeError::Without)?,
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
         listeners,
         log,
         clock: Clock::start(),
-        control: Control::new(settings.workers)?,
+        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
         counters: Counters::default(),
     })
 }
@@ -132,6 +132,9 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
                 Architecture::Pipelined => engine::pipelined::run(&shared, index),
+                Architecture::ThreadPool => engine::thread_pool::run(&shared, index),
+                Architecture::ThreadPerRequest => engine::thread_per_request::run(&shared, index),
+                Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),
             };
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");
@@ -236,6 +239,13 @@ fn summary(shared: &Shared) -> String {
         read(&done.idle_shed),
         shared.store.bytes(),
     )
+}
+
+/// The cache may hold every fourth descriptor: the others are for connections.
+const CACHE_DESCRIPTOR_SHARE: u64 = 4;
+
+fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
 /// Connections need descriptors: take as many as we are allowed to.

@@ -58,15 +58,24 @@ impl<V> Generations<V> {
     }
 
     /// Keeps `value` under `key`, in place of what was there. `cost` is what it counts against the bound; the slot
-    /// itself is added. A value that exceeds half of the bound is not kept.
-    pub fn insert(&mut self, key: Key<'_>, value: V, cost: u64) {
+    /// itself is added. A value that exceeds half of the bound is not kept, and false is returned.
+    pub fn insert(&mut self, key: Key<'_>, value: V, cost: u64) -> bool {
         self.remove(key);
         let cost = cost + (size_of::<Slot<V>>() + key.path.len()) as u64;
         if cost > self.cost_max / 2 {
-            return;
+            return false;
         }
         let hash = self.hash(key);
         self.insert_slot(Slot { hash, site: key.site, cost, path: key.path.into(), value });
+        true
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.young = HashTable::new();
+        self.old = HashTable::new();
+        self.young_cost = 0;
+        self.old_cost = 0;
     }
 
     /// Forgets `key`.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use generations::{Generations, Key};
 use lamna_proto::resource::Resource;
 
-use crate::content::file::Stamps;
+use crate::content::file::{Stamp, Stamps};
 
 /// How long a translation is used without looking at the file system again, in milliseconds.
 pub const FRESH_MS: u64 = 1000;
@@ -27,16 +27,24 @@ pub struct Entry {
     pub resource: Arc<Resource>,
     /// The state of the files that the resource was made from.
     pub stamps: Stamps,
+    /// Whether the resource is this entry's alone, and counts as such.
+    owns_resource: bool,
     /// When it was last compared with the file system, in the server's milliseconds. Zero: it must not be used without
     /// comparing, because the file was changing while it was read.
     checked_ms: AtomicU64,
 }
 
 impl Entry {
-    /// An entry compared at `now_ms`.
-    pub fn new(resource: Arc<Resource>, stamps: Stamps, now_ms: u64) -> Entry {
-        let checked_ms = if stamps.settled { now_ms } else { 0 };
-        Entry { resource, stamps, checked_ms: AtomicU64::new(checked_ms) }
+    /// An entry of its own `resource`, compared at `now_ms`.
+    pub fn new(resource: Resource, stamps: Stamps, now_ms: u64) -> Entry {
+        let checked_ms = AtomicU64::new(if stamps.settled { now_ms } else { 0 });
+        Entry { resource: Arc::new(resource), stamps, owns_resource: true, checked_ms }
+    }
+
+    /// An entry of a resource that others have as well: the page of an error.
+    pub fn shared(resource: Arc<Resource>, stamps: Stamps, now_ms: u64) -> Entry {
+        let checked_ms = AtomicU64::new(if stamps.settled { now_ms } else { 0 });
+        Entry { resource, stamps, owns_resource: false, checked_ms }
     }
 
     /// It was compared at `now_ms` and still holds.
@@ -50,10 +58,19 @@ impl Entry {
         now_ms.saturating_sub(self.checked_ms.load(Relaxed))
     }
 
-    fn cost(&self) -> u64 {
+    /// Files that it holds open.
+    fn descriptors(&self) -> u64 {
+        self.resource.variants.all().iter().filter(|one| one.file.is_some()).count() as u64
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let own = size_of::<Entry>() + ARC_BYTES + self.stamps.files.capacity() * size_of::<Stamp>();
+        if !self.owns_resource {
+            return own as u64;
+        }
         let representations = self.resource.variants.all();
         let held: usize = representations.iter().map(|one| one.memory_bytes()).sum();
-        (held + size_of::<Entry>() + size_of::<Resource>() + ARC_BYTES * (2 + representations.len())) as u64
+        (own + held + size_of::<Resource>() + ARC_BYTES * (1 + representations.len())) as u64
     }
 }
 
@@ -77,15 +94,19 @@ pub enum Lookup<'a> {
 #[derive(Debug)]
 pub struct Store {
     shards: Vec<Mutex<Generations<Arc<Entry>>>>,
+    bytes_max: u64,
+    /// What an open file counts beside its bytes, so that the bound on bytes bounds descriptors as well.
+    descriptor_cost: u64,
 }
 
 const SHARDS: usize = 16;
 
 impl Store {
-    /// An empty store of at most `bytes_max` bytes, its own structures included.
-    pub fn new(bytes_max: u64) -> Store {
+    /// An empty store of at most `bytes_max` bytes, its own structures included, and `descriptors_max` open files.
+    pub fn new(bytes_max: u64, descriptors_max: u64) -> Store {
         let shard = || Mutex::new(Generations::new(bytes_max / SHARDS as u64));
-        Store { shards: (0..SHARDS).map(|_| shard()).collect() }
+        let descriptor_cost = bytes_max / descriptors_max.max(1);
+        Store { shards: (0..SHARDS).map(|_| shard()).collect(), bytes_max, descriptor_cost }
     }
 
     /// The entry of `key`, however old.
@@ -95,8 +116,14 @@ impl Store {
 
     /// Keeps `entry`.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
-        let cost = entry.cost();
+        let cost = entry.memory_bytes() + entry.descriptors() * self.descriptor_cost;
         self.shard(key).insert(key, entry, cost);
+    }
+
+    /// Lets go of everything, because descriptors or memory are needed elsewhere. What is in use lives on in the hands
+    /// of its users.
+    pub fn clear(&self) {
+        self.shards.iter().for_each(|shard| lock(shard).clear());
     }
 
     /// Bytes held.
@@ -119,6 +146,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub struct Front {
     entries: Generations<Slot>,
+    /// The entry that was handed out last without being kept.
+    passing: Option<Arc<Entry>>,
 }
 
 #[derive(Debug)]
@@ -130,23 +159,26 @@ struct Slot {
     refreshing: bool,
 }
 
-/// Bytes of slots and keys that a front may hold; the entries are the store's.
-const FRONT_BYTES_MAX: u64 = 1 << 20;
-
-impl Default for Front {
-    fn default() -> Front {
-        Front { entries: Generations::new(FRONT_BYTES_MAX) }
-    }
-}
+/// What part of the store a front may hold on to, entries included that the store has let go of meanwhile.
+const FRONT_SHARE: u64 = 8;
 
 impl Front {
+    /// An empty front of `store`.
+    pub fn new(store: &Store) -> Front {
+        Front { entries: Generations::new(store.bytes_max / FRONT_SHARE), passing: None }
+    }
+
     /// What is known about `key` at `now_ms`, from here or from `store`.
     pub fn lookup(&mut self, store: &Store, key: Key<'_>, now_ms: u64) -> Lookup<'_> {
+        self.passing = None;
         let fresh_until_ms = self.entries.lookup(key).map_or(0, |slot| slot.fresh_until_ms);
         if fresh_until_ms <= now_ms
             && let Some(stale) = self.renew(store, key, now_ms)
         {
             return stale;
+        }
+        if let Some(passing) = &self.passing {
+            return Lookup::Fresh(passing);
         }
         let Some(slot) = self.entries.lookup(key) else { return Lookup::Unknown };
         if slot.fresh_until_ms <= now_ms + (FRESH_MS - REFRESH_MS) && !slot.refreshing {
@@ -167,7 +199,16 @@ impl Front {
             self.entries.remove(key);
             return Some(Lookup::Stale(entry));
         }
-        self.entries.insert(key, Slot { entry, fresh_until_ms: now_ms + FRESH_MS - age_ms, refreshing: false }, 0);
+        if entry.descriptors() > 0 {
+            // An open file is the store's alone, so that it is closed when the store lets go of it.
+            self.passing = Some(entry);
+            return None;
+        }
+        let cost = entry.memory_bytes();
+        let slot = Slot { entry: entry.clone(), fresh_until_ms: now_ms + FRESH_MS - age_ms, refreshing: false };
+        if !self.entries.insert(key, slot, cost) {
+            self.passing = Some(entry);
+        }
         None
     }
 
@@ -180,32 +221,21 @@ impl Front {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamna_proto::exchange::negotiate::Coding;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation};
 
     fn entry(now_ms: u64) -> Arc<Entry> {
-        let description = Description {
-            status: Status(200),
-            media_type: None,
-            coding: Coding::Identity,
-            size: 0,
-            modified: None,
-            etag: None,
-            ranges: false,
-            vary: None,
-            fields: &[],
-            location: None,
-        };
+        let description = Description::of(Status(200));
         let resource = Resource::one(Status(200), Representation::with_content(&description, b"x"));
-        Arc::new(Entry::new(Arc::new(resource), Stamps { files: Vec::new(), settled: true }, now_ms))
+        Arc::new(Entry::new(resource, Stamps { files: Vec::new(), settled: true }, now_ms))
     }
 
     const KEY: Key<'static> = Key { site: 0, path: b"/a" };
 
     #[test]
     fn nothing_older_than_the_bound_is_handed_out_unchecked() {
-        let (store, mut front) = (Store::new(1 << 20), Front::default());
+        let store = Store::new(1 << 20, 100);
+        let mut front = Front::new(&store);
         assert!(matches!(front.lookup(&store, KEY, 5000), Lookup::Unknown));
         store.insert(KEY, entry(5000));
         assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
@@ -217,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_confirmation_by_another_worker_counts() {
-        let (store, mut front) = (Store::new(1 << 20), Front::default());
+        let store = Store::new(1 << 20, 100);
+        let mut front = Front::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
         assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));

@@ -18,8 +18,8 @@ use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
-use crate::engine::steps::TURN_BYTES;
-use crate::io::accept::{Accepted, accept};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
+use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
 
 /// Names an exchange of a connection of this worker.
@@ -69,6 +69,7 @@ pub struct Worker<'a, C> {
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     accepting: bool,
+    reserve: Reserve,
     /// When to try again to accept.
     accept_again: Option<Instant>,
     draining: bool,
@@ -79,6 +80,8 @@ const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
 /// Connections accepted at once, before others get their turn and other workers their share.
 const ACCEPT_MAX: usize = 64;
+/// Bytes one connection may send before others get their turn.
+const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
 const ACCEPT_PAUSE_MS: u32 = 100;
@@ -102,6 +105,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             workspace: Some(desk.workspace()),
             desk,
             accepting: false,
+            reserve: Reserve::new(),
             accept_again: None,
             draining: false,
         };
@@ -189,9 +193,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.handle_deadline(token);
         }
         if self.accept_again.is_some_and(|at| at <= self.desk.now) {
-            self.accept_again = None;
-            // If it fails again, the next connection that closes or the next pause will do.
-            let _ = self.listen();
+            let room = self.reserve.is_whole(self.shared.control.waker(self.index).descriptor());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.desk.now.after_ms(ACCEPT_PAUSE_MS));
         }
         self.desk.flush_if_due();
     }
@@ -226,12 +231,15 @@ impl<C: Carrier> Worker<'_, C> {
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.desk.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
                     let token = self.slots.insert(socket, client, self.desk.now);
                     self.drive(token);
+                    if crowded {
+                        return self.pause_accepting(Errno::MFILE);
+                    }
                 }
                 Err(Errno::AGAIN) => return,
-                // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
-                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {}
+                Err(errno) if concerns_one_connection(errno) => {}
                 Err(errno) => return self.pause_accepting(errno),
             }
         }
@@ -247,19 +255,10 @@ impl<C: Carrier> Worker<'_, C> {
         if idle.is_empty() {
             self.unlisten();
             self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-            let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
-            if before.is_multiple_of(PAUSES_REPORTED) {
-                eprintln!(
-                    "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit \
-                     on open files (ulimit -n, or LimitNOFILE= in a systemd unit)."
-                );
-            }
+            self.shared.handle_exhaustion(errno);
         }
     }
 }
-
-/// One of so many pauses is reported: about one message in 10 seconds.
-const PAUSES_REPORTED: u64 = 100;
 
 // Driving connections.
 impl<C: Carrier> Worker<'_, C> {
@@ -293,10 +292,13 @@ impl<C: Carrier> Worker<'_, C> {
         let mut receives_left = TURN_RECEIVES;
         loop {
             self.carry_needs(token);
-            let sent = self.slots.get(token).transmit(&mut self.desk);
+            let sent = self.transmit(token);
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let can_go_on = match interest {
                 Interest::Close => false,
                 Interest::Done => sent > 0,
@@ -313,7 +315,7 @@ impl<C: Carrier> Worker<'_, C> {
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             if receives && slot.readable && sent == 0 {
                 receives_left -= 1;
-                slot.receive(interest, self.desk.now);
+                slot.receive(self.desk.now);
             }
         }
     }
@@ -323,6 +325,28 @@ impl<C: Carrier> Worker<'_, C> {
         if !slot.queued {
             slot.queued = true;
             self.queue.push(token);
+        }
+    }
+
+    /// Sends what there is to send, as far as the socket takes it. Returns the bytes taken.
+    fn transmit(&mut self, token: Token) -> u64 {
+        let now = self.desk.now;
+        let mut total = 0;
+        loop {
+            let slot = self.slots.get(token);
+            if !slot.writable || total >= TURN_BYTES {
+                return total;
+            }
+            let Some(transmit) = slot.connection.poll_transmit() else { return total };
+            match send::send(slot.socket.as_fd(), &transmit) {
+                Sent::Part(0) => slot.writable = false,
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    total += bytes;
+                    slot.connection.handle_sent(bytes, now);
+                }
+                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+            }
+            self.report(token);
         }
     }
 

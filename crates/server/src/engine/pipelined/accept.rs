@@ -13,7 +13,7 @@ use super::parcel::{Parcel, Station};
 use super::queue::{Sleep, Urgency};
 use super::{GENERATION_OURS, Gives, Pool};
 use crate::engine::slots::Slot;
-use crate::io::accept::{Accepted, accept};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::wait::{Poll, Token};
 
 /// Where connections go from here.
@@ -27,6 +27,7 @@ struct Accept<'a> {
     poll: Poll,
     ends: Ends,
     generation: u32,
+    reserve: Reserve,
     accepting: bool,
     /// When to try again to accept.
     accept_again: Option<Instant>,
@@ -35,8 +36,6 @@ struct Accept<'a> {
 /// Connections accepted at once, before they are given on and other workers get their share.
 const ACCEPT_MAX: usize = 64;
 const ACCEPT_PAUSE_MS: u32 = 100;
-/// One of so many pauses is reported: about one message in 10 seconds.
-const PAUSES_REPORTED: u64 = 100;
 
 /// The life of the accept stage.
 ///
@@ -44,7 +43,15 @@ const PAUSES_REPORTED: u64 = 100;
 /// What makes waiting impossible.
 pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
     let station = Station::new(pool);
-    let mut stage = Accept { station, poll: Poll::new()?, ends, generation: 0, accepting: false, accept_again: None };
+    let mut stage = Accept {
+        station,
+        poll: Poll::new()?,
+        ends,
+        generation: 0,
+        reserve: Reserve::new(),
+        accepting: false,
+        accept_again: None,
+    };
     pool.bells.accept.hang_up(&stage.poll)?;
     stage.listen()?;
     while !pool.is_over() && !pool.shared.control.is_stopping() {
@@ -103,10 +110,15 @@ impl Accept<'_> {
                 return;
             }
             match accept(pool.shared.listeners[listener].as_fd()) {
-                Ok(accepted) => self.give(accepted),
+                Ok(accepted) => {
+                    let crowded = self.reserve.has_given(&accepted.socket);
+                    self.give(accepted);
+                    if crowded {
+                        return self.pause_accepting(Errno::MFILE);
+                    }
+                }
                 Err(Errno::AGAIN) => return,
-                // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
-                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {}
+                Err(errno) if concerns_one_connection(errno) => {}
                 Err(errno) => return self.pause_accepting(errno),
             }
         }
@@ -116,7 +128,8 @@ impl Accept<'_> {
         self.station.desk.count_connection();
         self.station.pool.count_in();
         self.generation = self.generation.wrapping_add(1).max(GENERATION_OURS + 1);
-        let slot = Slot::new(socket, client, self.generation, self.station.desk.now);
+        let mut slot = Slot::new(socket, client, self.station.desk.now);
+        slot.generation = self.generation;
         let parcel = Parcel { slot, wants: Vec::new(), reading: None, sender_registered: false };
         self.ends.to_read.put(Box::new(parcel), Urgency::Now);
     }
@@ -129,23 +142,17 @@ impl Accept<'_> {
         self.accept_again = Some(self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
         pool.sheds.store(true, Ordering::Release);
         pool.bells.read.ring(Urgency::Now);
-        let before = pool.shared.counters.accept_pauses.fetch_add(1, Ordering::Relaxed);
-        if before.is_multiple_of(PAUSES_REPORTED) {
-            eprintln!(
-                "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on \
-                 open files (ulimit -n, or LimitNOFILE= in a systemd unit)."
-            );
-        }
+        pool.shared.handle_exhaustion(errno);
     }
 
     fn go_on(&mut self) {
+        let pool = self.station.pool;
         let is_time = self.accept_again.is_some_and(|at| at <= self.station.desk.now);
-        if is_time || self.station.pool.shed.swap(false, Ordering::Acquire) {
-            self.accept_again = None;
-            // If it fails again, the next pause will do.
-            if self.listen().is_err() {
-                self.accept_again = Some(self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
-            }
+        if is_time || pool.shed.swap(false, Ordering::Acquire) {
+            let room = self.reserve.is_whole(pool.shared.control.waker(pool.index).descriptor());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
         }
         self.station.desk.flush_if_due();
     }

@@ -10,12 +10,11 @@ use lamna_proto::exchange::Done;
 use rustix::io::Errno;
 
 use super::header::send_home;
-use super::parcel::{Parcel, Reading, Station};
+use super::parcel::{Parcel, Reading, Station, TURN_BYTES};
 use super::queue::{Sleep, Urgency};
 use super::residents::Residents;
 use super::{BELL, Gives, Pool, Takes};
 use crate::engine::desk::Desk;
-use crate::engine::steps::TURN_BYTES;
 use crate::io::wait::{Poll, Token};
 use crate::io::{Counters, read};
 
@@ -156,8 +155,7 @@ fn turn(parcel: &mut Parcel, desk: &mut Desk<'_>) -> Next {
     loop {
         parcel.take_needs(desk);
         let reads = make_ready(parcel, desk);
-        let sent = parcel.slot.transmit(desk);
-        desk.report(&mut parcel.slot.connection, parcel.slot.client);
+        let sent = parcel.transmit(desk);
         bytes_left = bytes_left.saturating_sub(sent);
         let interest = parcel.slot.connection.interest();
         match interest {

@@ -36,8 +36,7 @@ pub(super) fn run(pool: &Pool, mut ends: Ends) -> Result<(), Errno> {
         station.begin();
         while let Some(mut parcel) = ends.from_find.take() {
             let interest = station.work_on(&mut parcel, |parcel, desk| {
-                parcel.slot.transmit(desk);
-                desk.report(&mut parcel.slot.connection, parcel.slot.client);
+                parcel.transmit(desk);
                 parcel.slot.connection.interest()
             });
             let waits_for_data = interest == Interest::Done && parcel.wants.is_empty();

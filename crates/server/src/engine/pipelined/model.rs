@@ -112,7 +112,7 @@ fn sleep_unless(bell: &ModelBell, sleep: Sleep, has_work: impl Fn() -> bool) {
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(2);
     builder.check(model);
 }
 

@@ -3,13 +3,21 @@
 //! Owns: [`Parcel`], which is always in exactly one place, and [`Station`]. Guarantees: a parcel that is not being worked
 //! on is parked and holds no buffers.
 
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+
 use lamna_proto::exchange::{ExchangeId, Need, Read};
 use lamna_proto::workspace::Workspace;
 
 use super::Pool;
+use crate::cache::Entry;
 use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::slots::Slot;
+use crate::io::send::{self, Sent};
 use crate::io::wait::Token;
+
+/// Bytes one connection may send before others get their turn.
+pub(super) const TURN_BYTES: u64 = 1 << 20;
 
 /// A connection that moves from stage to stage.
 pub(super) struct Parcel {
@@ -30,7 +38,7 @@ pub(super) struct Want {
     /// Of this.
     pub target: Target,
     /// What the path helper found.
-    pub found: Option<std::sync::Arc<crate::cache::Entry>>,
+    pub found: Option<Arc<Entry>>,
 }
 
 /// A stretch that is wanted.
@@ -46,7 +54,6 @@ pub(super) struct Reading {
 impl Parcel {
     /// What it is found by.
     pub(super) fn token(&self) -> Token {
-        use std::os::fd::AsRawFd;
         Token { index: self.slot.socket.as_raw_fd() as u32, generation: self.slot.generation }
     }
 
@@ -65,6 +72,29 @@ impl Parcel {
                 }
             }
         }
+    }
+}
+
+impl Parcel {
+    /// Sends what there is to send, as far as the socket takes it, within a turn. Returns the bytes taken.
+    pub(super) fn transmit(&mut self, desk: &mut Desk<'_>) -> u64 {
+        let slot = &mut self.slot;
+        let mut total = 0;
+        while slot.writable
+            && total < TURN_BYTES
+            && let Some(transmit) = slot.connection.poll_transmit()
+        {
+            match send::send(slot.socket.as_fd(), &transmit) {
+                Sent::Part(0) => slot.writable = false,
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    total += bytes;
+                    slot.connection.handle_sent(bytes, desk.now);
+                }
+                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+            }
+            desk.report(&mut slot.connection, slot.client);
+        }
+        total
     }
 }
 

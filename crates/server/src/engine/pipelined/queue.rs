@@ -65,7 +65,7 @@ impl<W: Wake> Bell<W> {
             LIGHT => true,
             _ => urgency == Urgency::Now,
         };
-        if wakes && self.state.swap(AWAKE, Ordering::Relaxed) != AWAKE {
+        if wakes && self.state.swap(AWAKE, Ordering::AcqRel) != AWAKE {
             self.sleeper.wake();
         }
     }
@@ -73,13 +73,13 @@ impl<W: Wake> Bell<W> {
     /// The thread is going to sleep, as soon as it has looked once more for something to do.
     pub(super) fn lie_down(&self, sleep: Sleep) {
         let state = if sleep == Sleep::Light { LIGHT } else { DEEP };
-        self.state.store(state, Ordering::Relaxed);
+        self.state.swap(state, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
     /// The thread is awake again, or did not sleep after all.
     pub(super) fn get_up(&self) {
-        self.state.store(AWAKE, Ordering::Relaxed);
+        self.state.swap(AWAKE, Ordering::AcqRel);
     }
 }
 

@@ -206,13 +206,13 @@ impl Read<'_> {
             for _ in 0..TURN_RECEIVES {
                 parcel.take_needs(desk);
                 interest = parcel.slot.connection.interest();
-                // At the beginning of lingering the other side has to hear that nothing more will be sent.
-                let shuts = interest == Interest::Linger && !parcel.slot.shut;
-                let receives = matches!(interest, Interest::Receive | Interest::Linger);
-                if !(receives && (parcel.slot.readable || shuts)) {
+                if interest == Interest::Linger {
+                    parcel.slot.end_sending();
+                }
+                if !(matches!(interest, Interest::Receive | Interest::Linger) && parcel.slot.readable) {
                     break;
                 }
-                parcel.slot.receive(interest, desk.now);
+                parcel.slot.receive(desk.now);
             }
             desk.report(&mut parcel.slot.connection, parcel.slot.client);
             interest

@@ -85,7 +85,8 @@ mod tests {
 
     fn parcel(now: Instant) -> Box<Parcel> {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
-        let slot = Slot::new(socket, None, 1, now);
+        let mut slot = Slot::new(socket, None, now);
+        slot.generation = 1;
         Box::new(Parcel { slot, wants: Vec::new(), reading: None, sender_registered: false })
     }
 

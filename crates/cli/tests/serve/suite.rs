@@ -1,0 +1,100 @@
+//! Conversations with every engine: the scripts in `suite/`, each held with a server that is configured for it.
+//!
+//! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that failed.
+
+use crate::engine::{Engine, for_engines};
+use crate::script::{self, Sending};
+use crate::server::Launch;
+use crate::tree;
+
+for_engines!([
+    sped = SPED,
+    amped = AMPED,
+    amped_without_openat2 = AMPED_WITHOUT_OPENAT2,
+    amped_without_nowait = AMPED_WITHOUT_NOWAIT,
+    amped_without_cachestat = AMPED_WITHOUT_CACHESTAT,
+] => [
+    requests, fields, framing, persistence, methods, files, conditions, ranges, codings, paths, listings, errors, sites,
+    single_page, limits, timeouts,
+]);
+
+fn requests(engine: Engine) {
+    converse(engine, include_str!("suite/requests.txt"), "");
+}
+
+fn fields(engine: Engine) {
+    converse(engine, include_str!("suite/fields.txt"), "");
+}
+
+fn framing(engine: Engine) {
+    converse(engine, include_str!("suite/framing.txt"), "");
+}
+
+fn persistence(engine: Engine) {
+    converse(engine, include_str!("suite/persistence.txt"), "");
+}
+
+fn methods(engine: Engine) {
+    converse(engine, include_str!("suite/methods.txt"), "");
+}
+
+fn files(engine: Engine) {
+    converse(engine, include_str!("suite/files.txt"), "");
+}
+
+fn conditions(engine: Engine) {
+    converse(engine, include_str!("suite/conditions.txt"), "");
+}
+
+fn ranges(engine: Engine) {
+    converse(engine, include_str!("suite/ranges.txt"), "");
+}
+
+fn codings(engine: Engine) {
+    converse(engine, include_str!("suite/codings.txt"), "");
+}
+
+fn paths(engine: Engine) {
+    converse(engine, include_str!("suite/paths.txt"), "");
+}
+
+fn listings(engine: Engine) {
+    converse(engine, include_str!("suite/listings.txt"), "[[site]]\nroot = \"site\"\nbrowse = true\n");
+}
+
+fn errors(engine: Engine) {
+    converse(engine, include_str!("suite/errors.txt"), "");
+}
+
+fn sites(engine: Engine) {
+    converse(engine, include_str!("suite/sites.txt"), include_str!("suite/sites.toml"));
+}
+
+fn single_page(engine: Engine) {
+    converse(engine, include_str!("suite/single_page.txt"), "[[site]]\nroot = \"site/app\"\nspa = true\n");
+}
+
+fn limits(engine: Engine) {
+    converse(engine, include_str!("suite/limits.txt"), include_str!("suite/limits.toml"));
+}
+
+fn timeouts(engine: Engine) {
+    converse(engine, include_str!("suite/timeouts.txt"), include_str!("suite/timeouts.toml"));
+}
+
+/// Holds every conversation of `text` with a server of `engine`.
+fn converse(engine: Engine, text: &str, config: &str) {
+    let launch = Launch::new(engine).config(config);
+    tree::plant(launch.directory());
+    let server = launch.start();
+    let mut failures = Vec::new();
+    for sending in [Sending::Whole, Sending::Bytes] {
+        for case in script::parse(text).into_iter().filter(|case| case.can_be_sent(sending)) {
+            if let Err(fault) = case.run(server.connect(), &server.site(), sending) {
+                failures.push(format!("{} ({}), sent {sending:?}:\n  {fault}", case.name, case.reference));
+            }
+        }
+    }
+    server.finish();
+    assert!(failures.is_empty(), "{} cases failed\n\n{}\n", failures.len(), failures.join("\n"));
+}
