@@ -18,7 +18,7 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-for_engines!([sped = SPED, amped = AMPED] => [
+for_engines!([sped = SPED, amped = AMPED, pipelined = PIPELINED] => [
     when_descriptors_run_out_connections_wait_and_are_answered,
     when_descriptors_run_out_idle_connections_make_room,
     a_file_truncated_in_mid_download_ends_that_connection_only,

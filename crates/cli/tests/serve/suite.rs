@@ -13,6 +13,9 @@ for_engines!([
     amped_without_openat2 = AMPED_WITHOUT_OPENAT2,
     amped_without_nowait = AMPED_WITHOUT_NOWAIT,
     amped_without_cachestat = AMPED_WITHOUT_CACHESTAT,
+    pipelined = PIPELINED,
+    pipelined_without_openat2 = PIPELINED_WITHOUT_OPENAT2,
+    pipelined_without_nowait = PIPELINED_WITHOUT_NOWAIT,
 ] => [
     requests, fields, framing, persistence, methods, files, conditions, ranges, codings, paths, listings, errors, sites,
     single_page, limits, timeouts,
