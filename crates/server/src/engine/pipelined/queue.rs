@@ -7,7 +7,8 @@
 //!
 //! The proof in short: whoever sleeps first says so ([`Bell::lie_down`]) and then looks once more; whoever gives first
 //! gives and then looks whether somebody sleeps ([`Bell::ring`]). With a fence between the two steps on both sides, at
-//! least one of them sees the other (Dekker's argument). Want of room is said and looked for in the same way.
+//! least one of them sees the other (Dekker's argument). The state of a bell changes by read-modify-write only, so that
+//! its changes have one order. Want of room is said and looked for in the same way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -138,11 +139,10 @@ impl<T, W: Wake> Outbox<T, W> {
     /// Whether nothing can be delivered now: its thread may sleep, once it has lain down.
     pub(super) fn is_settled(&self) -> bool {
         // Without the flag the consumer has been told of an earlier want of room, and will not tell of this one.
-        self.waiting.is_empty() || self.ring.is_full() && self.short_of_room.load(Ordering::Relaxed)
+        self.is_delivered() || self.ring.is_full() && self.short_of_room.load(Ordering::Relaxed)
     }
 
     /// Whether everything that was given is in the queue.
-    #[cfg(test)]
     pub(super) fn is_delivered(&self) -> bool {
         self.waiting.is_empty()
     }
