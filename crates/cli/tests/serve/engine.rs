@@ -26,6 +26,13 @@ pub(crate) const PIPELINED_WITHOUT_OPENAT2: Engine = Engine { without: Some("ope
 /// Every read goes to a helper.
 pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..PIPELINED };
 
+/// A pool of threads, one for each connection that is active.
+pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", without: None };
+/// A thread for each request.
+pub(crate) const THREAD_PER_REQUEST: Engine = Engine { architecture: "thread-per-request", without: None };
+/// A thread for each connection.
+pub(crate) const THREAD_PER_SESSION: Engine = Engine { architecture: "thread-per-session", without: None };
+
 /// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name.
 macro_rules! for_engines {
     ([$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {

@@ -18,7 +18,12 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-for_engines!([sped = SPED, amped = AMPED, pipelined = PIPELINED] => [
+for_engines!([
+    sped = SPED,
+    amped = AMPED,
+    pipelined = PIPELINED,
+    thread_per_request = THREAD_PER_REQUEST,
+] => [
     when_descriptors_run_out_connections_wait_and_are_answered,
     when_descriptors_run_out_idle_connections_make_room,
     a_file_truncated_in_mid_download_ends_that_connection_only,
@@ -378,6 +383,22 @@ fn the_log_is_reopened_on_hup() {
 }
 
 #[test]
+fn the_log_is_complete_when_the_server_has_ended() {
+    let launch = Launch::new(AMPED).file("cold.bin", pattern(LARGE_BYTES, 1));
+    let log = launch.directory().join("access.log");
+    let server = launch.argument("--log").argument(log.to_str().unwrap()).start();
+    let mut client = server.connect();
+    for number in 0..5 {
+        cool(&server.site().join("cold.bin"));
+        assert_eq!(client.get(&format!("/cold.bin?{number}")).unwrap().content.len(), LARGE_BYTES);
+    }
+    drop(client);
+    let _directory = server.into_directory();
+    let lines = fs::read_to_string(&log).unwrap();
+    assert!((0..5).all(|number| lines.contains(&format!("/cold.bin?{number} "))), "{lines}");
+}
+
+#[test]
 fn a_full_log_disk_is_reported_and_survived() {
     let mut server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--log").argument("/dev/full").start();
     let mut client = server.connect();
@@ -391,7 +412,7 @@ fn a_full_log_disk_is_reported_and_survived() {
 
 #[test]
 fn a_unix_socket_is_served_and_removed() {
-    let launch = Launch::new(AMPED).file("hello.txt", "hello\n");
+    let launch = Launch::new(AMPED).file("hello.txt", "hello\n").file("cold.bin", pattern(LARGE_BYTES, 1));
     let path = launch.directory().join("socket");
     let listen = format!("unix:{}", path.display());
     let server = launch.listen(listen).start();
@@ -399,6 +420,9 @@ fn a_unix_socket_is_served_and_removed() {
     client.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
     assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+    // Helpers of a server that has just been asked for cold content are still in reserve when it ends.
+    cool(&server.site().join("cold.bin"));
+    assert_eq!(client.get("/cold.bin").unwrap().content.len(), LARGE_BYTES);
     drop(client);
     let directory = server.into_directory();
     assert!(!path.exists());

@@ -2,7 +2,7 @@
 //!
 //! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that failed.
 
-use crate::engine::{Engine, for_engines};
+use crate::engine::{AMPED, Engine, for_engines};
 use crate::script::{self, Sending};
 use crate::server::Launch;
 use crate::tree;
@@ -16,6 +16,9 @@ for_engines!([
     pipelined = PIPELINED,
     pipelined_without_openat2 = PIPELINED_WITHOUT_OPENAT2,
     pipelined_without_nowait = PIPELINED_WITHOUT_NOWAIT,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
 ] => [
     requests, fields, framing, persistence, methods, files, conditions, ranges, codings, paths, listings, errors, sites,
     single_page, limits, timeouts,
@@ -83,6 +86,17 @@ fn limits(engine: Engine) {
 
 fn timeouts(engine: Engine) {
     converse(engine, include_str!("suite/timeouts.txt"), include_str!("suite/timeouts.toml"));
+}
+
+#[test]
+fn the_largest_limits_are_served() {
+    let limits = "[limits]\nhead_bytes_max = \"63KiB\"\ntarget_bytes_max = \"62KiB\"\nfields_max = 10000\n";
+    let server = Launch::new(AMPED).config(limits).file("hello.txt", "hello\n").start();
+    let mut client = server.connect();
+    let fields = format!("X: {}\r\n", "x".repeat(1000)).repeat(60);
+    client.send(format!("GET /hello.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+    assert_eq!(client.receive(true).unwrap().content, b"hello\n");
+    server.finish();
 }
 
 /// Holds every conversation of `text` with a server of `engine`.

@@ -208,7 +208,7 @@ mod tests {
             Just(LogTarget::Stdout),
             "/[a-z '\"]{1,9}".prop_map(|path| LogTarget::File(path.into())),
         ];
-        let limits = (256usize..1 << 20, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
+        let limits = (256usize..63 << 10, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
             lamna_proto::limits::Limits {
                 head_bytes_max,
                 target_bytes_max: (head_bytes_max - 1).min(8192),

@@ -272,7 +272,7 @@ fn top_level_values_are_within_their_bounds() {
         ("listen = [\"example.org:80\"]", "is not an address"),
         ("log = \"\"", "is not a path"),
         ("log_format = \"jsn\"", "did you mean `json`?"),
-        ("[limits]\nhead_bytes_max = 10", "between 256 and 1MiB"),
+        ("[limits]\nhead_bytes_max = 10", "between 256 and 63KiB"),
         ("[limits]\nidle_timeout_ms = 1", "between 100 ms and 3600000 ms"),
         ("[limits]\nidle_timeout_ms = \"1s\"", "number of milliseconds"),
         ("[limits]\nhead_bytes_max = 4096", "must be less than `head_bytes_max` (4096)"),

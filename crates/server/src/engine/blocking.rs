@@ -282,6 +282,9 @@ impl Driver<'_> {
             self.carry_needs(slot);
             let sent = self.transmit(slot);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             let can_go_on = match interest {
                 Interest::Close => false,
@@ -355,5 +358,98 @@ impl Driver<'_> {
         let entry = entry.expect("only a translation that must not wait would block");
         self.desk.keep(target, &entry);
         entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    fn pair(driver: &Driver<'_>) -> (UnixStream, Slot) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (peer, Slot::new(ours.into(), None, driver.now()))
+    }
+
+    fn received(peer: &mut UnixStream) -> String {
+        let mut buffer = [0; 8192];
+        let bytes = peer.read(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..bytes]).into_owned()
+    }
+
+    #[test]
+    fn a_connection_is_left_idle_between_requests_and_over_at_its_end() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        peer.write_all(REQUEST).unwrap();
+        assert_eq!(driver.serve(&mut slot), Left::Idle);
+        assert!(received(&mut peer).ends_with("\r\n\r\nhello"));
+        assert_eq!(driver.await_request(&mut slot, Some(0)), Awaited::Nothing);
+        drop(peer);
+        assert_eq!(driver.await_request(&mut slot, None), Awaited::Request);
+        assert_eq!(driver.serve(&mut slot), Left::Over);
+    }
+
+    #[test]
+    fn a_request_that_arrives_in_pieces_is_waited_for() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        peer.write_all(&REQUEST[..9]).unwrap();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| driver.serve(&mut slot));
+            peer.write_all(&REQUEST[9..]).unwrap();
+            assert!(received(&mut peer).starts_with("HTTP/1.1 200 "));
+            assert_eq!(served.join().unwrap(), Left::Idle);
+        });
+    }
+
+    #[test]
+    fn draining_interrupts_the_wait_for_a_request_and_answers_one_that_came() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        shared.control.drain();
+        peer.write_all(REQUEST).unwrap();
+        assert_eq!(driver.await_request(&mut slot, None), Awaited::Request);
+        assert_eq!(driver.serve(&mut slot), Left::Over);
+        assert!(received(&mut peer).contains("\r\nConnection: close\r\n"));
+        let (_idle_peer, mut idle) = pair(&driver);
+        assert_eq!(driver.serve(&mut idle), Left::Over);
+    }
+
+    #[test]
+    fn stopping_interrupts_every_wait() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        peer.write_all(&REQUEST[..9]).unwrap();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| driver.serve(&mut slot));
+            shared.control.stop();
+            assert_eq!(served.join().unwrap(), Left::Over);
+        });
+        let (_idle_peer, mut idle) = pair(&driver);
+        assert_eq!(driver.await_request(&mut idle, None), Awaited::Over);
+    }
+
+    #[test]
+    fn a_refused_request_is_told_to_come_again_and_silence_is_left_idle() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut usher = Driver::refusing(&shared);
+        let (mut peer, mut slot) = pair(&usher);
+        assert_eq!(usher.refuse(&mut slot), Left::Idle);
+        peer.write_all(REQUEST).unwrap();
+        slot.readable = true;
+        assert_eq!(usher.refuse(&mut slot), Left::Over);
+        let answer = received(&mut peer);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("\r\nRetry-After: 1\r\n") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
     }
 }

@@ -16,7 +16,7 @@ use rustix::net::RecvFlags;
 use crate::engine::Shared;
 use crate::engine::blocking::{Driver, Left};
 use crate::engine::slots::{Slot, Slots};
-use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::wait::{Poll, Registrar, Token};
 
 /// Gives connections that have something to receive to threads.
@@ -60,6 +60,9 @@ pub struct Listener<'a, D> {
     /// Answers where `dispatch` finds no thread.
     usher: Driver<'a>,
     accepting: bool,
+    reserve: Reserve,
+    /// Why no more connections could be taken.
+    exhausted: Option<Errno>,
     /// When to try again to accept.
     accept_again: Option<Instant>,
 }
@@ -178,7 +181,10 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// No memory.
     pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
         let (index, usher) = (set.index, Driver::refusing(shared));
-        let mut listener = Listener { shared, index, set, dispatch, poll, usher, accepting: false, accept_again: None };
+        let (accepting, exhausted, accept_again) = (false, None, None);
+        let reserve = Reserve::new();
+        let mut listener =
+            Listener { shared, index, set, dispatch, poll, usher, accepting, reserve, exhausted, accept_again };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
         listener.listen()?;
@@ -242,13 +248,18 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         }
     }
 
+    /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
     fn handle_time(&mut self) {
         // Idle too long: closing them is all there is to do.
         drop(self.set.take_expired(self.usher.now()));
+        if let Some(errno) = self.exhausted.take() {
+            self.pause_accepting(errno);
+        }
         if self.accept_again.is_some_and(|at| at <= self.usher.now()) {
-            self.accept_again = None;
-            // If it fails again, the next pause will do.
-            let _ = self.listen();
+            let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.usher.now().after_ms(ACCEPT_PAUSE_MS));
         }
     }
 }
@@ -274,11 +285,19 @@ impl<D: Dispatch> Listener<'_, D> {
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.usher.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
                     self.hand_over(Slot::new(socket, client, self.usher.now()));
+                    if crowded {
+                        self.exhausted = Some(Errno::MFILE);
+                        return;
+                    }
                 }
                 Err(Errno::AGAIN) => return,
                 Err(errno) if concerns_one_connection(errno) => {}
-                Err(errno) => return self.pause_accepting(errno),
+                Err(errno) => {
+                    self.exhausted = Some(errno);
+                    return;
+                }
             }
         }
     }
@@ -300,4 +319,85 @@ impl<D: Dispatch> Listener<'_, D> {
 fn has_received(slot: &Slot) -> bool {
     let peeked = rustix::net::recv(&slot.socket, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     matches!(peeked, Ok((_, 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    struct ToTest(mpsc::Sender<Slot>);
+
+    impl Dispatch for ToTest {
+        fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
+            self.0.send(slot).map_err(|unsent| unsent.0)
+        }
+    }
+
+    fn pair(shared: &Shared) -> (UnixStream, Slot) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut slot = Slot::new(ours.into(), None, shared.clock.now());
+        slot.readable = false;
+        (peer, slot)
+    }
+
+    #[test]
+    fn a_parked_connection_is_dispatched_each_time_it_has_something_to_receive() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(slot).is_none());
+        let (set, control) = (&set, &shared.control);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    peer.write_all(b"x").unwrap();
+                    let slot: Slot = dispatched.recv().unwrap();
+                    assert!(slot.readable);
+                    rustix::io::read(&slot.socket, &mut [0u8; 8]).unwrap();
+                    assert!(set.park(slot).is_none());
+                }
+                control.drain();
+            });
+            Listener::new(&shared, set, poll, ToTest(sender)).unwrap().run().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_event_that_comes_before_its_connection_is_not_lost() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, mut poll) = IdleSet::new(&shared, 0).unwrap();
+        let (mut peer, mut slot) = pair(&shared);
+        // What `park` does, with the listener thread in between.
+        slot.generation = 1;
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: 1 };
+        set.registrar.await_once(slot.socket.as_fd(), token, false).unwrap();
+        slot.registered = true;
+        peer.write_all(b"x").unwrap();
+        poll.wait(None).unwrap();
+        assert!(set.take(poll.event(0).token).is_none());
+        let back = set.park(slot).expect("it has received something");
+        assert!(back.readable && set.parked().early.is_empty());
+    }
+
+    #[test]
+    fn draining_lets_idle_connections_go_except_those_with_a_request() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (_idle_peer, idle) = pair(&shared);
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(idle).is_none() && set.park(slot).is_none());
+        peer.write_all(b"x").unwrap();
+        shared.control.drain();
+        Listener::new(&shared, &set, poll, ToTest(sender)).unwrap().run().unwrap();
+        assert_eq!(dispatched.iter().count(), 1);
+        let (_late_peer, late) = pair(&shared);
+        assert!(set.park(late).is_some(), "nothing is parked any more");
+    }
 }

@@ -243,3 +243,33 @@ pub struct Counters {
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A server to test engines with: one site in a temporary directory, no listeners.
+
+    use super::*;
+    use crate::config::settings::{Settings, SiteSettings};
+    use crate::content::answers;
+
+    /// What workers share, one file `a` with the content `hello`, and the directory it is in.
+    pub(crate) fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("a"), "hello").unwrap();
+        let site = SiteSettings::new(root.path().to_owned());
+        let settings = Settings { sites: vec![site], ..Default::default() };
+        let shared = Shared {
+            sites: Sites::open(&settings).unwrap(),
+            store: Store::new(1 << 20, 100),
+            abilities: Abilities::default(),
+            limits: Arc::new(Limits::default()),
+            pages: Arc::new(answers::pages()),
+            listeners: Vec::new(),
+            log: None,
+            clock: Clock::start(),
+            control: Control::new(1, threads, threads_max).unwrap(),
+            counters: Counters::default(),
+        };
+        (shared, root)
+    }
+}

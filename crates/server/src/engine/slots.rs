@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::conn::Connection;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
@@ -65,11 +65,8 @@ impl Slot {
         }
     }
 
-    /// Receives once, for a connection that is interested in that. Sending is shut down first if it lingers.
+    /// Receives once, for a connection that is interested in that.
     pub fn receive(&mut self, now: Instant) {
-        if self.connection.interest() == Interest::Linger {
-            self.end_sending();
-        }
         let space = self.connection.receive_space();
         let room = space.len();
         match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty())) {

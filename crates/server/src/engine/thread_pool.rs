@@ -230,3 +230,65 @@ impl Dispatch for Keeper<'_, '_, '_> {
         self.pool.arrived.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    fn pair(shared: &Shared) -> (UnixStream, Slot) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (peer, Slot::new(ours.into(), None, shared.clock.now()))
+    }
+
+    #[test]
+    fn more_connections_than_threads_are_all_served() {
+        let (shared, _root) = testing::shared(2, 2);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let pool = Pool::new(&shared, &set);
+        thread::scope(|scope| {
+            let _end = End(&pool);
+            let keeper = Keeper { scope, pool: &pool };
+            keeper.spawn_missing().unwrap();
+            let (mut peers, slots): (Vec<_>, Vec<_>) = (0..20).map(|_| pair(&shared)).unzip();
+            slots.into_iter().for_each(|slot| keeper.dispatch(slot).unwrap());
+            let listener = Listener::new(&shared, &set, poll, keeper).unwrap();
+            let control = &shared.control;
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    for peer in &mut peers {
+                        peer.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                    }
+                    for peer in &mut peers {
+                        let mut buffer = [0; 4096];
+                        let bytes = peer.read(&mut buffer).unwrap();
+                        assert!(buffer[..bytes].ends_with(b"hello"));
+                    }
+                }
+                control.drain();
+            });
+            listener.run().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_pool_grows_and_shrinks_to_what_is_asked_for_within_its_bound() {
+        let (shared, _root) = testing::shared(2, 4);
+        let (set, _poll) = IdleSet::new(&shared, 0).unwrap();
+        let pool = Pool::new(&shared, &set);
+        thread::scope(|scope| {
+            let _end = End(&pool);
+            let keeper = Keeper { scope, pool: &pool };
+            for (wanted, had) in [(2, 2), (9, 4), (1, 1), (0, 1), (3, 3)] {
+                shared.control.set_threads(wanted);
+                keeper.handle_wake();
+                while pool.state().threads != had {
+                    thread::yield_now();
+                }
+            }
+        });
+    }
+}
