@@ -131,6 +131,7 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             let result = match architecture {
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
+                Architecture::Pipelined => engine::pipelined::run(&shared, index),
                 Architecture::ThreadPool => engine::thread_pool::run(&shared, index),
                 Architecture::ThreadPerRequest => engine::thread_per_request::run(&shared, index),
                 Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),

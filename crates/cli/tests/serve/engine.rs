@@ -19,6 +19,12 @@ pub(crate) const AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2
 pub(crate) const AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..AMPED };
 /// Residency is tested page by page.
 pub(crate) const AMPED_WITHOUT_CACHESTAT: Engine = Engine { without: Some("cachestat"), ..AMPED };
+/// Stages and helpers in threads of their own.
+pub(crate) const PIPELINED: Engine = Engine { architecture: "pipelined", without: None };
+/// Names are opened by path and checked afterwards, all by the path helper.
+pub(crate) const PIPELINED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..PIPELINED };
+/// Every read goes to a helper.
+pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..PIPELINED };
 
 /// A pool of threads, one for each connection that is active.
 pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", without: None };

@@ -22,6 +22,7 @@ for_engines!([
     sped = SPED,
     amped = AMPED,
     thread_pool = THREAD_POOL,
+    pipelined = PIPELINED,
     thread_per_request = THREAD_PER_REQUEST,
     thread_per_session = THREAD_PER_SESSION,
 ] => [
@@ -47,6 +48,7 @@ mod idle {
     crate::engine::for_engines!([
         sped = SPED,
         amped = AMPED,
+        pipelined = PIPELINED,
         thread_pool = THREAD_POOL,
         thread_per_request = THREAD_PER_REQUEST,
     ] => [

@@ -14,6 +14,8 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// Per worker five stages in threads of their own, and two helpers for what would block (PIPELINED).
+    Pipelined,
     /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
     ThreadPool,
     /// A thread for each request (JAWS).
@@ -24,12 +26,13 @@ pub enum Architecture {
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 5] = [
+    pub const ALL: [Architecture; 6] = [
         Architecture::ThreadPool,
         Architecture::ThreadPerRequest,
         Architecture::ThreadPerSession,
         Architecture::Sped,
         Architecture::Amped,
+        Architecture::Pipelined,
     ];
 
     /// The name in configuration, on the command line and in reports.
@@ -37,6 +40,7 @@ impl Architecture {
         match self {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
+            Architecture::Pipelined => "pipelined",
             Architecture::ThreadPool => "thread-pool",
             Architecture::ThreadPerRequest => "thread-per-request",
             Architecture::ThreadPerSession => "thread-per-session",

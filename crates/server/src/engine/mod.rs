@@ -16,6 +16,7 @@ pub mod desk;
 pub mod event_loop;
 pub mod helpers;
 pub mod idle_set;
+pub mod pipelined;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
