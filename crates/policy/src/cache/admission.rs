@@ -10,9 +10,6 @@
 
 use super::{ObjectId, Objective};
 
-/// A count is at most this.
-const COUNT_MAX: u8 = 255;
-
 /// The counts and the two rules.
 pub struct Admission {
     objective: Objective,
@@ -43,7 +40,7 @@ impl Admission {
             self.counts.resize(object.index() + 1, 0);
         }
         let count = &mut self.counts[object.index()];
-        *count = count.saturating_add(1).min(COUNT_MAX);
+        *count = count.saturating_add(1);
         self.requests += 1;
         if self.requests >= self.window.max(self.counts.len() as u64) {
             self.requests = 0;
