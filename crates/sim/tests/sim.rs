@@ -1,0 +1,7 @@
+//! The simulator against closed forms, conservation laws and itself.
+
+mod determinism;
+mod kernel;
+mod laws;
+mod queueing;
+mod workload;
