@@ -13,10 +13,10 @@
 pub mod arch;
 pub mod kernel;
 pub mod machine;
-//pub mod paper;
+pub mod paper;
 pub mod parameters;
 //pub mod policies;
-//pub mod report;
+pub mod report;
 pub mod resource;
 pub mod run;
 pub mod scenario;

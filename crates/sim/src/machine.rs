@@ -8,7 +8,7 @@ use lamna_policy::stats::{Histogram, Moments};
 
 use crate::arch::Architecture;
 use crate::kernel::{Calendar, Nanos, Stream};
-use crate::parameters::{DiskParameters, Parameters, nanos};
+use crate::parameters::{DiskParameters, Parameters, TransmitBy, nanos};
 use crate::resource::{Disk, Finished, Link, Lock, Processors, Start, TaskId};
 use crate::scenario::{PolicyName, Scenario};
 use crate::workload::{FileId, Requests, Workload};
@@ -79,11 +79,24 @@ pub struct Costs {
     pub spawn: Nanos,
     transmit: Nanos,
     transmit_unit_bytes: u64,
+    transmit_by: TransmitBy,
 }
 
 impl Costs {
-    /// Sending so many bytes of content.
+    /// Processor time of sending so many bytes of content.
     pub fn transmit(&self, bytes: u64) -> Nanos {
+        match self.transmit_by {
+            TransmitBy::Processor => self.transmission(bytes),
+            TransmitBy::Network => 0,
+        }
+    }
+
+    /// Whether a blocking sender waits for the network.
+    pub fn waits_for_network(&self) -> bool {
+        self.transmit_by == TransmitBy::Network
+    }
+
+    fn transmission(&self, bytes: u64) -> Nanos {
         bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
     }
 }
@@ -337,12 +350,16 @@ impl Machine {
 
     /// The last byte of a response was handed to the network. The client asks again when it has it.
     pub fn complete(&mut self, request: RequestId) {
-        if self.link.is_limited() {
-            let bytes = self.size(request);
-            let after = self.link.send(bytes, self.calendar.now());
-            self.calendar.after(after, Event::Sent(request));
+        let bytes = self.size(request);
+        let queued = self.link.send(bytes, self.calendar.now());
+        let under_way = if self.costs.waits_for_network() {
+            self.costs.transmission(bytes)
         } else {
-            self.sent(request);
+            0
+        };
+        match queued + under_way {
+            0 => self.sent(request),
+            after => self.calendar.after(after, Event::Sent(request)),
         }
     }
 
@@ -355,7 +372,10 @@ impl Machine {
             match event {
                 Event::Processor(processor) => self.step(architecture, processor as usize),
                 Event::Disk(file) => self.read_done(architecture, file),
-                Event::Sent(request) => self.sent(request),
+                Event::Sent(request) => {
+                    architecture.sent(request, self);
+                    self.sent(request);
+                }
                 Event::Arrival(request) => self.issue(request),
             }
             self.deliver_arrivals(architecture);
@@ -522,5 +542,6 @@ fn costs(parameters: &Parameters) -> Costs {
         spawn: nanos(costs.spawn_us),
         transmit: nanos(costs.transmit_us),
         transmit_unit_bytes: costs.transmit_unit_bytes,
+        transmit_by: costs.transmit_by,
     }
 }

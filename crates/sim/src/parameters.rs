@@ -59,6 +59,8 @@ pub struct Costs {
     pub transmit_us: f64,
     /// The unit of `transmit_us`, in bytes.
     pub transmit_unit_bytes: u64,
+    /// What `transmit_us` is.
+    pub transmit_by: TransmitBy,
     /// An event loop's share of waiting for events, per request and per quantum of a large file.
     pub poll_us: f64,
     /// Giving work to a helper, or a read to the kernel, and hearing that it is done; each.
@@ -67,6 +69,16 @@ pub struct Costs {
     pub read_us: f64,
     /// Creating and ending a thread.
     pub spawn_us: f64,
+}
+
+/// Whose time transmission takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransmitBy {
+    /// A processor's: copying, checksums, protocol.
+    Processor,
+    /// The network's: the response is under way so long, and a blocking sender waits for it.
+    Network,
 }
 
 /// Scheduling, in microseconds.

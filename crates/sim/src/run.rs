@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use lamna_policy::stats::{Histogram, Interval, Moments};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arch::Kind;
 use crate::machine::{Machine, Observation};
@@ -13,7 +13,7 @@ use crate::scenario::{Scenario, ScenarioError};
 use crate::workload::Workload;
 
 /// A mean and the half width of its 95 % confidence interval; `null` in JSON where one replication tells nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean over the replications.
     pub mean: f64,
@@ -31,7 +31,7 @@ impl From<Interval> for Estimate {
 }
 
 /// What a scenario came to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What was simulated.
     pub scenario: Scenario,
@@ -78,7 +78,7 @@ pub struct Outcome {
 }
 
 /// What limits the throughput.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {
     /// They work more than nine tenths of the time.

@@ -41,6 +41,10 @@ pub trait Architecture {
 
     /// What `waiter` waited for is in memory.
     fn read_done(&mut self, waiter: Waiter, machine: &mut Machine);
+
+    /// The last byte of `request` is with the client. Only heard if that takes time after
+    /// [`Machine::complete`].
+    fn sent(&mut self, _request: RequestId, _machine: &mut Machine) {}
 }
 
 /// The architectures by the names of the engines.

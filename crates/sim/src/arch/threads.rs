@@ -25,6 +25,8 @@ enum Phase {
     Read,
     /// Sent everything.
     Sent,
+    /// Waits until the network has taken everything.
+    Draining,
 }
 
 #[derive(Clone, Copy)]
@@ -50,6 +52,8 @@ pub(super) struct Threads {
     /// Idle tasks of a pool, the last to become idle on top.
     idle: Vec<TaskId>,
     backlog: VecDeque<RequestId>,
+    /// Who waits for the network on behalf of which request.
+    draining: Vec<Option<TaskId>>,
     supply: Supply,
     /// Whether caches are shared and thus locked.
     shared: bool,
@@ -67,6 +71,7 @@ impl Threads {
             ],
             idle: (0..count).rev().map(TaskId).collect(),
             backlog: VecDeque::new(),
+            draining: Vec::new(),
             supply,
             shared,
         }
@@ -105,6 +110,21 @@ impl Threads {
                 Step::Block
             }
         }
+    }
+
+    fn finish(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+        self.tasks[task.0 as usize].phase = Phase::Idle;
+        match self.supply {
+            Supply::Pool => self.next(task, machine),
+            Supply::Spawned | Supply::PerClient => Step::Block,
+        }
+    }
+
+    fn drain(&mut self, request: RequestId, task: TaskId) {
+        if request.0 as usize >= self.draining.len() {
+            self.draining.resize(request.0 as usize + 1, None);
+        }
+        self.draining[request.0 as usize] = Some(task);
     }
 
     fn send(&mut self, task: TaskId, extra: u64, machine: &Machine) -> Step {
@@ -177,17 +197,31 @@ impl Architecture for Threads {
             }
             Phase::Read => self.send(task, machine.costs.read, machine),
             Phase::Sent => {
-                self.tasks[task.0 as usize].phase = Phase::Idle;
-                machine.complete(request);
-                match self.supply {
-                    Supply::Pool => self.next(task, machine),
-                    Supply::Spawned | Supply::PerClient => Step::Block,
+                if machine.costs.waits_for_network() {
+                    self.tasks[task.0 as usize].phase = Phase::Draining;
+                    self.drain(request, task);
+                    machine.complete(request);
+                    return Step::Block;
                 }
+                machine.complete(request);
+                self.finish(task, machine)
             }
+            Phase::Draining => self.finish(task, machine),
         }
     }
 
     fn read_done(&mut self, waiter: Waiter, machine: &mut Machine) {
         machine.wake(TaskId(waiter.0));
+    }
+
+    fn sent(&mut self, request: RequestId, machine: &mut Machine) {
+        let task = self
+            .draining
+            .get_mut(request.0 as usize)
+            .and_then(Option::take);
+        // A task of its client's own is woken by the next arrival; its next request cannot come before.
+        if let (Some(task), Supply::Pool) = (task, self.supply) {
+            machine.wake(task);
+        }
     }
 }

@@ -24,14 +24,12 @@ impl Link {
         }
     }
 
-    /// Whether the link costs time at all.
-    pub fn is_limited(&self) -> bool {
-        self.nanos_per_byte > 0.0
-    }
-
     /// Hands over `bytes`; how long from now until the last of them is out.
     pub fn send(&mut self, bytes: u64, now: Nanos) -> Nanos {
         let sending = (bytes as f64 * self.nanos_per_byte) as Nanos;
+        if sending == 0 {
+            return 0;
+        }
         self.busy += sending;
         self.free = self.free.max(now) + sending;
         self.free - now
