@@ -9,13 +9,13 @@
 //!
 //! Does not: open sockets or measure anything. What the models leave out is listed in `docs/simulator.md`.
 
-//pub mod advise;
+pub mod advise;
 pub mod arch;
 pub mod kernel;
 pub mod machine;
 pub mod paper;
 pub mod parameters;
-//pub mod policies;
+pub mod policies;
 pub mod report;
 pub mod resource;
 pub mod run;

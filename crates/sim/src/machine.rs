@@ -3,12 +3,17 @@
 //! Owns: everything that is not a choice of architecture, and the loop that turns events into calls of the
 //! [`Architecture`]. Guarantees: a client has exactly one request under way, and a request that was begun completes.
 
-use lamna_policy::cache::{Bounded, ObjectId};
-use lamna_policy::stats::{Histogram, Moments};
+mod costs;
+mod observation;
 
+use lamna_policy::cache::{Bounded, ObjectId};
+
+pub use self::costs::Costs;
+pub use self::observation::Observation;
+use self::observation::{Tally, Totals};
 use crate::arch::Architecture;
 use crate::kernel::{Calendar, Nanos, Stream};
-use crate::parameters::{DiskParameters, Parameters, TransmitBy, nanos};
+use crate::parameters::{DiskParameters, Parameters, nanos};
 use crate::resource::{Disk, Finished, Link, Lock, Processors, Start, TaskId};
 use crate::scenario::{PolicyName, Scenario};
 use crate::workload::{FileId, Requests, Workload};
@@ -53,54 +58,6 @@ struct Request {
     issued: Nanos,
 }
 
-/// Processor time of the steps, in nanoseconds.
-pub struct Costs {
-    /// A connection's share, reading and parsing.
-    pub begin: Nanos,
-    /// Of that, what belongs to the connection.
-    pub connection: Nanos,
-    /// Of that, what belongs to the request.
-    pub parse: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub translate: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub translate_miss: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub lookup: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub header: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub poll: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub hand_off: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub read: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub spawn: Nanos,
-    transmit: Nanos,
-    transmit_unit_bytes: u64,
-    transmit_by: TransmitBy,
-}
-
-impl Costs {
-    /// Processor time of sending so many bytes of content.
-    pub fn transmit(&self, bytes: u64) -> Nanos {
-        match self.transmit_by {
-            TransmitBy::Processor => self.transmission(bytes),
-            TransmitBy::Network => 0,
-        }
-    }
-
-    /// Whether a blocking sender waits for the network.
-    pub fn waits_for_network(&self) -> bool {
-        self.transmit_by == TransmitBy::Network
-    }
-
-    fn transmission(&self, bytes: u64) -> Nanos {
-        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
-    }
-}
-
 const NO_WAITER: u32 = u32::MAX;
 const NOT_READING: u32 = u32::MAX - 1;
 
@@ -129,75 +86,6 @@ pub struct Machine {
     tally: Tally,
 }
 
-/// What is counted while measuring.
-#[derive(Default)]
-struct Tally {
-    completed: u64,
-    bytes: u64,
-    lookups: u64,
-    hits: u64,
-    bytes_found: u64,
-    bytes_asked: u64,
-    translation_misses: u64,
-    latency: Histogram,
-    latency_mean: Moments,
-}
-
-/// Running totals of the resources, for differences.
-#[derive(Clone, Copy, Default)]
-struct Totals {
-    now: Nanos,
-    events: u64,
-    processor_busy: Nanos,
-    switches: u64,
-    disk_busy: Nanos,
-    disk_reads: u64,
-    disk_resident: Nanos,
-    link_busy: Nanos,
-    acquisitions: u64,
-    contended: u64,
-    lock_waited: Nanos,
-}
-
-/// What was seen between the end of the warm-up and the end of the run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Observation {
-    /// Virtual time.
-    pub elapsed: Nanos,
-    /// Requests completed.
-    pub completed: u64,
-    /// Content sent.
-    pub bytes: u64,
-    /// From issue to completion.
-    pub latency: Histogram,
-    /// The same, as a mean in nanoseconds.
-    pub latency_mean: f64,
-    /// Requests found in the data cache, as a share.
-    pub hit_ratio: f64,
-    /// Bytes found in the data cache, as a share.
-    pub byte_hit_ratio: f64,
-    /// Paths not found in the translation cache, as a share.
-    pub translation_miss_ratio: f64,
-    /// Mean share of time that a processor works.
-    pub processor_utilisation: f64,
-    /// Mean share of the disk's places that are taken.
-    pub disk_utilisation: f64,
-    /// Share of time that the link sends.
-    pub link_utilisation: f64,
-    /// Switches per request.
-    pub switches_per_request: f64,
-    /// Reads from disk per request.
-    pub reads_per_request: f64,
-    /// Mean reads waiting or under way.
-    pub disk_reads_resident: f64,
-    /// Lock acquisitions that had to wait, as a share.
-    pub contention: f64,
-    /// Time waited for locks per request, in nanoseconds.
-    pub lock_waited_per_request: f64,
-    /// Calendar events in all, warm-up included.
-    pub events: u64,
-}
-
 impl Machine {
     /// A machine at rest whose caches are as an observer finds them after a long time.
     pub fn new(
@@ -210,7 +98,7 @@ impl Machine {
     ) -> Machine {
         let files = workload.sizes.len();
         let mut machine = Machine {
-            costs: costs(parameters),
+            costs: Costs::from(parameters),
             send_quantum_bytes: parameters.concurrency.send_quantum_bytes,
             calendar: Calendar::new(),
             processors: Processors::new(
@@ -492,56 +380,13 @@ impl Machine {
     }
 
     fn observe(&mut self, before: Totals) -> Observation {
-        let after = self.totals();
-        let tally = std::mem::take(&mut self.tally);
-        let elapsed = (after.now - before.now).max(1);
-        let per_request = |total: u64| total as f64 / tally.completed.max(1) as f64;
-        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-        Observation {
-            elapsed,
-            completed: tally.completed,
-            bytes: tally.bytes,
-            latency_mean: tally.latency_mean.mean(),
-            hit_ratio: share(tally.hits, tally.lookups),
-            byte_hit_ratio: share(tally.bytes_found, tally.bytes_asked),
-            translation_miss_ratio: share(tally.translation_misses, tally.lookups),
-            processor_utilisation: share(after.processor_busy - before.processor_busy, elapsed)
-                / self.processors_len as f64,
-            disk_utilisation: share(after.disk_busy - before.disk_busy, elapsed)
-                / self.disk.parallelism() as f64,
-            link_utilisation: share(after.link_busy - before.link_busy, elapsed),
-            switches_per_request: per_request(after.switches - before.switches),
-            reads_per_request: per_request(after.disk_reads - before.disk_reads),
-            disk_reads_resident: share(after.disk_resident - before.disk_resident, elapsed),
-            contention: share(
-                after.contended - before.contended,
-                after.acquisitions - before.acquisitions,
-            ),
-            lock_waited_per_request: per_request(after.lock_waited - before.lock_waited),
-            events: after.events,
-            latency: tally.latency,
-        }
-    }
-}
-
-fn costs(parameters: &Parameters) -> Costs {
-    let costs = &parameters.costs;
-    let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
-    let parse = nanos(costs.parse_us);
-    Costs {
-        begin: connection + parse,
-        connection,
-        parse,
-        translate: nanos(costs.translate_us),
-        translate_miss: nanos(costs.translate_miss_us),
-        lookup: nanos(costs.lookup_us),
-        header: nanos(costs.header_us),
-        poll: nanos(costs.poll_us),
-        hand_off: nanos(costs.hand_off_us),
-        read: nanos(costs.read_us),
-        spawn: nanos(costs.spawn_us),
-        transmit: nanos(costs.transmit_us),
-        transmit_unit_bytes: costs.transmit_unit_bytes,
-        transmit_by: costs.transmit_by,
+        let (after, tally) = (self.totals(), std::mem::take(&mut self.tally));
+        Observation::new(
+            before,
+            after,
+            tally,
+            self.processors_len,
+            self.disk.parallelism(),
+        )
     }
 }

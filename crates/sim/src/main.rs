@@ -2,18 +2,20 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::{BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use lamna_sim::advise::{Question, advise};
 use lamna_sim::arch::Kind;
 use lamna_sim::paper::{self, Figure, Reading};
 use lamna_sim::parameters::Parameters;
+use lamna_sim::policies::{HitRatio, hit_ratios, hit_ratios_csv};
 use lamna_sim::report;
 use lamna_sim::run::{Outcome, run};
 use lamna_sim::scenario::Scenario;
 use lamna_sim::sweep::{Sweep, sweep};
-use lamna_sim::workload::{PROFILES, file_sizes, fit_exponent};
+use lamna_sim::workload::{PROFILES, file_sizes, fit_exponent, read_log};
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -62,8 +64,46 @@ enum Verb {
         #[arg(long, default_value = "target/sim")]
         work: PathBuf,
     },
+    /// Which architecture, policy and purchase for this log on that machine.
+    Advise(AdviseArgs),
+    /// Hit ratios of the replacement policies; prints CSV.
+    Policies {
+        /// Profiles or traces.
+        #[arg(required = true)]
+        workloads: Vec<String>,
+        /// Requests counted, after as many to warm up. Logs are read once for each.
+        #[arg(long, default_value_t = 1_000_000)]
+        requests: usize,
+        /// Also draws hit ratios over cache size here.
+        #[arg(long)]
+        svg: Option<PathBuf>,
+    },
     /// Fits the popularity of the six workloads to Table 5.
     Fit,
+}
+
+#[derive(Args)]
+struct AdviseArgs {
+    /// Access log in the common or combined format.
+    #[arg(long)]
+    log: PathBuf,
+    #[arg(long)]
+    processors: u32,
+    /// What the server may use: a number of bytes, or with K, M or G.
+    #[arg(long, value_parser = bytes)]
+    memory: u64,
+    /// A disk of the parameter set.
+    #[arg(long)]
+    disk: String,
+    /// Requests under way at once.
+    #[arg(long, default_value_t = 256)]
+    clients: u32,
+    /// Measured in each simulation.
+    #[arg(long, default_value_t = 100_000)]
+    requests: u64,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -110,6 +150,12 @@ fn main() -> Done {
         }
         Verb::Paper(args) => paper_figures(args, command.jobs)?,
         Verb::Claims { out, work } => paper_claims(out, work)?,
+        Verb::Advise(args) => advise_on(args, &parameters, command.jobs)?,
+        Verb::Policies {
+            workloads,
+            requests,
+            svg,
+        } => policies(workloads, *requests, svg.as_deref())?,
         Verb::Fit => fit(),
     }
     Ok(())
@@ -207,6 +253,113 @@ fn paper_claims(out: &Path, work: &Path) -> Done {
 fn kept(work: &Path, reading: Reading, figure: Figure) -> PathBuf {
     work.join(reading.name())
         .join(format!("{}.json", figure.name()))
+}
+
+fn advise_on(args: &AdviseArgs, parameters: &Parameters, jobs: usize) -> Done {
+    let file =
+        fs::File::open(&args.log).map_err(|error| format!("{}: {error}", args.log.display()))?;
+    let (workload, served, misread) =
+        read_log(&args.log.display().to_string(), BufReader::new(file))?;
+    let workload = workload.ok_or("the log has no request that was served from a file")?;
+    eprintln!(
+        "{served} requests of {} files, {:.1} MiB; {misread} lines not understood",
+        workload.sizes.len(),
+        workload.data_set_bytes() as f64 / f64::from(1 << 20)
+    );
+    let question = Question {
+        workload,
+        processors: args.processors,
+        memory_bytes: args.memory,
+        disk: args.disk.clone(),
+        clients: args.clients,
+        requests: args.requests,
+    };
+    let advice = advise(&question, parameters, jobs)?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&advice)?),
+        false => println!("{advice}"),
+    }
+    Ok(())
+}
+
+fn policies(workloads: &[String], requests: usize, svg: Option<&Path>) -> Done {
+    let shares = [0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75];
+    let mut all = Vec::new();
+    let mut panels = Vec::new();
+    for name in workloads {
+        let workload = Scenario {
+            workload: name.clone(),
+            ..Default::default()
+        }
+        .load_workload()?;
+        let results = hit_ratios(&workload, &shares, requests, 1);
+        panels.extend(
+            [false, true].map(|equal_sizes| hit_ratio_panel(&workload.name, equal_sizes, &results)),
+        );
+        all.extend(results);
+    }
+    print!("{}", hit_ratios_csv(&all));
+    if let Some(path) = svg {
+        fs::write(
+            path,
+            report::svg("Hit ratio by replacement policy", &panels),
+        )?;
+    }
+    Ok(())
+}
+
+fn hit_ratio_panel(workload: &str, equal_sizes: bool, results: &[HitRatio]) -> report::Panel {
+    let results: Vec<_> = results
+        .iter()
+        .filter(|result| result.equal_sizes == equal_sizes)
+        .collect();
+    let mut series: Vec<report::Series> = Vec::new();
+    for result in results
+        .iter()
+        .filter(|result| !result.policy.ends_with("+filter") || result.policy == "lru+filter")
+    {
+        let point = (result.share * 100.0, result.hit_ratio * 100.0);
+        match series
+            .iter_mut()
+            .find(|series| series.name == result.policy)
+        {
+            Some(series) => series.points.push(point),
+            None => series.push(report::Series {
+                name: result.policy.clone(),
+                points: vec![point],
+            }),
+        }
+    }
+    let kind = if equal_sizes {
+        "all sizes equal"
+    } else {
+        "real sizes"
+    };
+    report::Panel {
+        title: format!("{workload}, {kind}"),
+        x: "cache, % of the data set".into(),
+        y: "hits, %".into(),
+        series,
+    }
+}
+
+/// A number of bytes with an optional binary suffix.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text
+        .trim_end_matches(['B', 'b'])
+        .strip_suffix(['K', 'M', 'G', 'k', 'm', 'g'])
+    {
+        Some(digits) if text.contains(['K', 'k']) => (digits, 1_u64 << 10),
+        Some(digits) if text.contains(['M', 'm']) => (digits, 1 << 20),
+        Some(digits) => (digits, 1 << 30),
+        None => (text, 1),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number of bytes"))?;
+    number
+        .checked_mul(unit)
+        .ok_or_else(|| format!("`{text}` is too much"))
 }
 
 fn write_figure(folder: &Path, figure: Figure, outcomes: &[Outcome]) -> Done {

@@ -47,7 +47,12 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                     processors,
                     clients,
                     system_memory_bytes: mebibytes << 20,
-                    disk: if linux && nvme { "nvme" } else { "slow" }.into(),
+                    disk: match (linux, nvme) {
+                        (true, true) => "nvme",
+                        (true, false) => "hdd",
+                        _ => "slow",
+                    }
+                    .into(),
                     requests: 10_000,
                     warm_up_requests: 300,
                     replications: 1,
