@@ -215,6 +215,12 @@ impl Machine {
         hit
     }
 
+    /// Whether the file of `request` is in the data cache by now. A helper asks before it reads: others may have missed
+    /// the same file while the request waited for the helper. Does not count as a use.
+    pub fn is_held(&self, request: RequestId) -> bool {
+        self.content.holds(ObjectId(self.file(request)))
+    }
+
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.
     /// [`Architecture::read_done`] follows.
     pub fn read(&mut self, request: RequestId, waiter: Waiter) {

@@ -2,6 +2,7 @@
 //! on which others run.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -74,8 +75,8 @@ pub fn sweep(
     let mut workloads = HashMap::new();
     for scenario in scenarios {
         let key = (scenario.workload.clone(), scenario.data_set_bytes);
-        if !workloads.contains_key(&key) {
-            workloads.insert(key, scenario.load_workload()?);
+        if let Entry::Vacant(vacant) = workloads.entry(key) {
+            vacant.insert(scenario.load_workload()?);
         }
     }
     let (begun, done) = (Instant::now(), Mutex::new(0));

@@ -3,5 +3,6 @@
 mod determinism;
 mod kernel;
 mod laws;
+mod paper;
 mod queueing;
 mod workload;

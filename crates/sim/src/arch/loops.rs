@@ -271,6 +271,9 @@ impl Loops {
             HelperPhase::Free => self.turn_helper(index, machine),
             HelperPhase::Taken(request) => {
                 self.helpers[index].phase = HelperPhase::Read(request);
+                if machine.is_held(request) {
+                    return self.step_helper(index, machine);
+                }
                 machine.read(request, Waiter((self.loops.len() + index) as u32));
                 Step::Block
             }

@@ -188,6 +188,18 @@ impl Pipelined {
                 Some(_) => machine.complete(request),
             },
             Stage::ReadHelper if job.sent.is_none() => {
+                if machine.is_held(request) {
+                    self.pass(
+                        Job {
+                            request,
+                            sent: Some(0),
+                        },
+                        Stage::SendData,
+                        machine,
+                    );
+                    self.threads[index].phase = Phase::Free;
+                    return None;
+                }
                 // Once more through this match when the disk is done.
                 self.threads[index].phase = Phase::Worked(Job {
                     request,

@@ -17,7 +17,7 @@ const VALIDATION_MEMORY: u64 = 109 * MIB;
 
 /// Where the disk limits, nearly all clients come to wait for it, one at each miss: with misses of a few in a thousand that
 /// takes hundreds of requests for each client. (The paper discards 5,000 seconds.)
-const WARM_UP_PER_CLIENT: u64 = 600;
+const WARM_UP_PER_CLIENT: u64 = 500;
 
 /// A figure that needs simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

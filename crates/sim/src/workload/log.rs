@@ -28,9 +28,7 @@ pub fn parse_line(line: &str) -> Option<LogLine<'_>> {
     let (_, rest) = line.split_once('"')?;
     for (at, _) in rest.match_indices("\" ") {
         if let Some((status, bytes)) = parse_numbers(&rest[at + 2..]) {
-            let mut words = rest[..at].splitn(2, ' ');
-            let method = words.next()?;
-            let target = words.next()?;
+            let (method, target) = rest[..at].split_once(' ')?;
             let target = target
                 .rsplit_once(" HTTP/")
                 .map_or(target, |(target, _)| target)
