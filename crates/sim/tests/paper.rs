@@ -47,9 +47,8 @@ fn the_claims_about_a_figure_are_decided_once_it_was_run() {
 #[test]
 fn more_memory_is_the_advice_when_the_disk_limits_a_small_cache() {
     let sizes = vec![100_000; 2_000];
-    let requests = (0..20_000_u64)
-        .map(|n| (n.wrapping_mul(n) % 2_000) as u32)
-        .collect();
+    let spread = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 2_000;
+    let requests = (0..20_000).map(|n| spread(n) as u32).collect();
     let question = Question {
         workload: Workload::log("spread", sizes, requests),
         processors: 2,
