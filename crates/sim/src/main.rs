@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use lamna_sim::advise::{Question, advise};
-use lamna_sim::arch::Kind;
 use lamna_sim::paper::{self, Figure, Reading};
 use lamna_sim::parameters::Parameters;
 use lamna_sim::policies::{HitRatio, hit_ratios, hit_ratios_csv};
 use lamna_sim::report;
 use lamna_sim::run::{Outcome, run};
 use lamna_sim::scenario::Scenario;
-use lamna_sim::sweep::{Sweep, sweep};
+use lamna_sim::sweep::{Sweep, compare, sweep};
 use lamna_sim::workload::{PROFILES, file_sizes, fit_exponent, read_log};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -136,7 +135,7 @@ fn main() -> Done {
             let outcome = run(&read::<Scenario>(scenario)?, &parameters, command.jobs)?;
             println!("{}", serde_json::to_string_pretty(&outcome)?);
         }
-        Verb::Compare { scenario } => compare(read(scenario)?, &parameters, command.jobs)?,
+        Verb::Compare { scenario } => compare_all(&read(scenario)?, &parameters, command.jobs)?,
         Verb::Sweep { sweep: file, svg } => {
             let points = read::<Sweep>(file)?.scenarios();
             let outcomes = sweep(&points, &parameters, command.jobs, progress)?;
@@ -161,15 +160,8 @@ fn main() -> Done {
     Ok(())
 }
 
-fn compare(base: Scenario, parameters: &Parameters, jobs: usize) -> Done {
-    let points: Vec<_> = Kind::ALL
-        .iter()
-        .map(|&architecture| Scenario {
-            architecture,
-            ..base.clone()
-        })
-        .collect();
-    let outcomes = sweep(&points, parameters, jobs, progress)?;
+fn compare_all(base: &Scenario, parameters: &Parameters, jobs: usize) -> Done {
+    let outcomes = compare(base, parameters, jobs, progress)?;
     println!(
         "{:20}{:>12}{:>8}{:>12}{:>12}{:>8}{:>8}{:>8}  bottleneck",
         "architecture", "requests/s", "+-", "p50 us", "p99 us", "hits %", "cpu %", "disk %"

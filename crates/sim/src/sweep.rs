@@ -93,6 +93,20 @@ pub fn sweep(
     outcomes.into_iter().collect()
 }
 
+/// Every architecture on one scenario, in the order of [`Kind::ALL`]; the scenario's own architecture is ignored.
+pub fn compare(
+    base: &Scenario,
+    parameters: &Parameters,
+    jobs: usize,
+    progress: impl Fn(usize, usize, f64) + Sync,
+) -> Result<Vec<Outcome>, ScenarioError> {
+    let point = |architecture| Scenario {
+        architecture,
+        ..base.clone()
+    };
+    sweep(&Kind::ALL.map(point), parameters, jobs, progress)
+}
+
 fn vary<T>(points: Vec<Scenario>, values: &[T], set: impl Fn(&mut Scenario, &T)) -> Vec<Scenario> {
     if values.is_empty() {
         return points;

@@ -200,9 +200,6 @@ fn a_disk_with_one_place_is_m_g_1_by_pollaczek_and_khinchine() {
             calendar.after(after, Some(since));
         }
     }
-    let waiting =
-        utilisation / interval * (variance + mean * mean) / (utilisation / interval * mean) / 2.0
-            * utilisation
-            / (1.0 - utilisation);
-    assert_close(sojourn.mean(), mean + waiting * 1.0, "M/G/1");
+    let waiting = utilisation * (variance + mean * mean) / (2.0 * mean * (1.0 - utilisation));
+    assert_close(sojourn.mean(), mean + waiting, "M/G/1");
 }

@@ -143,3 +143,17 @@ fn built_in_parameter_sets_are_valid() {
     assert_eq!(Parameters::linux().name, "linux-2026");
     assert!(Parameters::named("no-such-set").is_err());
 }
+
+#[test]
+fn every_scenario_file_is_valid() {
+    use lamna_sim::scenario::Scenario;
+    use lamna_sim::sweep::Sweep;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("readable").path();
+        let text = fs::read_to_string(&path).expect("readable");
+        let valid =
+            toml::from_str::<Scenario>(&text).is_ok() || toml::from_str::<Sweep>(&text).is_ok();
+        assert!(valid, "{}", path.display());
+    }
+}
