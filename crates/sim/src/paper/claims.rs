@@ -4,8 +4,12 @@
 //! (replications differ by less); *drops* is by more than 10 %; a percentage is met within 5 points, or a fifth of it if
 //! that is more. The reason is printed where a claim fails.
 
+mod clients;
+mod data_cache;
+mod grid;
 mod memory;
-mod results;
+mod validation;
+mod workload;
 
 use std::fmt::Write;
 
@@ -55,7 +59,10 @@ type Finding = Option<(String, bool)>;
 /// All claims, in the order of the paper.
 pub fn claims(figures: &Figures, parameters: &Parameters) -> Vec<Claim> {
     let mut claims = memory::claims(parameters);
-    claims.extend(results::claims(figures));
+    claims.extend(validation::claims(figures));
+    claims.extend(workload::claims(figures));
+    claims.extend(data_cache::claims(figures));
+    claims.extend(clients::claims(figures));
     claims
 }
 
