@@ -1,1 +1,7 @@
-//! Pure decisions over numbers: cache replacement, control, scheduling. No I/O, no clocks.
+//! Pure decisions over numbers: cache replacement and statistics. No I/O, no clocks, no threads.
+//!
+//! The server and the simulator run the same code, so that what the simulator says about a policy is said about the
+//! policy that serves.
+
+pub mod cache;
+pub mod stats;

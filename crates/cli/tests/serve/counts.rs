@@ -10,7 +10,12 @@ use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, eventually};
 use crate::skip::skipped;
 
-for_engines!([sped = SPED, amped = AMPED] => [
+for_engines!([
+    sped = SPED,
+    amped = AMPED,
+    thread_pool = THREAD_POOL,
+    thread_per_session = THREAD_PER_SESSION,
+] => [
     a_cached_request_takes_three_system_calls,
     pipelined_requests_share_system_calls,
 ]);

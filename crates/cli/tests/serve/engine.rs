@@ -27,6 +27,12 @@ pub(crate) const AMPED_WITH_HELPER_PROCESSES: Engine = Engine { arguments: &["--
 pub(crate) const CO_AMPED: Engine = Engine { architecture: "co-amped", arguments: &["--workers", "2"], ..AMPED };
 /// A process for each connection.
 pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
+/// Stages and helpers in threads of their own.
+pub(crate) const PIPELINED: Engine = Engine { architecture: "pipelined", ..SPED };
+/// Names are opened by path and checked afterwards, all by the path helper.
+pub(crate) const PIPELINED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..PIPELINED };
+/// Every read goes to a helper.
+pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..PIPELINED };
 
 /// A pool of threads, one for each connection that is active.
 pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", ..SPED };

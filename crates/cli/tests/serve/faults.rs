@@ -18,25 +18,16 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-// Each process of `mp` has one connection, and those of `co-amped` have descriptors of their own.
-for_engines!([
-    sped_with_many_connections = SPED,
-    amped_with_many_connections = AMPED,
-    helper_processes_with_many_connections = AMPED_WITH_HELPER_PROCESSES,
-    thread_per_request_with_many_connections = THREAD_PER_REQUEST,
-] => [
-    when_descriptors_run_out_connections_wait_and_are_answered,
-    when_descriptors_run_out_idle_connections_make_room,
-    five_thousand_idle_connections_and_a_request,
-]);
-
 for_engines!([
     mp = MP,
+    thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
     sped = SPED,
     amped = AMPED,
     amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
     co_amped = CO_AMPED,
+    pipelined = PIPELINED,
 ] => [
     a_file_truncated_in_mid_download_ends_that_connection_only,
     a_file_edited_in_mid_download_ends_that_connection_only,
@@ -51,13 +42,55 @@ for_engines!([
     a_second_interrupt_stops_at_once,
 ]);
 
-// The order to drain reaches one process after the other: see `processes` for theirs.
-for_engines!([
-    sped_terminated = SPED,
-    amped_terminated = AMPED,
-    helper_processes_terminated = AMPED_WITH_HELPER_PROCESSES,
-    thread_per_request_terminated = THREAD_PER_REQUEST,
-] => [a_terminated_server_finishes_what_has_begun]);
+/// Engines of one process: what happens to descriptors happens to all connections, and the order to drain reaches every
+/// worker at once. The module `processes` has the like for the others.
+mod one_process {
+    use super::{
+        a_terminated_server_finishes_what_has_begun, when_descriptors_run_out_connections_wait_and_are_answered,
+    };
+
+    crate::engine::for_engines!([
+        thread_pool = THREAD_POOL,
+        thread_per_request = THREAD_PER_REQUEST,
+        thread_per_session = THREAD_PER_SESSION,
+        sped = SPED,
+        amped = AMPED,
+        amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+        pipelined = PIPELINED,
+    ] => [
+        when_descriptors_run_out_connections_wait_and_are_answered,
+        a_terminated_server_finishes_what_has_begun,
+    ]);
+}
+
+/// Engines of one process for which an idle connection holds no thread.
+mod idle {
+    use super::{five_thousand_idle_connections_and_a_request, when_descriptors_run_out_idle_connections_make_room};
+
+    crate::engine::for_engines!([
+        sped = SPED,
+        amped = AMPED,
+        amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+        pipelined = PIPELINED,
+        thread_pool = THREAD_POOL,
+        thread_per_request = THREAD_PER_REQUEST,
+    ] => [
+        when_descriptors_run_out_idle_connections_make_room,
+        five_thousand_idle_connections_and_a_request,
+    ]);
+}
+
+/// Engines that have a bounded number of threads and no queue for what is beyond it.
+mod bounded {
+    use super::a_request_beyond_the_bound_is_refused_politely;
+
+    crate::engine::for_engines!([
+        thread_per_request = THREAD_PER_REQUEST,
+        thread_per_session = THREAD_PER_SESSION,
+    ] => [
+        a_request_beyond_the_bound_is_refused_politely,
+    ]);
+}
 
 /// More than the buffers of two sockets hold.
 const LARGE_BYTES: usize = 20_000_000;
@@ -88,6 +121,32 @@ fn when_descriptors_run_out_idle_connections_make_room(engine: Engine) {
     }
     assert!(clients[59].get("/hello.txt").is_ok(), "the last one is not the one that was idle longest");
     assert!(clients[0].expect_end().is_ok());
+    server.finish();
+}
+
+fn a_request_beyond_the_bound_is_refused_politely(engine: Engine) {
+    const WHOLE: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    let launch = Launch::new(engine).file("hello.txt", "hello\n").argument("--threads-max").argument("3");
+    let server = launch.start();
+    let ask = || {
+        let mut client = server.connect();
+        client.send(WHOLE);
+        let response = client.receive(true).unwrap();
+        (client, response)
+    };
+    let mut busy: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut busy {
+        client.send(&WHOLE[..10]);
+    }
+    let (mut client, refusal) =
+        eventually("all threads are busy", PATIENCE, || Some(ask()).filter(|(_, response)| response.status == 503));
+    assert_eq!((refusal.field("Retry-After"), refusal.field("Connection")), (Some("1"), Some("close")));
+    client.expect_end().unwrap();
+    for mut client in busy {
+        client.send(&WHOLE[10..]);
+        assert_eq!(client.receive(true).unwrap().status, 200);
+    }
+    eventually("a thread is free", PATIENCE, || (ask().1.status == 200).then_some(()));
     server.finish();
 }
 

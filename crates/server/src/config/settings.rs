@@ -18,6 +18,8 @@ pub enum Architecture {
     CoAmped,
     /// Multi-process: pre-forked processes that serve one connection at a time with blocking calls (Flash 3.1).
     Mp,
+    /// Per worker five stages in threads of their own, and two helpers for what would block (PIPELINED).
+    Pipelined,
     /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
     ThreadPool,
     /// A thread for each request (JAWS).
@@ -28,7 +30,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 7] = [
+    pub const ALL: [Architecture; 8] = [
         Architecture::Mp,
         Architecture::ThreadPool,
         Architecture::ThreadPerRequest,
@@ -36,6 +38,7 @@ impl Architecture {
         Architecture::Sped,
         Architecture::Amped,
         Architecture::CoAmped,
+        Architecture::Pipelined,
     ];
 
     /// The name in configuration, on the command line and in reports.
@@ -45,6 +48,7 @@ impl Architecture {
             Architecture::Amped => "amped",
             Architecture::CoAmped => "co-amped",
             Architecture::Mp => "mp",
+            Architecture::Pipelined => "pipelined",
             Architecture::ThreadPool => "thread-pool",
             Architecture::ThreadPerRequest => "thread-per-request",
             Architecture::ThreadPerSession => "thread-per-session",

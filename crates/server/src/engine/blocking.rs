@@ -25,7 +25,7 @@ use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slot;
 use crate::io::Wait;
-use crate::io::accept::{self, Accepted};
+use crate::io::accept::{self, Accepted, Reserve};
 use crate::io::send::{self, Sent};
 use crate::io::wait::Gate;
 
@@ -41,6 +41,9 @@ pub struct Driver<'a> {
     listener: usize,
     /// What waits for the listeners, once that was necessary.
     gate: Option<Gate>,
+    reserve: Reserve,
+    /// The last connection took a descriptor from the reserve.
+    crowded: bool,
 }
 
 /// How a connection was left.
@@ -73,7 +76,17 @@ impl<'a> Driver<'a> {
     pub fn new(shared: &'a Shared) -> Driver<'a> {
         let desk = Desk::new(shared);
         let workspace = Some(desk.workspace());
-        Driver { shared, desk, workspace, draining: false, refusing: false, listener: 0, gate: None }
+        Driver {
+            shared,
+            desk,
+            workspace,
+            draining: false,
+            refusing: false,
+            listener: 0,
+            reserve: Reserve::new(),
+            crowded: false,
+            gate: None,
+        }
     }
 
     /// One that answers every request with 503 and Retry-After, as the last of its connection: for [`Driver::refuse`].
@@ -241,25 +254,35 @@ impl Driver<'_> {
     /// Waits for a listener and takes a connection from it, if no other worker was faster.
     fn accept(&mut self) -> Option<Slot> {
         let listeners = &self.shared.listeners;
+        if self.crowded && !self.reserve.is_whole(&listeners[0]) {
+            self.pause_accepting(Errno::MFILE);
+            return None;
+        }
         for turn in 0..listeners.len() {
             let index = (self.listener + turn) % listeners.len();
             match accept::accept(listeners[index].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.listener = index + 1;
+                    self.crowded = self.reserve.has_given(&socket);
                     self.desk.count_connection();
                     return Some(Slot::new(socket, client, self.desk.now));
                 }
                 Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
                 Err(errno) => {
-                    self.shared.handle_exhaustion(errno);
-                    let until = self.desk.now.after_ms(ACCEPT_PAUSE_MS);
-                    self.wait(None, Some(until));
+                    self.pause_accepting(errno);
                     return None;
                 }
             }
         }
         self.await_listeners();
         None
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
+    fn pause_accepting(&mut self, errno: Errno) {
+        self.shared.handle_exhaustion(errno);
+        let until = self.desk.now.after_ms(ACCEPT_PAUSE_MS);
+        self.wait(None, Some(until));
     }
 
     /// Waits for any listener, or for the main thread. Of several workers that wait, the kernel wakes one for each

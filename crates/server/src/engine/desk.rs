@@ -106,12 +106,32 @@ impl<'a> Desk<'a> {
     /// What is known about the target of a new request.
     pub fn look_up(&mut self, translate: &Translate<'_>) -> Found<'_> {
         self.requests += 1;
+        let (key, path_length) = self.address(translate);
+        self.look_up_key(key, path_length)
+    }
+
+    /// The target of a new request, in values of its own, to be looked up at another desk.
+    pub fn take(&mut self, translate: &Translate<'_>) -> Target {
+        self.requests += 1;
+        let (Key { site, path }, path_length) = self.address(translate);
+        Target { site, key: path.to_vec(), path_length, previous: None }
+    }
+
+    /// What is known about a target that was taken at another desk.
+    pub fn look_up_target(&mut self, target: &Target) -> Found<'_> {
+        self.look_up_key(target.key(), target.path_length)
+    }
+
+    /// What caches find the target by, and where in it the path ends.
+    fn address<'t>(&self, translate: &Translate<'t>) -> (Key<'t>, usize) {
         let site = self.shared.sites.find(translate.host);
         // Only listings depend on the query.
         let path = if site.settings.browse { translate.path_and_query } else { translate.path };
-        let key = Key { site: site.index, path };
-        let path_length = translate.path.len();
-        let target = |previous| Target { site: site.index, key: path.to_vec(), path_length, previous };
+        (Key { site: site.index, path }, translate.path.len())
+    }
+
+    fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
+        let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         match self.front.lookup(&self.shared.store, key, self.now.0) {
             Lookup::Fresh(entry) => Found::Fresh(entry),
             Lookup::Aging(entry) => Found::Aging(entry, target(Some(entry.clone()))),

@@ -257,8 +257,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         }
         if self.accept_again.is_some_and(|at| at <= self.usher.now()) {
             let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
-            // Without room, or if it fails again: after another pause.
-            let listening = room && self.listen().is_ok();
+            // Connections may have become idle since the pause began. Without room, or if it fails again: after another.
+            let listening = (room || self.shed_idle()) && self.listen().is_ok();
             self.accept_again = (!listening).then(|| self.usher.now().after_ms(ACCEPT_PAUSE_MS));
         }
     }
@@ -304,14 +304,19 @@ impl<D: Dispatch> Listener<'_, D> {
 
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
     fn pause_accepting(&mut self, errno: Errno) {
-        let idle = self.set.take_longest_idle(SHED_MAX);
-        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
-        if idle.is_empty() {
+        if !self.shed_idle() {
             self.accepting = false;
             self.shared.listeners.iter().for_each(|listener| self.poll.remove(listener.as_fd()));
             self.accept_again = Some(self.usher.now().after_ms(ACCEPT_PAUSE_MS));
             self.shared.handle_exhaustion(errno);
         }
+    }
+
+    /// Closes some of the connections that have been idle longest; whether there were any.
+    fn shed_idle(&mut self) -> bool {
+        let idle = self.set.take_longest_idle(SHED_MAX);
+        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
+        !idle.is_empty()
     }
 }
 

@@ -19,6 +19,7 @@ pub mod helpers;
 pub mod idle_set;
 pub mod mp;
 pub mod nursery;
+pub mod pipelined;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
@@ -57,6 +58,7 @@ pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<()
         Architecture::Sped => sped::run(shared, index),
         Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
         Architecture::Mp => mp::run(shared, index),
+        Architecture::Pipelined => pipelined::run(shared, index),
         Architecture::ThreadPool => thread_pool::run(shared, index),
         Architecture::ThreadPerRequest => thread_per_request::run(shared, index),
         Architecture::ThreadPerSession => thread_per_session::run(shared),

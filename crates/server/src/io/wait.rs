@@ -66,6 +66,31 @@ impl Poll {
         epoll::add(&self.epoll, connection, data(token), flags)
     }
 
+    /// Registers a connection for receiving only, for the thread that receives where another sends.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_receiver(&self, connection: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, connection, data(token), flags)
+    }
+
+    /// Registers a connection for sending only, for the thread that sends where another receives.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_sender(&self, connection: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, connection, data(token), epoll::EventFlags::OUT | epoll::EventFlags::ET)
+    }
+
+    /// Registers an eventfd that interrupts a wait once for each write and need not be read.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_bell(&self, bell: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, bell, data(token), epoll::EventFlags::IN | epoll::EventFlags::ET)
+    }
+
     /// Registers a listening socket; of several workers that wait for it, one is woken.
     ///
     /// # Errors

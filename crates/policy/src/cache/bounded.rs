@@ -1,0 +1,151 @@
+//! A cache's books: what is held, how many bytes, and the bound that they never exceed. It owns no content; the caller
+//! frees what it is told was evicted.
+//!
+//! Guarantees: the bytes held are at most the bound after every call; an object is held at most once.
+
+use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, hand_over};
+
+/// Size of an object that is not held.
+const ABSENT: u64 = u64::MAX;
+
+/// What became of an object that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Offer {
+    /// It is held now.
+    Admitted,
+    /// It is larger than the bound, or the admission filter preferred what is there.
+    Refused,
+}
+
+/// A policy, an optional filter, and the count of bytes.
+pub struct Bounded {
+    policy: Box<dyn Replacement>,
+    admission: Option<Admission>,
+    sizes: Vec<u64>,
+    bytes: u64,
+    bound_bytes: u64,
+}
+
+impl Bounded {
+    /// Holds nothing and will hold at most `bound_bytes`.
+    pub fn new(algorithm: Algorithm, objective: Objective, bound_bytes: u64) -> Self {
+        Bounded {
+            policy: algorithm.build(bound_bytes, objective),
+            admission: None,
+            sizes: Vec::new(),
+            bytes: 0,
+            bound_bytes,
+        }
+    }
+
+    /// The same with a filter before it.
+    pub fn with_admission(mut self, admission: Admission) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
+    /// Asks for `object`: whether it is held. Counts as a use.
+    pub fn request(&mut self, object: ObjectId) -> bool {
+        if let Some(admission) = &mut self.admission {
+            admission.request(object);
+        }
+        let held = self.holds(object);
+        if held {
+            self.policy.hit(object);
+        }
+        held
+    }
+
+    /// Offers `object`, which is not held, with its size. `evicted` is told each object that had to go.
+    pub fn offer(&mut self, object: ObjectId, size_bytes: u64, mut evicted: impl FnMut(ObjectId)) -> Offer {
+        debug_assert!(!self.holds(object), "offered what is held");
+        if size_bytes > self.bound_bytes {
+            return Offer::Refused;
+        }
+        if self.is_refused(object, size_bytes) {
+            return Offer::Refused;
+        }
+        self.shrink_to(self.bound_bytes - size_bytes, &mut evicted);
+        if object.index() >= self.sizes.len() {
+            self.sizes.resize(object.index() + 1, ABSENT);
+        }
+        self.sizes[object.index()] = size_bytes;
+        self.bytes += size_bytes;
+        self.policy.admit(object, size_bytes);
+        Offer::Admitted
+    }
+
+    /// `object` is stale: forgets it. Nothing happens if it is not held.
+    pub fn withdraw(&mut self, object: ObjectId) {
+        if self.holds(object) {
+            self.drop_object(object, Removal::Withdrawn);
+        }
+    }
+
+    /// Changes the bound; `evicted` is told each object that had to go.
+    pub fn rebound(&mut self, bound_bytes: u64, mut evicted: impl FnMut(ObjectId)) {
+        self.bound_bytes = bound_bytes;
+        self.policy.rebound(bound_bytes);
+        self.shrink_to(bound_bytes, &mut evicted);
+    }
+
+    /// Goes over to another policy with everything that is held.
+    pub fn change_policy(&mut self, algorithm: Algorithm, objective: Objective) {
+        let mut next = algorithm.build(self.bound_bytes, objective);
+        let sizes = &self.sizes;
+        hand_over(self.policy.as_mut(), next.as_mut(), |object| sizes[object.index()]);
+        self.policy = next;
+    }
+
+    /// Whether `object` is held. Does not count as a use.
+    pub fn holds(&self, object: ObjectId) -> bool {
+        self.sizes.get(object.index()).is_some_and(|&size| size != ABSENT)
+    }
+
+    /// Bytes held; at most [`Bounded::bound_bytes`].
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The bound.
+    pub fn bound_bytes(&self) -> u64 {
+        self.bound_bytes
+    }
+
+    /// Objects held.
+    pub fn len(&self) -> usize {
+        self.policy.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.policy.is_empty()
+    }
+
+    fn is_refused(&mut self, object: ObjectId, size_bytes: u64) -> bool {
+        let Some(admission) = &self.admission else {
+            return false;
+        };
+        let full = self.bytes + size_bytes > self.bound_bytes;
+        let victim = if full { self.policy.victim() } else { None };
+        let victim = victim.map(|victim| (victim, self.sizes[victim.index()]));
+        !admission.admits((object, size_bytes), victim)
+    }
+
+    fn shrink_to(&mut self, bytes_max: u64, evicted: &mut impl FnMut(ObjectId)) {
+        while self.bytes > bytes_max {
+            // Bytes are held, so an object is held, so the policy names one.
+            let Some(victim) = self.policy.victim() else {
+                return;
+            };
+            self.drop_object(victim, Removal::Evicted);
+            evicted(victim);
+        }
+    }
+
+    fn drop_object(&mut self, object: ObjectId, removal: Removal) {
+        self.bytes -= std::mem::replace(&mut self.sizes[object.index()], ABSENT);
+        self.policy.remove(object, removal);
+    }
+}

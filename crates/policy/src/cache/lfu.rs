@@ -1,0 +1,70 @@
+//! Least frequently used with dynamic ageing: the victim is the object with the smallest `uses + age`, where the age of
+//! the cache is the key of its last victim (Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management
+//! techniques for web proxy caches", 1999, there LFU-DA with unit cost). Newcomers start at the age, so yesterday's
+//! favourites go in the end. Equal keys leave in order of last use.
+
+use super::heap::Heap;
+use super::{ObjectId, Removal, Replacement};
+
+/// Key: the number of uses, and the age when the object was last used.
+#[derive(Default)]
+pub struct Lfu {
+    heap: Heap,
+    uses: Vec<u32>,
+    /// The key of the last victim.
+    age: u64,
+    /// Counts notifications; breaks ties.
+    instant: u64,
+}
+
+impl Lfu {
+    /// Holds nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn place(&mut self, object: ObjectId) {
+        self.instant += 1;
+        let key = self.age + u64::from(self.uses[object.index()]);
+        self.heap.set(object, (key, self.instant));
+    }
+}
+
+impl Replacement for Lfu {
+    fn admit(&mut self, object: ObjectId, _size_bytes: u64) {
+        debug_assert!(!self.holds(object), "admitted twice");
+        if object.index() >= self.uses.len() {
+            self.uses.resize(object.index() + 1, 0);
+        }
+        self.uses[object.index()] = 1;
+        self.place(object);
+    }
+
+    fn hit(&mut self, object: ObjectId) {
+        debug_assert!(self.holds(object), "hit what is not held");
+        self.uses[object.index()] = self.uses[object.index()].saturating_add(1);
+        self.place(object);
+    }
+
+    fn victim(&mut self) -> Option<ObjectId> {
+        self.heap.top().map(|(_, object)| object)
+    }
+
+    fn remove(&mut self, object: ObjectId, removal: Removal) {
+        debug_assert!(self.holds(object), "removed what is not held");
+        if let (Removal::Evicted, Some(((key, _), top))) = (removal, self.heap.top())
+            && top == object
+        {
+            self.age = key;
+        }
+        self.heap.remove(object);
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    fn holds(&self, object: ObjectId) -> bool {
+        self.heap.holds(object)
+    }
+}

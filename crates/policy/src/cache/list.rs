@@ -1,0 +1,85 @@
+//! Doubly linked lists over dense identifiers. Several lists can share one set of links, since an object is in at most
+//! one of them: moving between queues then costs no allocation.
+
+use super::ObjectId;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Link {
+    toward_front: u32,
+    toward_back: u32,
+}
+
+/// The neighbours of each object.
+#[derive(Default)]
+pub(super) struct Links(Vec<Link>);
+
+impl Links {
+    pub(super) fn cover(&mut self, object: ObjectId) {
+        if object.index() >= self.0.len() {
+            self.0.resize(object.index() + 1, Link { toward_front: NONE, toward_back: NONE });
+        }
+    }
+}
+
+/// One order of objects, front to back. The links it is used with are always the same ones.
+pub(super) struct List {
+    front: u32,
+    back: u32,
+    len: usize,
+}
+
+impl List {
+    pub(super) fn new() -> Self {
+        List { front: NONE, back: NONE, len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn back(&self) -> Option<ObjectId> {
+        (self.back != NONE).then_some(ObjectId(self.back))
+    }
+
+    /// The neighbour of `object`, which is in this list, one nearer to the front.
+    pub(super) fn toward_front(&self, links: &Links, object: ObjectId) -> Option<ObjectId> {
+        let next = links.0[object.index()].toward_front;
+        (next != NONE).then_some(ObjectId(next))
+    }
+
+    /// `object` is in no list, and `links` cover it.
+    pub(super) fn push_front(&mut self, links: &mut Links, object: ObjectId) {
+        links.0[object.index()] = Link { toward_front: NONE, toward_back: self.front };
+        match self.front {
+            NONE => self.back = object.0,
+            front => links.0[front as usize].toward_front = object.0,
+        }
+        self.front = object.0;
+        self.len += 1;
+    }
+
+    /// `object` is in this list.
+    pub(super) fn unlink(&mut self, links: &mut Links, object: ObjectId) {
+        let Link { toward_front, toward_back } = links.0[object.index()];
+        match toward_front {
+            NONE => self.front = toward_back,
+            neighbour => links.0[neighbour as usize].toward_back = toward_back,
+        }
+        match toward_back {
+            NONE => self.back = toward_front,
+            neighbour => links.0[neighbour as usize].toward_front = toward_front,
+        }
+        self.len -= 1;
+    }
+
+    /// `object` is in this list.
+    pub(super) fn move_to_front(&mut self, links: &mut Links, object: ObjectId) {
+        if self.front == object.0 {
+            return;
+        }
+        self.unlink(links, object);
+        self.push_front(links, object);
+    }
+}

@@ -1,0 +1,187 @@
+//! Cache replacement: which object should go when room is needed.
+//!
+//! Owns: the order of the objects it was told about. A policy *hears* what happened (`admit`, `hit`, `remove`) and *names*
+//! a victim; it holds no object and frees none. Whoever owns the cache removes the victim and says so with `remove`.
+//!
+//! Guarantees: a victim is an object that is held; naming it changes nothing that a caller can see, and the same object
+//! is named again until a notification arrives. No method allocates except when an identifier larger than any before
+//! arrives (state is kept in arrays indexed by identifier, so nothing is hashed).
+//!
+//! Does not: count bytes against a bound ([`Bounded`] does), decide whether a newcomer deserves a place
+//! ([`Admission`] does), or lock.
+//!
+//! ```
+//! use lamna_policy::cache::{Algorithm, Objective, ObjectId, Removal};
+//!
+//! let mut policy = Algorithm::Lru.build(1_000, Objective::Requests);
+//! policy.admit(ObjectId(1), 400);
+//! policy.admit(ObjectId(2), 400);
+//! policy.hit(ObjectId(1));
+//! assert_eq!(policy.victim(), Some(ObjectId(2)));
+//! policy.remove(ObjectId(2), Removal::Evicted);
+//! assert_eq!(policy.len(), 1);
+//! ```
+
+mod admission;
+mod bounded;
+mod gdsf;
+mod heap;
+mod lfu;
+mod list;
+mod lru;
+mod s3fifo;
+mod sieve;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use admission::Admission;
+pub use bounded::{Bounded, Offer};
+pub use gdsf::Gdsf;
+pub use lfu::Lfu;
+pub use lru::Lru;
+pub use s3fifo::S3Fifo;
+pub use sieve::Sieve;
+
+/// A small, dense number that stands for an object. Memory of a policy grows with the largest identifier, not with the
+/// number of objects, so callers hand out identifiers from zero and use freed ones again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u32);
+
+impl ObjectId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why an object leaves. Policies that remember what they threw away learn only from evictions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It was the victim.
+    Evicted,
+    /// It became stale or was deleted; nothing follows from that about its value.
+    Withdrawn,
+}
+
+/// What a replacement policy owes. See the module for the contract.
+pub trait Replacement: Send {
+    /// `object` is now held. It was not held before; `size_bytes` is what it occupies, overhead included.
+    fn admit(&mut self, object: ObjectId, size_bytes: u64);
+
+    /// `object`, which is held, was used.
+    fn hit(&mut self, object: ObjectId);
+
+    /// The object that should go next, or `None` if nothing is held. Settles the policy's own queues where the algorithm
+    /// does that on eviction (S3-FIFO, SIEVE), hence `&mut`.
+    fn victim(&mut self) -> Option<ObjectId>;
+
+    /// `object`, which was held, is gone.
+    fn remove(&mut self, object: ObjectId, removal: Removal);
+
+    /// Objects held.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `object` is held.
+    fn holds(&self, object: ObjectId) -> bool;
+
+    /// The bound of the cache changed. Only policies that divide it care.
+    fn rebound(&mut self, _bound_bytes: u64) {}
+}
+
+/// What a cache should have many of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// Requests answered from memory: right when processors or disk seeks are scarce.
+    #[default]
+    Requests,
+    /// Bytes answered from memory: right when the disk's or the network's transfer rate is scarce.
+    Bytes,
+}
+
+/// The policies by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Least recently used.
+    #[default]
+    Lru,
+    /// Least frequently used, with dynamic ageing.
+    Lfu,
+    /// GreedyDual-Size with frequency.
+    Gdsf,
+    /// Three static queues.
+    S3Fifo,
+    /// A queue, a bit and a hand.
+    Sieve,
+}
+
+impl Algorithm {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::Lru, Algorithm::Lfu, Algorithm::Gdsf, Algorithm::S3Fifo, Algorithm::Sieve];
+
+    /// The name used in settings and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Lru => "lru",
+            Algorithm::Lfu => "lfu",
+            Algorithm::Gdsf => "gdsf",
+            Algorithm::S3Fifo => "s3-fifo",
+            Algorithm::Sieve => "sieve",
+        }
+    }
+
+    /// A policy that holds nothing yet, for a cache of `bound_bytes`.
+    pub fn build(self, bound_bytes: u64, objective: Objective) -> Box<dyn Replacement> {
+        match self {
+            Algorithm::Lru => Box::new(Lru::new()),
+            Algorithm::Lfu => Box::new(Lfu::new()),
+            Algorithm::Gdsf => Box::new(Gdsf::new(objective)),
+            Algorithm::S3Fifo => Box::new(S3Fifo::new(bound_bytes)),
+            Algorithm::Sieve => Box::new(Sieve::new()),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Algorithm::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name)
+            .ok_or_else(|| UnknownAlgorithm(name.into()))
+    }
+}
+
+/// A name that is none of [`Algorithm::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownAlgorithm(pub String);
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+        write!(f, "no replacement policy is called `{}`; there are {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownAlgorithm {}
+
+/// Hands everything `from` holds over to `to`, least valuable first, so that a recency order survives. `size_bytes` tells
+/// an object's size. Afterwards `from` holds nothing.
+pub fn hand_over(from: &mut dyn Replacement, to: &mut dyn Replacement, size_bytes: impl Fn(ObjectId) -> u64) {
+    while let Some(object) = from.victim() {
+        from.remove(object, Removal::Withdrawn);
+        to.admit(object, size_bytes(object));
+    }
+}

@@ -1,0 +1,5 @@
+//! The policies against naive reference models, over random sequences of operations.
+
+mod cache;
+mod reference;
+mod stats;

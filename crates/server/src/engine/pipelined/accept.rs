@@ -1,0 +1,165 @@
+//! The accept stage: takes connections and gives them to the read stage.
+//!
+//! Owns: listening, and pausing while there are no descriptors. Guarantees: a connection that was taken is given on. It is
+//! also the stage that the main thread wakes, and so the one that tells the others.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use lamna_proto::time::Instant;
+use rustix::io::Errno;
+
+use super::parcel::{Parcel, Station};
+use super::queue::{Sleep, Urgency};
+use super::{GENERATION_OURS, Gives, Pool};
+use crate::engine::slots::Slot;
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
+use crate::io::wait::{Poll, Token};
+
+/// Where connections go from here.
+pub(super) struct Ends {
+    /// All of them.
+    pub to_read: Gives,
+}
+
+struct Accept<'a> {
+    station: Station<'a>,
+    poll: Poll,
+    ends: Ends,
+    generation: u32,
+    reserve: Reserve,
+    accepting: bool,
+    /// When to try again to accept.
+    accept_again: Option<Instant>,
+}
+
+/// Connections accepted at once, before they are given on and other workers get their share.
+const ACCEPT_MAX: usize = 64;
+const ACCEPT_PAUSE_MS: u32 = 100;
+
+/// The life of the accept stage.
+///
+/// # Errors
+/// What makes waiting impossible.
+pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
+    let station = Station::new(pool);
+    let mut stage = Accept {
+        station,
+        poll: Poll::new()?,
+        ends,
+        generation: 0,
+        reserve: Reserve::new(),
+        accepting: false,
+        accept_again: None,
+    };
+    pool.bells.accept.hang_up(&stage.poll)?;
+    stage.listen()?;
+    while !pool.is_over() && !pool.shared.control.is_stopping() {
+        stage.wait()?;
+        if stage.station.begin() {
+            stage.drain();
+        }
+        for index in 0..stage.poll.event_count() {
+            let token = stage.poll.event(index).token;
+            if token != super::BELL {
+                stage.accept_from(token.index as usize);
+            }
+        }
+        stage.go_on();
+        stage.ends.to_read.deliver();
+    }
+    Ok(())
+}
+
+impl Accept<'_> {
+    fn wait(&mut self) -> Result<(), Errno> {
+        let Accept { station, poll, ends, accept_again, .. } = self;
+        let (pool, now) = (station.pool, station.desk.now);
+        let again_ms = accept_again.map(|at| at.since(now) + 1);
+        let timeout_ms = again_ms.into_iter().chain(station.flush_ms()).min();
+        let draining = station.draining;
+        pool.bells.accept.poll(poll, Sleep::Light, timeout_ms, || {
+            let control = &pool.shared.control;
+            !ends.to_read.is_settled() || pool.is_over() || control.is_stopping() || control.is_draining() && !draining
+        })
+    }
+
+    fn listen(&mut self) -> Result<(), Errno> {
+        if self.accepting || self.station.draining {
+            return Ok(());
+        }
+        for (index, listener) in self.station.pool.shared.listeners.iter().enumerate() {
+            let token = Token { index: index as u32, generation: GENERATION_OURS };
+            self.poll.add_listener(listener.as_fd(), token)?;
+        }
+        self.accepting = true;
+        Ok(())
+    }
+
+    fn unlisten(&mut self) {
+        self.accepting = false;
+        for listener in &self.station.pool.shared.listeners {
+            self.poll.remove(listener.as_fd());
+        }
+    }
+
+    fn accept_from(&mut self, listener: usize) {
+        let pool = self.station.pool;
+        for _ in 0..ACCEPT_MAX {
+            if !self.accepting {
+                return;
+            }
+            match accept(pool.shared.listeners[listener].as_fd()) {
+                Ok(accepted) => {
+                    let crowded = self.reserve.has_given(&accepted.socket);
+                    self.give(accepted);
+                    if crowded {
+                        return self.pause_accepting(Errno::MFILE);
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(errno) if concerns_one_connection(errno) => {}
+                Err(errno) => return self.pause_accepting(errno),
+            }
+        }
+    }
+
+    fn give(&mut self, Accepted { socket, client }: Accepted) {
+        self.station.desk.count_connection();
+        self.station.pool.count_in();
+        self.generation = self.generation.wrapping_add(1).max(GENERATION_OURS + 1);
+        let mut slot = Slot::new(socket, client, self.station.desk.now);
+        slot.generation = self.generation;
+        let parcel = Parcel { slot, wants: Vec::new(), reading: None, sender_registered: false };
+        self.ends.to_read.put(Box::new(parcel), Urgency::Now);
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost, until the read stage
+    /// has given up idle ones or some time has passed.
+    fn pause_accepting(&mut self, errno: Errno) {
+        let pool = self.station.pool;
+        self.unlisten();
+        self.accept_again = Some(self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
+        pool.sheds.store(true, Ordering::Release);
+        pool.bells.read.ring(Urgency::Now);
+        pool.shared.handle_exhaustion(errno);
+    }
+
+    fn go_on(&mut self) {
+        let pool = self.station.pool;
+        let is_time = self.accept_again.is_some_and(|at| at <= self.station.desk.now);
+        if is_time || pool.shed.swap(false, Ordering::Acquire) {
+            let room = self.reserve.is_whole(pool.shared.control.waker(pool.index).descriptor());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
+        }
+        self.station.desk.flush_if_due();
+    }
+
+    fn drain(&mut self) {
+        self.unlisten();
+        self.station.pool.ring_all();
+        self.station.pool.count_out();
+    }
+}

@@ -1,0 +1,65 @@
+//! The header stage: sends what is ready to be sent, head and content in memory together, and sends connections home.
+//!
+//! Owns: the only send that most connections need. Guarantees: never waits for a peer or for the disk: what the socket
+//! does not take, and what has to be read from a file, is the data stage's.
+
+use lamna_proto::conn::Interest;
+use rustix::io::Errno;
+
+use super::parcel::{Parcel, Station};
+use super::queue::Urgency;
+use super::{Gives, Pool, Takes};
+
+/// Where connections come from and go to.
+pub(super) struct Ends {
+    /// With answers.
+    pub from_find: Takes,
+    /// Those that wait for their peers, or for the find stage.
+    pub to_read: Gives,
+    /// Those whose answers are not sent yet.
+    pub to_data: Gives,
+}
+
+/// The life of the header stage.
+///
+/// # Errors
+/// None.
+pub(super) fn run(pool: &Pool, mut ends: Ends) -> Result<(), Errno> {
+    let bell = &pool.bells.header;
+    bell.introduce();
+    let mut station = Station::new(pool);
+    while !pool.is_over() {
+        bell.park(station.flush_ms(), || {
+            let settled = ends.to_read.is_settled() && ends.to_data.is_settled();
+            !ends.from_find.is_empty() || pool.is_over() || !settled
+        });
+        station.begin();
+        while let Some(mut parcel) = ends.from_find.take() {
+            let interest = station.work_on(&mut parcel, |parcel, desk| {
+                parcel.transmit(desk);
+                parcel.slot.connection.interest()
+            });
+            let waits_for_data = interest == Interest::Done && parcel.wants.is_empty();
+            if interest == Interest::Send || waits_for_data {
+                ends.to_data.put(parcel, Urgency::Now);
+            } else {
+                send_home(&station, parcel, interest, &mut ends.to_read);
+            }
+        }
+        ends.to_read.deliver();
+        ends.to_data.deliver();
+        station.desk.flush_if_due();
+    }
+    Ok(())
+}
+
+/// Gives a connection that waits for `interest` back to the read stage, or closes it if nothing there refers to it.
+pub(super) fn send_home(station: &Station<'_>, parcel: Box<Parcel>, interest: Interest, to_read: &mut Gives) {
+    let slot = &parcel.slot;
+    if interest == Interest::Close && !slot.registered {
+        return station.pool.close(parcel);
+    }
+    // The next request of an idle connection is an event, which wakes the read stage anyway.
+    let rests = slot.registered && !slot.readable && interest == Interest::Receive && slot.connection.is_idle();
+    to_read.put(parcel, if rests && !station.draining { Urgency::Whenever } else { Urgency::Now });
+}

@@ -1,0 +1,107 @@
+//! The two helpers of a pool: the only threads of it that wait for the disk.
+//!
+//! Owns: translating and reading for connections whose stage would have had to wait. Guarantees: a connection that is
+//! given here comes back, with what was found or that it failed. One thing at a time, in order, as the architecture has it.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::parcel::{Parcel, Reading};
+use super::queue::Urgency;
+use super::{Gives, Pool, Takes};
+use crate::content::translate::translate;
+use crate::engine::desk::Target;
+use crate::io::{Wait, read};
+
+/// What the path helper is asked to do.
+pub(super) enum Errand {
+    /// Find the first target that the connection waits for.
+    Translate(Box<Parcel>),
+    /// Compare a target with the file system, for nobody in particular.
+    Refresh(Target),
+}
+
+/// Where the path helper's connections come from and go to.
+pub(super) struct PathEnds {
+    /// With targets.
+    pub from_find: Takes<Errand>,
+    /// With what the first of them stands for.
+    pub to_find: Gives,
+}
+
+/// Where the read helper's connections come from and go to.
+pub(super) struct ReadEnds {
+    /// With stretches.
+    pub from_data: Takes,
+    /// With stretches in memory.
+    pub to_data: Gives,
+}
+
+/// The life of the path helper.
+///
+/// # Errors
+/// None.
+pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Errno> {
+    let bell = &pool.bells.path_helper;
+    bell.introduce();
+    while !pool.is_over() {
+        bell.park(None, || !ends.from_find.is_empty() || pool.is_over() || !ends.to_find.is_settled());
+        while let Some(errand) = ends.from_find.take().filter(|_| !pool.is_over()) {
+            match errand {
+                Errand::Translate(mut parcel) => {
+                    translate_first(pool, &mut parcel);
+                    ends.to_find.put(parcel, Urgency::Now);
+                }
+                Errand::Refresh(target) => {
+                    let now = pool.shared.clock.now();
+                    if let Ok(entry) = translate(&target.question(&pool.shared, Wait::Yes, now)) {
+                        pool.shared.store.insert(target.key(), entry);
+                    }
+                }
+            }
+            ends.to_find.deliver();
+        }
+        ends.to_find.deliver();
+    }
+    Ok(())
+}
+
+fn translate_first(pool: &Pool, parcel: &mut Parcel) {
+    if let Some(want) = parcel.wants.first_mut() {
+        let now = pool.shared.clock.now();
+        want.found = translate(&want.target.question(&pool.shared, Wait::Yes, now)).ok();
+        debug_assert!(want.found.is_some(), "whoever may wait finds something");
+    }
+}
+
+/// The life of the read helper.
+///
+/// # Errors
+/// None.
+pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
+    let bell = &pool.bells.read_helper;
+    bell.introduce();
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    while !pool.is_over() {
+        bell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
+        while let Some(mut parcel) = ends.from_data.take().filter(|_| !pool.is_over()) {
+            if let Some(reading) = &mut parcel.reading {
+                reading.paged_in = Some(page_in(reading, &mut scratch));
+            }
+            ends.to_data.put(parcel, Urgency::Now);
+            ends.to_data.deliver();
+        }
+        ends.to_data.deliver();
+    }
+    Ok(())
+}
+
+/// Files are read through a buffer of this many bytes; what counts is that they are in the page cache afterwards.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+fn page_in(reading: &Reading, scratch: &mut [u8]) -> bool {
+    let stretch = &reading.stretch;
+    let file = stretch.representation.file.as_ref();
+    file.is_some_and(|file| read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), scratch).is_ok())
+}

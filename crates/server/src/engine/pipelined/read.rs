@@ -1,0 +1,255 @@
+//! The read stage: waits for requests, receives and parses them. Idle connections are at home here and hold no thread.
+//!
+//! Owns: the epoll set of all persistent connections, their timeouts, and closing them. Guarantees: an event of a
+//! connection that is with another stage is kept until it comes home.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use lamna_proto::conn::Interest;
+use rustix::io::Errno;
+
+use super::parcel::{Parcel, Station};
+use super::queue::{Sleep, Urgency};
+use super::residents::Residents;
+use super::{BELL, Gives, Pool, Takes};
+use crate::io::wait::{Event, Poll, Token};
+
+/// Where connections come from and go to.
+pub(super) struct Ends {
+    /// New ones.
+    pub from_accept: Takes,
+    /// Answered ones.
+    pub from_header: Takes,
+    /// Answered ones.
+    pub from_data: Takes,
+    /// With requests.
+    pub to_find: Gives,
+}
+
+struct Read<'a> {
+    station: Station<'a>,
+    poll: Poll,
+    ends: Ends,
+    residents: Residents,
+    /// For each descriptor, who is away and what happened to it meanwhile.
+    away: Vec<Away>,
+    /// Registered connections that are with other stages.
+    away_count: usize,
+    /// Those of them for which something happened.
+    awaited_count: usize,
+    /// Connections that can go on without an event.
+    again: Vec<Token>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Away {
+    generation: u32,
+    happened: bool,
+    ending: bool,
+}
+
+/// Receives of one connection before others get their turn.
+const TURN_RECEIVES: u32 = 16;
+/// Idle connections given up at once when descriptors run out.
+const SHED_MAX: usize = 16;
+/// How long those that come home may wait to be looked at, and their timeouts with them.
+const HOMECOMING_MS: u64 = 1000;
+
+/// The life of the read stage.
+///
+/// # Errors
+/// What makes waiting impossible.
+pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
+    let mut stage = Read {
+        station: Station::new(pool),
+        poll: Poll::new()?,
+        ends,
+        residents: Residents::default(),
+        away: Vec::new(),
+        away_count: 0,
+        awaited_count: 0,
+        again: Vec::new(),
+    };
+    pool.bells.read.hang_up(&stage.poll)?;
+    while !pool.is_over() {
+        stage.wait()?;
+        let drains = stage.station.begin();
+        stage.take_parcels();
+        for index in 0..stage.poll.event_count() {
+            stage.handle_event(stage.poll.event(index));
+        }
+        if drains {
+            stage.drain();
+        }
+        stage.go_on();
+        stage.ends.to_find.deliver();
+    }
+    Ok(())
+}
+
+impl Read<'_> {
+    fn wait(&mut self) -> Result<(), Errno> {
+        let (pool, now) = (self.station.pool, self.station.desk.now);
+        // Somebody for whom something has happened is on the way home: be woken when it arrives.
+        let lightly = self.awaited_count > 0 || self.station.draining;
+        let sleep = if lightly { Sleep::Light } else { Sleep::Deep };
+        let look_ms = self.residents.next_look().map(|at| at.since(now) + 1);
+        let homecoming_ms = (self.away_count > 0).then_some(HOMECOMING_MS);
+        let timeout_ms = look_ms.into_iter().chain(homecoming_ms).min();
+        let Read { poll, ends, again, station, .. } = self;
+        pool.bells.read.poll(poll, sleep, timeout_ms, || {
+            let arrived = !(ends.from_accept.is_empty() && ends.from_header.is_empty() && ends.from_data.is_empty());
+            let told = pool.is_over()
+                || pool.sheds.load(Ordering::Relaxed)
+                || pool.shared.control.is_draining() && !station.draining;
+            arrived || told || !ends.to_find.is_settled() || !again.is_empty()
+        })
+    }
+
+    fn take_parcels(&mut self) {
+        while let Some(parcel) = self.ends.from_accept.take() {
+            self.drive(parcel);
+        }
+        while let Some(parcel) = self.ends.from_header.take() {
+            self.come_home(parcel);
+        }
+        while let Some(parcel) = self.ends.from_data.take() {
+            self.come_home(parcel);
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        if event.token == BELL {
+            return;
+        }
+        if let Some(mut parcel) = self.residents.leave(event.token) {
+            parcel.slot.readable |= event.readable;
+            parcel.slot.ending |= event.ending;
+            return self.drive(parcel);
+        }
+        let Some(away) = self.away.get_mut(event.token.index as usize) else { return };
+        if away.generation == event.token.generation {
+            self.awaited_count += usize::from(!away.happened);
+            away.happened = true;
+            away.ending |= event.ending;
+        }
+    }
+
+    fn go_on(&mut self) {
+        let (pool, now) = (self.station.pool, self.station.desk.now);
+        for token in std::mem::take(&mut self.again) {
+            if let Some(parcel) = self.residents.leave(token) {
+                self.drive(parcel);
+            }
+        }
+        for token in self.residents.expired(now, &pool.shared.limits) {
+            if let Some(mut parcel) = self.residents.leave(token) {
+                self.station.work_on(&mut parcel, |parcel, _| parcel.slot.connection.handle_timeout(now));
+                self.drive(parcel);
+            }
+        }
+        if pool.sheds.swap(false, Ordering::Acquire) {
+            self.shed();
+        }
+        self.station.desk.flush_if_due();
+    }
+
+    /// Gives up idle connections for the sake of their descriptors.
+    fn shed(&mut self) {
+        let pool = self.station.pool;
+        for token in self.residents.longest_idle(SHED_MAX, &pool.shared.limits) {
+            if let Some(parcel) = self.residents.leave(token) {
+                pool.close(parcel);
+                pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);
+                pool.shed.store(true, Ordering::Release);
+            }
+        }
+        pool.bells.accept.ring(Urgency::Now);
+    }
+
+    fn drain(&mut self) {
+        for token in self.residents.tokens() {
+            if let Some(mut parcel) = self.residents.leave(token) {
+                // A request may have arrived that nobody has looked at.
+                parcel.slot.readable = true;
+                self.drive(parcel);
+            }
+        }
+    }
+}
+
+// One connection.
+impl Read<'_> {
+    /// A connection is back from another stage.
+    fn come_home(&mut self, mut parcel: Box<Parcel>) {
+        if parcel.slot.registered {
+            let away = std::mem::take(&mut self.away[parcel.token().index as usize]);
+            debug_assert_eq!(away.generation, parcel.slot.generation, "a registered connection is closed at home");
+            self.away_count -= 1;
+            self.awaited_count -= usize::from(away.happened);
+            parcel.slot.readable |= away.happened;
+            parcel.slot.ending |= away.ending;
+        }
+        let rests = parcel.slot.registered && !parcel.slot.readable && parcel.slot.connection.is_idle();
+        if rests && !self.station.draining && parcel.slot.connection.interest() == Interest::Receive {
+            self.residents.settle(parcel, &self.station.pool.shared.limits);
+        } else {
+            self.drive(parcel);
+        }
+    }
+
+    /// Reads what a connection has received, and decides where it goes.
+    fn drive(&mut self, mut parcel: Box<Parcel>) {
+        let interest = self.station.work_on(&mut parcel, |parcel, desk| {
+            let mut interest = Interest::Receive;
+            for _ in 0..TURN_RECEIVES {
+                parcel.take_needs(desk);
+                interest = parcel.slot.connection.interest();
+                if interest == Interest::Linger {
+                    parcel.slot.end_sending();
+                }
+                if !(matches!(interest, Interest::Receive | Interest::Linger) && parcel.slot.readable) {
+                    break;
+                }
+                parcel.slot.receive(desk.now);
+            }
+            desk.report(&mut parcel.slot.connection, parcel.slot.client);
+            interest
+        });
+        let finished = self.station.draining && parcel.slot.connection.is_idle() && !parcel.slot.readable;
+        match interest {
+            _ if finished => self.station.pool.close(parcel),
+            Interest::Close => self.station.pool.close(parcel),
+            Interest::Send | Interest::Done => self.send_off(parcel),
+            Interest::Receive | Interest::Linger => self.settle(parcel),
+        }
+    }
+
+    fn send_off(&mut self, parcel: Box<Parcel>) {
+        if parcel.slot.registered {
+            let index = parcel.token().index as usize;
+            if index >= self.away.len() {
+                self.away.resize(index + 1, Away::default());
+            }
+            self.away[index] = Away { generation: parcel.slot.generation, ..Away::default() };
+            self.away_count += 1;
+        }
+        self.ends.to_find.put(parcel, Urgency::Now);
+    }
+
+    /// It has to wait for its peer. What cannot be waited for is closed.
+    fn settle(&mut self, mut parcel: Box<Parcel>) {
+        let token = parcel.token();
+        if !parcel.slot.registered {
+            if self.poll.add_receiver(parcel.slot.socket.as_fd(), token).is_err() {
+                return self.station.pool.close(parcel);
+            }
+            parcel.slot.registered = true;
+        }
+        if parcel.slot.readable {
+            self.again.push(token);
+        }
+        self.residents.settle(parcel, &self.station.pool.shared.limits);
+    }
+}

@@ -1,0 +1,298 @@
+//! Event loops. Used by `sped`, `event-loops`, `amped`, `co-amped` and `proactor`, which differ in who reads from disk and
+//! whether the caches are shared.
+//!
+//! A client belongs to one loop, as a kept connection does. A loop takes its events in order; a large file is sent a
+//! quantum at a time, between which the loop turns to others.
+
+use std::collections::VecDeque;
+
+use crate::arch::Architecture;
+use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
+use crate::resource::TaskId;
+
+/// Who reads from disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disk {
+    /// The loop itself, which stands still meanwhile.
+    Inline,
+    /// Helpers, so many for each loop. With shared caches any helper serves any loop.
+    Helpers(u32),
+    /// The kernel.
+    Kernel,
+}
+
+/// What has to be done for a request next.
+#[derive(Clone, Copy)]
+enum Event {
+    Arrived(RequestId),
+    /// Its file is in memory.
+    Loaded(RequestId),
+    /// So much of the file is sent.
+    Writable(RequestId, u64),
+}
+
+/// What a loop has just done.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Nothing: takes the next event.
+    Free,
+    /// Read a request; wants the path lock (shared caches only).
+    Begun(RequestId),
+    PathLookedUp(RequestId),
+    Translated(RequestId),
+    /// Looked the file up (under the lock if caches are shared).
+    FileLookedUp(RequestId),
+    /// Gave a read away.
+    HandedOff(RequestId),
+    /// Waited for the disk itself.
+    Read(RequestId),
+    /// Sent up to here.
+    Sent(RequestId, u64),
+}
+
+struct Loop {
+    phase: Phase,
+    events: VecDeque<Event>,
+    blocked: bool,
+}
+
+#[derive(Clone, Copy)]
+enum HelperPhase {
+    Free,
+    /// Took the request and is about to read.
+    Taken(RequestId),
+    /// Waited for the disk.
+    Read(RequestId),
+    /// Reported.
+    Reported(RequestId),
+}
+
+struct Helper {
+    phase: HelperPhase,
+    blocked: bool,
+}
+
+/// See the module. Tasks are the loops, then the helpers.
+pub(super) struct Loops {
+    loops: Vec<Loop>,
+    helpers: Vec<Helper>,
+    /// Reads that wait for a helper: one queue for each loop, or a common one.
+    reads: Vec<VecDeque<RequestId>>,
+    disk: Disk,
+    shared: bool,
+}
+
+impl Loops {
+    pub(super) fn new(workers: u32, disk: Disk, shared: bool) -> Self {
+        let helpers = if let Disk::Helpers(each) = disk { workers * each } else { 0 };
+        let free = || Loop { phase: Phase::Free, events: VecDeque::new(), blocked: true };
+        Loops {
+            loops: (0..workers).map(|_| free()).collect(),
+            helpers: (0..helpers).map(|_| Helper { phase: HelperPhase::Free, blocked: true }).collect(),
+            reads: vec![VecDeque::new(); if shared { 1 } else { workers as usize }],
+            disk,
+            shared,
+        }
+    }
+
+    fn loop_of(&self, request: RequestId) -> usize {
+        request.0 as usize % self.loops.len()
+    }
+
+    fn notify(&mut self, event: Event, request: RequestId, machine: &mut Machine) {
+        let index = self.loop_of(request);
+        let own = &mut self.loops[index];
+        own.events.push_back(event);
+        if std::mem::take(&mut own.blocked) {
+            machine.wake(TaskId(index as u32));
+        }
+    }
+
+    fn turn(&mut self, index: usize, machine: &mut Machine) -> Step {
+        let Some(event) = self.loops[index].events.pop_front() else {
+            self.loops[index].phase = Phase::Free;
+            self.loops[index].blocked = true;
+            return Step::Block;
+        };
+        match event {
+            Event::Arrived(request) if self.shared => {
+                self.loops[index].phase = Phase::Begun(request);
+                Step::Run(machine.costs.poll + machine.costs.begin)
+            }
+            Event::Arrived(request) => {
+                // Nobody else uses the caches: one stretch of work.
+                self.loops[index].phase = Phase::FileLookedUp(request);
+                let costs = &machine.costs;
+                let work = costs.poll + costs.begin + costs.translate + costs.lookup;
+                let miss = costs.translate_miss;
+                Step::Run(if machine.translate(request) { work } else { work + miss })
+            }
+            Event::Loaded(request) => {
+                let work = machine.costs.poll + machine.costs.hand_off + machine.costs.header;
+                self.send(index, request, 0, work, machine)
+            }
+            Event::Writable(request, sent) => self.send(index, request, sent, machine.costs.poll, machine),
+        }
+    }
+
+    fn send(&mut self, index: usize, request: RequestId, sent: u64, extra: u64, machine: &Machine) -> Step {
+        let bytes = (machine.size(request) - sent).min(machine.send_quantum_bytes);
+        self.loops[index].phase = Phase::Sent(request, sent + bytes);
+        Step::Run(extra + machine.costs.transmit(bytes))
+    }
+
+    fn miss(&mut self, index: usize, request: RequestId, machine: &mut Machine) -> Step {
+        match self.disk {
+            Disk::Inline => {
+                self.loops[index].phase = Phase::Read(request);
+                machine.read(request, Waiter(index as u32));
+                Step::Block
+            }
+            Disk::Helpers(_) => {
+                self.loops[index].phase = Phase::HandedOff(request);
+                Step::Run(machine.costs.hand_off)
+            }
+            Disk::Kernel => {
+                self.loops[index].phase = Phase::HandedOff(request);
+                Step::Run(machine.costs.hand_off + machine.costs.read)
+            }
+        }
+    }
+
+    fn hand_off(&mut self, index: usize, request: RequestId, machine: &mut Machine) {
+        let Disk::Helpers(each) = self.disk else {
+            machine.read(request, Waiter(request.0));
+            return;
+        };
+        let (queue, helpers) = if self.shared {
+            (0, 0..self.helpers.len())
+        } else {
+            (index, index * each as usize..(index + 1) * each as usize)
+        };
+        self.reads[queue].push_back(request);
+        if let Some(helper) = helpers.into_iter().find(|&helper| self.helpers[helper].blocked_free()) {
+            self.helpers[helper].blocked = false;
+            machine.wake(TaskId((self.loops.len() + helper) as u32));
+        }
+    }
+
+    fn step_loop(&mut self, index: usize, machine: &mut Machine) -> Step {
+        let task = TaskId(index as u32);
+        match self.loops[index].phase {
+            Phase::Free => self.turn(index, machine),
+            Phase::Begun(request) => {
+                if !machine.acquire(LockName::Path, task) {
+                    return Step::Block;
+                }
+                self.loops[index].phase = Phase::PathLookedUp(request);
+                Step::Run(machine.costs.translate)
+            }
+            Phase::PathLookedUp(request) => {
+                self.loops[index].phase = Phase::Translated(request);
+                let known = machine.translate(request);
+                machine.release(LockName::Path);
+                if known { self.step_loop(index, machine) } else { Step::Run(machine.costs.translate_miss) }
+            }
+            Phase::Translated(request) => {
+                if !machine.acquire(LockName::Cache(machine.file(request)), task) {
+                    return Step::Block;
+                }
+                self.loops[index].phase = Phase::FileLookedUp(request);
+                Step::Run(machine.costs.lookup)
+            }
+            Phase::FileLookedUp(request) => {
+                let hit = machine.look_up(request);
+                if self.shared {
+                    machine.release(LockName::Cache(machine.file(request)));
+                }
+                match hit {
+                    true => self.send(index, request, 0, machine.costs.header, machine),
+                    false => self.miss(index, request, machine),
+                }
+            }
+            Phase::HandedOff(request) => {
+                self.hand_off(index, request, machine);
+                self.turn(index, machine)
+            }
+            Phase::Read(request) => self.send(index, request, 0, machine.costs.read + machine.costs.header, machine),
+            Phase::Sent(request, sent) => {
+                match sent < machine.size(request) {
+                    true => self.loops[index].events.push_back(Event::Writable(request, sent)),
+                    false => machine.complete(request),
+                }
+                self.turn(index, machine)
+            }
+        }
+    }
+
+    fn step_helper(&mut self, index: usize, machine: &mut Machine) -> Step {
+        match self.helpers[index].phase {
+            HelperPhase::Free => self.turn_helper(index, machine),
+            HelperPhase::Taken(request) => {
+                self.helpers[index].phase = HelperPhase::Read(request);
+                if machine.is_held(request) {
+                    return self.step_helper(index, machine);
+                }
+                machine.read(request, Waiter((self.loops.len() + index) as u32));
+                Step::Block
+            }
+            HelperPhase::Read(request) => {
+                self.helpers[index].phase = HelperPhase::Reported(request);
+                Step::Run(machine.costs.read + machine.costs.hand_off)
+            }
+            HelperPhase::Reported(request) => {
+                self.notify(Event::Loaded(request), request, machine);
+                self.turn_helper(index, machine)
+            }
+        }
+    }
+
+    fn turn_helper(&mut self, index: usize, machine: &Machine) -> Step {
+        let queue = match self.disk {
+            Disk::Helpers(each) if !self.shared => index / each as usize,
+            _ => 0,
+        };
+        let helper = &mut self.helpers[index];
+        match self.reads[queue].pop_front() {
+            Some(request) => {
+                helper.phase = HelperPhase::Taken(request);
+                Step::Run(machine.costs.hand_off)
+            }
+            None => {
+                helper.phase = HelperPhase::Free;
+                helper.blocked = true;
+                Step::Block
+            }
+        }
+    }
+}
+
+impl Helper {
+    fn blocked_free(&self) -> bool {
+        self.blocked && matches!(self.phase, HelperPhase::Free)
+    }
+}
+
+impl Architecture for Loops {
+    fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
+        self.notify(Event::Arrived(request), request, machine);
+    }
+
+    fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+        let index = task.0 as usize;
+        match index.checked_sub(self.loops.len()) {
+            None => self.step_loop(index, machine),
+            Some(helper) => self.step_helper(helper, machine),
+        }
+    }
+
+    fn read_done(&mut self, waiter: Waiter, machine: &mut Machine) {
+        match self.disk {
+            Disk::Inline | Disk::Helpers(_) => machine.wake(TaskId(waiter.0)),
+            Disk::Kernel => {
+                let request = RequestId(waiter.0);
+                self.notify(Event::Loaded(request), request, machine);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! `pipelined`: for each processor a pool of five stage threads and two helper threads; all pools share the caches
+//! (PIPELINED, section 4, figure 4).
+//!
+//! ```text
+//! accept -> read request -> find file ----> send header -> read file, send data -> done
+//!                              |  ^ miss      ^               |  ^ miss  (repeats for large files)
+//!                              v  |           |               v  |
+//!                            path helper -----+            read helper
+//! ```
+//!
+//! A client belongs to one pool. Each thread has a queue; it takes all that is there before it gives its processor up, so
+//! that one switch is paid for several requests when the server is busy.
+
+use std::collections::VecDeque;
+
+use super::Architecture;
+use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
+use crate::parameters::Parameters;
+use crate::resource::{Overhead, TaskId};
+use crate::scenario::Scenario;
+
+/// Threads of a pool, in the order of their numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Accept,
+    ReadRequest,
+    FindFile,
+    SendHeader,
+    SendData,
+    PathHelper,
+    ReadHelper,
+}
+
+const STAGES: [Stage; 7] = [
+    Stage::Accept,
+    Stage::ReadRequest,
+    Stage::FindFile,
+    Stage::SendHeader,
+    Stage::SendData,
+    Stage::PathHelper,
+    Stage::ReadHelper,
+];
+
+/// A request in a stage's queue, and how much of it the stage has sent; `None` until its file was looked up.
+#[derive(Clone, Copy)]
+struct Job {
+    request: RequestId,
+    sent: Option<u64>,
+}
+
+/// What a thread has just done.
+#[derive(Clone, Copy)]
+enum Phase {
+    Free,
+    /// Has a job and does not yet own the lock that it needs.
+    Taken(Job),
+    /// Worked on it.
+    Worked(Job),
+}
+
+struct Thread {
+    phase: Phase,
+    queue: VecDeque<Job>,
+    blocked: bool,
+}
+
+pub(super) struct Pipelined {
+    /// Pool by pool.
+    threads: Vec<Thread>,
+    pools: usize,
+}
+
+/// One pool for each processor.
+pub(super) fn model(scenario: &Scenario, _parameters: &Parameters) -> Pipelined {
+    let pools = scenario.workers() as usize;
+    let thread = || Thread { phase: Phase::Free, queue: VecDeque::new(), blocked: true };
+    Pipelined { threads: (0..pools * STAGES.len()).map(|_| thread()).collect(), pools }
+}
+
+/// file entries * 850 + 7 * N * 25K.
+pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead {
+    let threads = f64::from(scenario.workers()) * STAGES.len() as f64;
+    Overhead {
+        entry_bytes: parameters.memory.entry_bytes as f64,
+        copies: 1.0,
+        fixed_bytes: threads * parameters.memory.thread_bytes as f64,
+    }
+}
+
+impl Pipelined {
+    fn pass(&mut self, job: Job, stage: Stage, machine: &mut Machine) {
+        let index = job.request.0 as usize % self.pools * STAGES.len() + stage as usize;
+        let thread = &mut self.threads[index];
+        thread.queue.push_back(job);
+        if std::mem::take(&mut thread.blocked) {
+            machine.wake(TaskId(index as u32));
+        }
+    }
+
+    fn take(&mut self, index: usize) -> Option<Step> {
+        let thread = &mut self.threads[index];
+        match thread.queue.pop_front() {
+            Some(job) => {
+                thread.phase = Phase::Taken(job);
+                None
+            }
+            None => {
+                thread.blocked = true;
+                Some(Step::Block)
+            }
+        }
+    }
+
+    /// Begins a job if the lock that it needs is to be had. `None`: it cost nothing and is done.
+    fn work(&mut self, index: usize, job: Job, machine: &mut Machine) -> Option<Step> {
+        let stage = STAGES[index % STAGES.len()];
+        let lock = match stage {
+            Stage::FindFile => Some(LockName::Path),
+            Stage::SendData if job.sent.is_none() => Some(LockName::Cache(machine.file(job.request))),
+            _ => None,
+        };
+        if let Some(lock) = lock
+            && !machine.acquire(lock, TaskId(index as u32))
+        {
+            return Some(Step::Block);
+        }
+        self.threads[index].phase = Phase::Worked(job);
+        let costs = &machine.costs;
+        let work = match stage {
+            Stage::Accept => costs.connection,
+            Stage::ReadRequest => costs.parse,
+            Stage::FindFile => costs.translate,
+            Stage::SendHeader => costs.header,
+            Stage::SendData => match job.sent {
+                None => costs.lookup,
+                Some(sent) => return Some(self.send(index, job.request, sent, machine)),
+            },
+            Stage::PathHelper => costs.hand_off + costs.translate_miss,
+            Stage::ReadHelper => costs.hand_off,
+        };
+        (work > 0).then_some(Step::Run(work))
+    }
+
+    fn send(&mut self, index: usize, request: RequestId, sent: u64, machine: &Machine) -> Step {
+        let bytes = (machine.size(request) - sent).min(machine.send_quantum_bytes);
+        self.threads[index].phase = Phase::Worked(Job { request, sent: Some(sent + bytes) });
+        Step::Run(machine.costs.transmit(bytes))
+    }
+
+    /// What follows a job that was worked on. `None`: the next job.
+    fn worked(&mut self, index: usize, job: Job, machine: &mut Machine) -> Option<Step> {
+        let request = job.request;
+        match STAGES[index % STAGES.len()] {
+            Stage::Accept => self.pass(job, Stage::ReadRequest, machine),
+            Stage::ReadRequest => self.pass(job, Stage::FindFile, machine),
+            Stage::FindFile => {
+                let known = machine.translate(request);
+                machine.release(LockName::Path);
+                self.pass(job, if known { Stage::SendHeader } else { Stage::PathHelper }, machine);
+            }
+            Stage::PathHelper => self.pass(job, Stage::SendHeader, machine),
+            Stage::SendHeader => self.pass(job, Stage::SendData, machine),
+            Stage::SendData => match job.sent {
+                None => return self.looked_up(index, request, machine),
+                Some(sent) if sent < machine.size(request) => self.pass(job, Stage::SendData, machine),
+                Some(_) => machine.complete(request),
+            },
+            Stage::ReadHelper if job.sent.is_none() => {
+                if machine.is_held(request) {
+                    self.pass(Job { request, sent: Some(0) }, Stage::SendData, machine);
+                    self.threads[index].phase = Phase::Free;
+                    return None;
+                }
+                // Once more through this match when the disk is done.
+                self.threads[index].phase = Phase::Worked(Job { request, sent: Some(0) });
+                machine.read(request, Waiter(index as u32));
+                return Some(Step::Block);
+            }
+            Stage::ReadHelper => self.pass(job, Stage::SendData, machine),
+        }
+        self.threads[index].phase = Phase::Free;
+        None
+    }
+
+    fn looked_up(&mut self, index: usize, request: RequestId, machine: &mut Machine) -> Option<Step> {
+        let hit = machine.look_up(request);
+        machine.release(LockName::Cache(machine.file(request)));
+        if hit {
+            return Some(self.send(index, request, 0, machine));
+        }
+        self.pass(Job { request, sent: None }, Stage::ReadHelper, machine);
+        self.threads[index].phase = Phase::Free;
+        None
+    }
+}
+
+impl Architecture for Pipelined {
+    fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
+        self.pass(Job { request, sent: None }, Stage::Accept, machine);
+    }
+
+    fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+        let index = task.0 as usize;
+        loop {
+            let step = match self.threads[index].phase {
+                Phase::Free => self.take(index),
+                Phase::Taken(job) => self.work(index, job, machine),
+                Phase::Worked(job) => self.worked(index, job, machine),
+            };
+            if let Some(step) = step {
+                return step;
+            }
+        }
+    }
+
+    fn read_done(&mut self, waiter: Waiter, machine: &mut Machine) {
+        machine.wake(TaskId(waiter.0));
+    }
+}

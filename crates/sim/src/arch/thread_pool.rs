@@ -1,0 +1,24 @@
+//! `thread-pool` (the paper's MT): a fixed number of threads, each serving one connection at a time with blocking calls;
+//! caches shared and locked (Flash-MT, JAWS).
+
+use super::threads::{Supply, Threads};
+use crate::parameters::Parameters;
+use crate::resource::Overhead;
+use crate::scenario::Scenario;
+
+pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
+    Threads::new(threads(scenario, parameters), Supply::Pool, true)
+}
+
+/// file entries * 850 + T * 25K.
+pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead {
+    Overhead {
+        entry_bytes: parameters.memory.entry_bytes as f64,
+        copies: 1.0,
+        fixed_bytes: f64::from(threads(scenario, parameters)) * parameters.memory.thread_bytes as f64,
+    }
+}
+
+fn threads(scenario: &Scenario, parameters: &Parameters) -> u32 {
+    scenario.processors * parameters.concurrency.threads_per_processor
+}

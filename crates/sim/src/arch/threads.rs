@@ -1,0 +1,203 @@
+//! A task per request under way, each carrying its request through all steps with blocking calls. Used by `mp`,
+//! `thread-pool`, `thread-per-request` and `thread-per-session`, which differ in how many tasks there are, whether they
+//! share caches, and what a task costs.
+
+use std::collections::VecDeque;
+
+use crate::arch::Architecture;
+use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
+use crate::resource::TaskId;
+
+/// What a task has just done.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Nothing: looks for a request.
+    Idle,
+    /// Read the request; wants the path lock.
+    Begun,
+    /// Looked the path up, under the lock.
+    PathLookedUp,
+    /// Knows the file; wants the cache lock.
+    Translated,
+    /// Looked the file up, under the lock.
+    FileLookedUp,
+    /// Waited for the disk.
+    Read,
+    /// Sent everything.
+    Sent,
+    /// Waits until the network has taken everything.
+    Draining,
+}
+
+#[derive(Clone, Copy)]
+struct Task {
+    phase: Phase,
+    request: RequestId,
+}
+
+/// How tasks are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supply {
+    /// A fixed number that take requests from a common queue.
+    Pool,
+    /// One for each request, made when it arrives. Its number is the client's: one request each.
+    Spawned,
+    /// One for each client.
+    PerClient,
+}
+
+/// See the module.
+pub(super) struct Threads {
+    tasks: Vec<Task>,
+    /// Idle tasks of a pool, the last to become idle on top.
+    idle: Vec<TaskId>,
+    backlog: VecDeque<RequestId>,
+    /// Who waits for the network on behalf of which request.
+    draining: Vec<Option<TaskId>>,
+    supply: Supply,
+    /// Whether caches are shared and thus locked.
+    shared: bool,
+}
+
+impl Threads {
+    pub(super) fn new(count: u32, supply: Supply, shared: bool) -> Self {
+        Threads {
+            tasks: vec![Task { phase: Phase::Idle, request: RequestId(0) }; count as usize],
+            idle: (0..count).rev().map(TaskId).collect(),
+            backlog: VecDeque::new(),
+            draining: Vec::new(),
+            supply,
+            shared,
+        }
+    }
+
+    fn begin(&mut self, task: TaskId, request: RequestId, machine: &mut Machine) -> Step {
+        let spawn = if self.supply == Supply::Spawned { machine.costs.spawn } else { 0 };
+        let own = &mut self.tasks[task.0 as usize];
+        own.request = request;
+        if self.shared {
+            own.phase = Phase::Begun;
+            return Step::Run(spawn + machine.costs.begin);
+        }
+        // Nothing to wait for until the file is looked up: one stretch of work.
+        own.phase = Phase::FileLookedUp;
+        let costs = &machine.costs;
+        let work = spawn + costs.begin + costs.translate + costs.lookup;
+        let miss = costs.translate_miss;
+        Step::Run(if machine.translate(request) { work } else { work + miss })
+    }
+
+    /// The next request for an idle task, or none.
+    fn next(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+        match self.backlog.pop_front() {
+            Some(request) => self.begin(task, request, machine),
+            None => {
+                self.idle.push(task);
+                Step::Block
+            }
+        }
+    }
+
+    fn finish(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+        self.tasks[task.0 as usize].phase = Phase::Idle;
+        match self.supply {
+            Supply::Pool => self.next(task, machine),
+            Supply::Spawned | Supply::PerClient => Step::Block,
+        }
+    }
+
+    fn drain(&mut self, request: RequestId, task: TaskId) {
+        if request.0 as usize >= self.draining.len() {
+            self.draining.resize(request.0 as usize + 1, None);
+        }
+        self.draining[request.0 as usize] = Some(task);
+    }
+
+    fn send(&mut self, task: TaskId, extra: u64, machine: &Machine) -> Step {
+        self.tasks[task.0 as usize].phase = Phase::Sent;
+        let bytes = machine.size(self.tasks[task.0 as usize].request);
+        Step::Run(extra + machine.costs.header + machine.costs.transmit(bytes))
+    }
+}
+
+impl Architecture for Threads {
+    fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
+        match self.supply {
+            Supply::Pool => {
+                self.backlog.push_back(request);
+                if let Some(task) = self.idle.pop() {
+                    machine.wake(task);
+                }
+            }
+            Supply::Spawned | Supply::PerClient => {
+                let task = TaskId(request.0);
+                self.tasks[request.0 as usize] = Task { phase: Phase::Idle, request };
+                machine.wake(task);
+            }
+        }
+    }
+
+    fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+        let Task { phase, request } = self.tasks[task.0 as usize];
+        match phase {
+            Phase::Idle if self.supply == Supply::Pool => self.next(task, machine),
+            Phase::Idle => self.begin(task, request, machine),
+            Phase::Begun => {
+                if !machine.acquire(LockName::Path, task) {
+                    return Step::Block;
+                }
+                self.tasks[task.0 as usize].phase = Phase::PathLookedUp;
+                Step::Run(machine.costs.translate)
+            }
+            Phase::PathLookedUp => {
+                self.tasks[task.0 as usize].phase = Phase::Translated;
+                let known = machine.translate(request);
+                machine.release(LockName::Path);
+                if known { self.step(task, machine) } else { Step::Run(machine.costs.translate_miss) }
+            }
+            Phase::Translated => {
+                if !machine.acquire(LockName::Cache(machine.file(request)), task) {
+                    return Step::Block;
+                }
+                self.tasks[task.0 as usize].phase = Phase::FileLookedUp;
+                Step::Run(machine.costs.lookup)
+            }
+            Phase::FileLookedUp => {
+                let hit = machine.look_up(request);
+                if self.shared {
+                    machine.release(LockName::Cache(machine.file(request)));
+                }
+                if hit {
+                    return self.send(task, 0, machine);
+                }
+                self.tasks[task.0 as usize].phase = Phase::Read;
+                machine.read(request, Waiter(task.0));
+                Step::Block
+            }
+            Phase::Read => self.send(task, machine.costs.read, machine),
+            Phase::Sent => {
+                if machine.costs.waits_for_network() {
+                    self.tasks[task.0 as usize].phase = Phase::Draining;
+                    self.drain(request, task);
+                    machine.complete(request);
+                    return Step::Block;
+                }
+                machine.complete(request);
+                self.finish(task, machine)
+            }
+            Phase::Draining => self.finish(task, machine),
+        }
+    }
+
+    fn read_done(&mut self, waiter: Waiter, machine: &mut Machine) {
+        machine.wake(TaskId(waiter.0));
+    }
+
+    fn sent(&mut self, request: RequestId, machine: &mut Machine) {
+        let task = self.draining.get_mut(request.0 as usize).and_then(Option::take);
+        // A task of its client's own is woken by the next arrival; its next request cannot come before.
+        if let (Some(task), Supply::Pool) = (task, self.supply) {
+            machine.wake(task);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What each server architecture would do on machines we do not have: a discrete-event simulator.
+//!
+//! Owns: the kernel ([`kernel`]), the resources a server waits for ([`resource`]), a model of each architecture under the
+//! name of its engine ([`arch`]), workloads ([`workload`]), named sets of measured costs ([`parameters`]), and the
+//! experiments: [`run`] one scenario, [`sweep`] a grid, reproduce the [`paper`], [`advise`] on a machine.
+//!
+//! Guarantees: a result is a function of scenario, parameter set and seed, to the byte. Replacement policies are those of
+//! the server (`lamna_policy`), not imitations.
+//!
+//! Does not: open sockets or measure anything. What the models leave out is listed in `docs/simulator.md`.
+
+pub mod advise;
+pub mod arch;
+pub mod kernel;
+pub mod machine;
+pub mod paper;
+pub mod parameters;
+pub mod policies;
+pub mod report;
+pub mod resource;
+pub mod run;
+pub mod scenario;
+pub mod sweep;
+pub mod workload;

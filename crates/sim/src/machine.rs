@@ -1,0 +1,371 @@
+//! The machine on which an architecture runs: processors, disk, locks, link, the caches, and the clients that ask.
+//!
+//! Owns: everything that is not a choice of architecture, and the loop that turns events into calls of the
+//! [`Architecture`]. Guarantees: a client has exactly one request under way, and a request that was begun completes.
+
+mod costs;
+mod observation;
+
+use lamna_policy::cache::{Bounded, ObjectId};
+
+pub use self::costs::Costs;
+pub use self::observation::Observation;
+use self::observation::{Tally, Totals};
+use crate::arch::Architecture;
+use crate::kernel::{Calendar, Nanos, Stream};
+use crate::parameters::{DiskParameters, Parameters, nanos};
+use crate::resource::{Disk, Finished, Link, Lock, Processors, Start, TaskId};
+use crate::scenario::{PolicyName, Scenario};
+use crate::workload::{FileId, Requests, Workload};
+
+/// A request, named by the client that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId(pub u32);
+
+/// Who waits for a read from disk. A number of the architecture's own (a task or a request), dense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter(pub u32);
+
+/// What a task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Works.
+    Run(Nanos),
+    /// Waits until somebody wakes it.
+    Block,
+}
+
+/// The locks of shared caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockName {
+    /// Of the translation cache.
+    Path,
+    /// Of the shard of the data cache that holds this file.
+    Cache(FileId),
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Processor(u32),
+    Disk(FileId),
+    Sent(RequestId),
+    Arrival(RequestId),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Request {
+    file: FileId,
+    issued: Nanos,
+}
+
+const NO_WAITER: u32 = u32::MAX;
+const NOT_READING: u32 = u32::MAX - 1;
+
+/// See the module.
+pub struct Machine {
+    /// What things cost.
+    pub costs: Costs,
+    /// After so many bytes an event loop turns to the next connection.
+    pub send_quantum_bytes: u64,
+    calendar: Calendar<Event>,
+    processors: Processors,
+    processors_len: usize,
+    disk: Disk<FileId>,
+    link: Link,
+    locks: Vec<Lock>,
+    content: Bounded,
+    translations: Bounded,
+    workload: Workload,
+    source: Requests,
+    requests: Vec<Request>,
+    client_delay: Nanos,
+    /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
+    first_waiter: Vec<u32>,
+    next_waiter: Vec<u32>,
+    arrivals: Vec<RequestId>,
+    tally: Tally,
+}
+
+impl Machine {
+    /// A machine at rest whose caches are as an observer finds them after a long time.
+    pub fn new(
+        scenario: &Scenario,
+        parameters: &Parameters,
+        disk: &DiskParameters,
+        workload: &Workload,
+        data_cache_bytes: u64,
+        seed: u64,
+    ) -> Machine {
+        let files = workload.sizes.len();
+        let mut machine = Machine {
+            costs: Costs::from(parameters),
+            send_quantum_bytes: parameters.concurrency.send_quantum_bytes,
+            calendar: Calendar::new(),
+            processors: Processors::new(
+                scenario.processors as usize,
+                nanos(parameters.processor.switch_us),
+                nanos(parameters.processor.quantum_us),
+                nanos(parameters.processor.granularity_us),
+            ),
+            processors_len: scenario.processors as usize,
+            disk: Disk::new(
+                nanos(disk.latency_us),
+                disk.spread,
+                disk.bytes_per_s,
+                disk.parallelism as usize,
+                Stream::new(seed, "disk"),
+            ),
+            link: Link::new(parameters.network.bits_per_s),
+            locks: (0..=parameters.locks.shards).map(|_| Lock::new(parameters.locks.handover)).collect(),
+            content: Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes),
+            translations: Bounded::new(
+                Default::default(),
+                PolicyName::OBJECTIVE,
+                parameters.memory.translation_entries,
+            ),
+            workload: workload.clone(),
+            source: workload.requests(seed),
+            requests: vec![Request::default(); scenario.clients as usize],
+            client_delay: nanos(parameters.network.client_delay_us),
+            first_waiter: vec![NOT_READING; files],
+            next_waiter: Vec::new(),
+            arrivals: Vec::new(),
+            tally: Tally::default(),
+        };
+        machine.fill_caches(seed);
+        machine
+    }
+
+    /// Runs until `requests` more have completed after `warm_up_requests`.
+    pub fn run(&mut self, architecture: &mut impl Architecture, warm_up_requests: u64, requests: u64) -> Observation {
+        for client in 0..self.requests.len() {
+            self.issue(RequestId(client as u32));
+        }
+        self.deliver_arrivals(architecture);
+        self.proceed(architecture, warm_up_requests);
+        let before = self.totals();
+        self.tally = Tally::default();
+        self.proceed(architecture, requests);
+        self.observe(before)
+    }
+
+    /// The present.
+    pub fn now(&self) -> Nanos {
+        self.calendar.now()
+    }
+
+    /// What a request asks for.
+    pub fn file(&self, request: RequestId) -> FileId {
+        self.requests[request.0 as usize].file
+    }
+
+    /// Bytes of what a request asks for.
+    pub fn size(&self, request: RequestId) -> u64 {
+        self.workload.sizes[self.file(request) as usize]
+    }
+
+    /// A blocked task becomes ready.
+    pub fn wake(&mut self, task: TaskId) {
+        let start = self.processors.wake(task, 0);
+        self.schedule(start);
+    }
+
+    /// Whether `task` owns the lock now. If not it must block, and asks again when it is woken.
+    pub fn acquire(&mut self, lock: LockName, task: TaskId) -> bool {
+        let index = self.lock_index(lock);
+        self.locks[index].acquire(task, self.calendar.now())
+    }
+
+    /// The owner lets go.
+    pub fn release(&mut self, lock: LockName) {
+        let index = self.lock_index(lock);
+        if let Some(task) = self.locks[index].release(self.calendar.now()) {
+            self.wake(task);
+        }
+    }
+
+    /// Whether the path of `request` was in the translation cache; it is now.
+    pub fn translate(&mut self, request: RequestId) -> bool {
+        let object = ObjectId(self.file(request));
+        if self.translations.request(object) {
+            return true;
+        }
+        self.tally.translation_misses += 1;
+        let _ = self.translations.offer(object, 1, |_| ());
+        false
+    }
+
+    /// Whether the file of `request` is in the data cache.
+    pub fn look_up(&mut self, request: RequestId) -> bool {
+        let size = self.size(request);
+        let hit = self.content.request(ObjectId(self.file(request)));
+        self.tally.lookups += 1;
+        self.tally.bytes_asked += size;
+        if hit {
+            self.tally.hits += 1;
+            self.tally.bytes_found += size;
+        }
+        hit
+    }
+
+    /// Whether the file of `request` is in the data cache by now. A helper asks before it reads: others may have missed
+    /// the same file while the request waited for the helper. Does not count as a use.
+    pub fn is_held(&self, request: RequestId) -> bool {
+        self.content.holds(ObjectId(self.file(request)))
+    }
+
+    /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.
+    /// [`Architecture::read_done`] follows.
+    pub fn read(&mut self, request: RequestId, waiter: Waiter) {
+        let file = self.file(request);
+        if waiter.0 as usize >= self.next_waiter.len() {
+            self.next_waiter.resize(waiter.0 as usize + 1, NO_WAITER);
+        }
+        let first = &mut self.first_waiter[file as usize];
+        let under_way = *first != NOT_READING;
+        self.next_waiter[waiter.0 as usize] = if under_way { *first } else { NO_WAITER };
+        *first = waiter.0;
+        if !under_way {
+            let begun = self.disk.read(file, self.workload.sizes[file as usize], self.calendar.now());
+            self.schedule_read(begun);
+        }
+    }
+
+    /// The last byte of a response was handed to the network. The client asks again when it has it.
+    pub fn complete(&mut self, request: RequestId) {
+        let bytes = self.size(request);
+        let queued = self.link.send(bytes, self.calendar.now());
+        let under_way = if self.costs.waits_for_network() { self.costs.transmission(bytes) } else { 0 };
+        match queued + under_way {
+            0 => self.sent(request),
+            after => self.calendar.after(after, Event::Sent(request)),
+        }
+    }
+
+    fn proceed(&mut self, architecture: &mut impl Architecture, requests: u64) {
+        let goal = self.tally.completed + requests;
+        while self.tally.completed < goal {
+            let Some(event) = self.calendar.next() else {
+                unreachable!("every client has a request under way, so something is to happen");
+            };
+            match event {
+                Event::Processor(processor) => self.step(architecture, processor as usize),
+                Event::Disk(file) => self.read_done(architecture, file),
+                Event::Sent(request) => {
+                    architecture.sent(request, self);
+                    self.sent(request);
+                }
+                Event::Arrival(request) => self.issue(request),
+            }
+            self.deliver_arrivals(architecture);
+        }
+    }
+
+    fn step(&mut self, architecture: &mut impl Architecture, processor: usize) {
+        let start = match self.processors.finish(processor) {
+            Finished::Preempted(start) => Some(start),
+            Finished::Task(task) => match architecture.step(task, self) {
+                Step::Run(work) => Some(self.processors.run(processor, work)),
+                Step::Block => self.processors.block(processor),
+            },
+        };
+        self.schedule(start);
+    }
+
+    fn deliver_arrivals(&mut self, architecture: &mut impl Architecture) {
+        while let Some(request) = self.arrivals.pop() {
+            architecture.arrive(request, self);
+        }
+    }
+
+    fn read_done(&mut self, architecture: &mut impl Architecture, file: FileId) {
+        let next = self.disk.done(self.calendar.now());
+        self.schedule_read(next);
+        let size = self.workload.sizes[file as usize];
+        if !self.content.holds(ObjectId(file)) {
+            let _ = self.content.offer(ObjectId(file), size, |_| ());
+        }
+        let mut waiter = std::mem::replace(&mut self.first_waiter[file as usize], NOT_READING);
+        while waiter != NO_WAITER {
+            let following = self.next_waiter[waiter as usize];
+            architecture.read_done(Waiter(waiter), self);
+            waiter = following;
+        }
+    }
+
+    fn sent(&mut self, request: RequestId) {
+        let latency = self.calendar.now() - self.requests[request.0 as usize].issued;
+        self.tally.completed += 1;
+        self.tally.bytes += self.size(request);
+        self.tally.latency.add(latency);
+        self.tally.latency_mean.add(latency as f64);
+        match self.client_delay {
+            0 => self.issue(request),
+            delay => self.calendar.after(delay, Event::Arrival(request)),
+        }
+    }
+
+    fn issue(&mut self, request: RequestId) {
+        let file = self.source.next_file();
+        self.requests[request.0 as usize] = Request { file, issued: self.calendar.now() };
+        self.arrivals.push(request);
+    }
+
+    fn schedule(&mut self, start: Option<Start>) {
+        if let Some(Start { processor, after }) = start {
+            self.calendar.after(after, Event::Processor(processor as u32));
+        }
+    }
+
+    fn schedule_read(&mut self, begun: Option<(FileId, Nanos)>) {
+        if let Some((file, after)) = begun {
+            self.calendar.after(after, Event::Disk(file));
+        }
+    }
+
+    fn lock_index(&self, lock: LockName) -> usize {
+        match lock {
+            LockName::Path => 0,
+            LockName::Cache(file) => 1 + file as usize % (self.locks.len() - 1),
+        }
+    }
+
+    /// Puts the most recently used files into the caches, oldest first.
+    fn fill_caches(&mut self, seed: u64) {
+        let recency = self.workload.recency(seed);
+        let paths = recency.len().min(self.translations.bound_bytes() as usize);
+        for &file in recency[..paths].iter().rev() {
+            let _ = self.translations.offer(ObjectId(file), 1, |_| ());
+        }
+        let mut bytes = 0;
+        let fits = |file: &&FileId| {
+            bytes += self.workload.sizes[**file as usize];
+            bytes <= self.content.bound_bytes()
+        };
+        let held: Vec<_> = recency.iter().take_while(fits).copied().collect();
+        for &file in held.iter().rev() {
+            let _ = self.content.offer(ObjectId(file), self.workload.sizes[file as usize], |_| ());
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
+            now: self.calendar.now(),
+            events: self.calendar.handled(),
+            processor_busy: self.processors.busy,
+            switches: self.processors.switches,
+            disk_busy: self.disk.busy,
+            disk_reads: self.disk.reads,
+            disk_resident: self.disk.resident,
+            link_busy: self.link.busy,
+            acquisitions: self.locks.iter().map(|lock| lock.acquisitions).sum(),
+            contended: self.locks.iter().map(|lock| lock.contended).sum(),
+            lock_waited: self.locks.iter().map(|lock| lock.waited).sum(),
+        }
+    }
+
+    fn observe(&mut self, before: Totals) -> Observation {
+        let (after, tally) = (self.totals(), std::mem::take(&mut self.tally));
+        Observation::new(before, after, tally, self.processors_len, self.disk.parallelism())
+    }
+}

@@ -1,0 +1,76 @@
+//! What the steps of a request cost, as the machine charges them: whole nanoseconds, ready to add.
+
+use crate::kernel::Nanos;
+use crate::parameters::{Parameters, TransmitBy, nanos};
+
+/// Processor time of the steps, in nanoseconds.
+pub struct Costs {
+    /// A connection's share, reading and parsing.
+    pub begin: Nanos,
+    /// Of that, what belongs to the connection.
+    pub connection: Nanos,
+    /// Of that, what belongs to the request.
+    pub parse: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub translate: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub translate_miss: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub lookup: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub header: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub poll: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub hand_off: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub read: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub spawn: Nanos,
+    transmit: Nanos,
+    transmit_unit_bytes: u64,
+    transmit_by: TransmitBy,
+}
+
+impl Costs {
+    /// Processor time of sending so many bytes of content.
+    pub fn transmit(&self, bytes: u64) -> Nanos {
+        match self.transmit_by {
+            TransmitBy::Processor => self.transmission(bytes),
+            TransmitBy::Network => 0,
+        }
+    }
+
+    /// Whether a blocking sender waits for the network.
+    pub fn waits_for_network(&self) -> bool {
+        self.transmit_by == TransmitBy::Network
+    }
+
+    pub(super) fn transmission(&self, bytes: u64) -> Nanos {
+        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
+    }
+}
+
+impl From<&Parameters> for Costs {
+    fn from(parameters: &Parameters) -> Costs {
+        let costs = &parameters.costs;
+        let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
+        let parse = nanos(costs.parse_us);
+        Costs {
+            begin: connection + parse,
+            connection,
+            parse,
+            translate: nanos(costs.translate_us),
+            translate_miss: nanos(costs.translate_miss_us),
+            lookup: nanos(costs.lookup_us),
+            header: nanos(costs.header_us),
+            poll: nanos(costs.poll_us),
+            hand_off: nanos(costs.hand_off_us),
+            read: nanos(costs.read_us),
+            spawn: nanos(costs.spawn_us),
+            transmit: nanos(costs.transmit_us),
+            transmit_unit_bytes: costs.transmit_unit_bytes,
+            transmit_by: costs.transmit_by,
+        }
+    }
+}

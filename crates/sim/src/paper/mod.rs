@@ -1,0 +1,63 @@
+//! The figures and claims of the PIPELINED paper (2005), from the models and the one parameter set of its Tables 2 and 3.
+//!
+//! Nothing here knows a result: [`figures`] lists scenarios, [`claims`] reads outcomes. A claim that does not hold is
+//! reported as such. What the paper leaves open is settled the same way for all figures by a [`Reading`]; readings are
+//! compared with each other, never chosen per figure.
+
+mod claims;
+mod figures;
+
+pub use claims::{Claim, Verdict, claims, claims_csv, claims_markdown};
+pub use figures::{Figure, Figures, data_cache_csv, data_cache_panels, figures, panels};
+
+use crate::parameters::{DataCopies, Parameters, TransmitBy};
+use crate::resource::Handover;
+
+/// One way to settle what the paper does not say, or says in two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Tables and definitions to the letter: content exists once and structures once in each process (Table 1), and the
+    /// transmit latency is the network's (section 5.1).
+    Letter,
+    /// Content too exists once in each process, which has its share of the memory to itself (text of section 3.2).
+    Private,
+    /// Locks are granted to the first waiter, as a queue at a lock is in a simple model.
+    Granted,
+    /// The transmit latency is a processor's, as in the simulations the paper builds upon.
+    Processor,
+    /// `Processor` and `Private` together.
+    ProcessorPrivate,
+}
+
+impl Reading {
+    /// All of them; the first is the main one.
+    pub const ALL: [Reading; 5] =
+        [Reading::Letter, Reading::Private, Reading::Granted, Reading::Processor, Reading::ProcessorPrivate];
+
+    /// As in commands and folders.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reading::Letter => "letter",
+            Reading::Private => "private",
+            Reading::Granted => "granted",
+            Reading::Processor => "processor",
+            Reading::ProcessorPrivate => "processor-private",
+        }
+    }
+
+    /// The paper's parameters under this reading.
+    pub fn parameters(self) -> Parameters {
+        let mut parameters = Parameters::paper();
+        if matches!(self, Reading::Private | Reading::ProcessorPrivate) {
+            parameters.memory.data_copies = DataCopies::Private;
+        }
+        if matches!(self, Reading::Processor | Reading::ProcessorPrivate) {
+            parameters.costs.transmit_by = TransmitBy::Processor;
+        }
+        if self == Reading::Granted {
+            parameters.locks.handover = Handover::Grant;
+        }
+        parameters.name = format!("{}/{}", parameters.name, self.name());
+        parameters
+    }
+}

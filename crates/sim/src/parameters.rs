@@ -1,0 +1,276 @@
+//! Named sets of parameters: what each step costs, on what.
+//!
+//! A set is a TOML file (`parameters/*.toml` are built in; any other is given by path). The fields are documented here, the
+//! values where they stand, each with its source. `lamna sim calibrate`, which will measure a machine and write such a
+//! file, does not exist yet.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::Nanos;
+use crate::resource::Handover;
+
+/// One set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// What it is called in results.
+    pub name: String,
+    /// Where the values come from.
+    pub source: String,
+    /// Processor time of the steps.
+    pub costs: Costs,
+    /// Scheduling.
+    pub processor: ProcessorParameters,
+    /// The locks of shared caches.
+    pub locks: LockParameters,
+    /// What structures occupy.
+    pub memory: MemoryParameters,
+    /// How many of what.
+    pub concurrency: Concurrency,
+    /// Outside the machine.
+    pub network: NetworkParameters,
+    /// Disks by name.
+    pub disks: BTreeMap<String, DiskParameters>,
+}
+
+/// Processor time of each step, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// Accepting and closing a connection.
+    pub connection_us: f64,
+    /// Requests over which that is spread. At least 1.
+    pub requests_per_connection: u32,
+    /// Receiving and parsing a request.
+    pub parse_us: f64,
+    /// Looking a path up in the translation cache; under the path lock where the cache is shared.
+    pub translate_us: f64,
+    /// Translating a path that is not there, in addition.
+    pub translate_miss_us: f64,
+    /// Looking a file up in the data cache; under the cache lock where the cache is shared.
+    pub lookup_us: f64,
+    /// Sending the header.
+    pub header_us: f64,
+    /// Sending each started unit of content.
+    pub transmit_us: f64,
+    /// The unit of `transmit_us`, in bytes.
+    pub transmit_unit_bytes: u64,
+    /// What `transmit_us` is.
+    pub transmit_by: TransmitBy,
+    /// An event loop's share of waiting for events, per request and per quantum of a large file.
+    pub poll_us: f64,
+    /// Giving work to a helper, or a read to the kernel, and hearing that it is done; each.
+    pub hand_off_us: f64,
+    /// A read from disk.
+    pub read_us: f64,
+    /// Creating and ending a thread.
+    pub spawn_us: f64,
+}
+
+/// Whose time transmission takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransmitBy {
+    /// A processor's: copying, checksums, protocol.
+    Processor,
+    /// The network's: the response is under way so long, and a blocking sender waits for it.
+    Network,
+}
+
+/// Scheduling, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorParameters {
+    /// Going over from one thread or process to another.
+    pub switch_us: f64,
+    /// How long a thread runs while others wait.
+    pub quantum_us: f64,
+    /// How long it runs while one waits that was woken from a sleep.
+    pub granularity_us: f64,
+}
+
+/// The locks of shared caches.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockParameters {
+    /// Who owns a released lock.
+    pub handover: Handover,
+    /// Locks among which the files of the data cache are divided. At least 1.
+    pub shards: u32,
+}
+
+/// Whether processes that keep their own structures also keep their own copy of the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataCopies {
+    /// The content is mapped and exists once (Table 1's formulas).
+    Shared,
+    /// Each process has its share of the memory to itself (the text of section 3.2).
+    Private,
+}
+
+/// What structures occupy, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryParameters {
+    /// Structures of a cached file.
+    pub entry_bytes: u64,
+    /// Paths in a translation cache; at least 1.
+    pub translation_entries: u64,
+    /// A thread.
+    pub thread_bytes: u64,
+    /// A helper process.
+    pub helper_bytes: u64,
+    /// Mean size of a cached file, from which the number of entries follows.
+    pub file_bytes_mean: u64,
+    /// Of processes.
+    pub data_copies: DataCopies,
+}
+
+/// How many of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Concurrency {
+    /// `mp`.
+    pub processes_per_processor: u32,
+    /// `thread-pool`.
+    pub threads_per_processor: u32,
+    /// `amped`, `co-amped`, `pipelined`: read helpers per event loop or pool.
+    pub read_helpers: u32,
+    /// After sending so much of a file an event loop or a stage turns to the next connection.
+    pub send_quantum_bytes: u64,
+}
+
+/// Outside the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkParameters {
+    /// Rate of the link; 0 if it never limits.
+    pub bits_per_s: f64,
+    /// From a response to the same client's next request.
+    pub client_delay_us: f64,
+}
+
+/// A disk; see [`crate::resource::Disk`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskParameters {
+    /// Before the first byte, on average.
+    pub latency_us: f64,
+    /// The latency is uniform over `latency_us * (1 - spread)` to `latency_us * (1 + spread)`; 0 to 1.
+    pub spread: f64,
+    /// Shared by all reads under way. Positive.
+    pub bytes_per_s: f64,
+    /// Reads whose latencies may overlap. At least 1.
+    pub parallelism: u32,
+}
+
+/// Why a set could not be had.
+#[derive(Debug)]
+pub enum ParametersError {
+    /// Neither a built-in name nor a readable file.
+    Unreadable(String, std::io::Error),
+    /// Not of the format.
+    Malformed(String, Box<toml::de::Error>),
+    /// A value outside its bounds.
+    OutOfBounds(&'static str),
+}
+
+impl fmt::Display for ParametersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParametersError::Unreadable(name, error) => {
+                write!(f, "parameter set `{name}` is neither built in (paper-2005, linux-2026) nor a file: {error}")
+            }
+            ParametersError::Malformed(name, error) => write!(f, "parameter set {name}: {error}"),
+            ParametersError::OutOfBounds(field) => write!(f, "parameter {field} is out of bounds"),
+        }
+    }
+}
+
+impl std::error::Error for ParametersError {}
+
+impl Parameters {
+    /// The set of the PIPELINED paper.
+    pub fn paper() -> Parameters {
+        parse("paper-2005", include_str!("../parameters/paper-2005.toml")).expect("built in, tested")
+    }
+
+    /// The estimate for a machine of today.
+    pub fn linux() -> Parameters {
+        parse("linux-2026", include_str!("../parameters/linux-2026.toml")).expect("built in, tested")
+    }
+
+    /// A built-in set by name, or one from a file.
+    pub fn named(name: &str) -> Result<Parameters, ParametersError> {
+        match name {
+            "paper-2005" => Ok(Self::paper()),
+            "linux-2026" => Ok(Self::linux()),
+            path => {
+                let text = std::fs::read_to_string(Path::new(path));
+                parse(path, &text.map_err(|error| ParametersError::Unreadable(path.into(), error))?)
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), ParametersError> {
+        let costs = &self.costs;
+        let times = [
+            costs.connection_us,
+            costs.parse_us,
+            costs.translate_us,
+            costs.translate_miss_us,
+            costs.lookup_us,
+            costs.header_us,
+            costs.transmit_us,
+            costs.poll_us,
+            costs.hand_off_us,
+            costs.read_us,
+            costs.spawn_us,
+            self.processor.switch_us,
+            self.network.client_delay_us,
+            self.network.bits_per_s,
+        ];
+        let sound = |disk: &DiskParameters| {
+            disk.latency_us >= 0.0
+                && (0.0..=1.0).contains(&disk.spread)
+                && disk.bytes_per_s > 0.0
+                && disk.parallelism > 0
+        };
+        let rules = [
+            (times.iter().all(|time| (0.0..1e12).contains(time)), "costs, processor, network: 0 to 1e12"),
+            (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
+            (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
+            (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),
+            (costs.transmit_unit_bytes > 0, "costs.transmit_unit_bytes: at least 1"),
+            (self.locks.shards > 0, "locks.shards: at least 1"),
+            (self.memory.translation_entries > 0, "memory.translation_entries: at least 1"),
+            (self.memory.file_bytes_mean > 0, "memory.file_bytes_mean: at least 1"),
+            (self.concurrency.processes_per_processor > 0, "concurrency.processes_per_processor: at least 1"),
+            (self.concurrency.threads_per_processor > 0, "concurrency.threads_per_processor: at least 1"),
+            (self.concurrency.read_helpers > 0, "concurrency.read_helpers: at least 1"),
+            (self.concurrency.send_quantum_bytes > 0, "concurrency.send_quantum_bytes: at least 1"),
+            (self.disks.values().all(sound), "disks"),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            Some((_, field)) => Err(ParametersError::OutOfBounds(field)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<Parameters, ParametersError> {
+    let parameters: Parameters =
+        toml::from_str(text).map_err(|error| ParametersError::Malformed(name.into(), Box::new(error)))?;
+    parameters.check()?;
+    Ok(parameters)
+}
+
+/// Microseconds as virtual time.
+pub fn nanos(us: f64) -> Nanos {
+    (us * 1e3).round() as Nanos
+}

@@ -1,0 +1,95 @@
+//! Laws that hold for every architecture whatever the parameters: nothing is lost, nothing works more than always, and
+//! Little's.
+
+use lamna_sim::arch::Kind;
+use lamna_sim::parameters::{DataCopies, Parameters};
+use lamna_sim::resource::Handover;
+use lamna_sim::run::{data_cache_bytes, run};
+use lamna_sim::scenario::Scenario;
+use proptest::prelude::*;
+
+fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
+    (
+        prop::sample::select(Kind::ALL.to_vec()),
+        1..6_u32,
+        1..120_u32,
+        20..200_u64,
+        any::<(bool, bool, bool, bool)>(),
+        any::<u64>(),
+    )
+        .prop_map(|(architecture, processors, clients, mebibytes, (linux, grant, private, nvme), seed)| {
+            let mut parameters = if linux { Parameters::linux() } else { Parameters::paper() };
+            parameters.locks.handover = if grant { Handover::Grant } else { Handover::Compete };
+            parameters.memory.data_copies = if private { DataCopies::Private } else { DataCopies::Shared };
+            let scenario = Scenario {
+                architecture,
+                workload: "nasa".into(),
+                processors,
+                clients,
+                system_memory_bytes: mebibytes << 20,
+                disk: match (linux, nvme) {
+                    (true, true) => "nvme",
+                    (true, false) => "hdd",
+                    _ => "slow",
+                }
+                .into(),
+                requests: 10_000,
+                warm_up_requests: 300,
+                replications: 1,
+                seed,
+                ..Default::default()
+            };
+            (scenario, parameters)
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_run_ends_and_obeys_the_laws((scenario, parameters) in scenarios()) {
+        let outcome = run(&scenario, &parameters, 1).expect("a valid scenario");
+        // A stretch is counted when it begins, so the last ones may reach over the end.
+        prop_assert!(outcome.processor_utilisation <= 1.02, "{outcome:?}");
+        prop_assert!((0.0..=1.0).contains(&outcome.hit_ratio));
+        prop_assert!(outcome.reads_per_request <= 1.0 - outcome.hit_ratio + 0.05, "{outcome:?}");
+        // Little: each client always has one request under way. Those under way at the two ends blur it, by at most
+        // the longest there can be.
+        let under_way = outcome.requests_per_s.mean * outcome.latency_mean_us / 1e6;
+        let clients = f64::from(scenario.clients);
+        let elapsed_us = scenario.requests as f64 / outcome.requests_per_s.mean * 1e6;
+        let blur = 0.02 + 1.5 * outcome.latency_max_us / elapsed_us;
+        prop_assert!((under_way / clients - 1.0).abs() < blur, "{under_way} of {clients}, {blur}");
+    }
+
+    #[test]
+    fn memory_is_divided_without_remainder(
+        architecture in prop::sample::select(Kind::PAPER.to_vec()), processors in 1..128_u32, gibibytes in 1..16_u64,
+    ) {
+        let parameters = Parameters::paper();
+        let scenario = Scenario { architecture, processors, system_memory_bytes: gibibytes << 30, ..Default::default() };
+        let division = architecture.divide(&scenario, &parameters);
+        prop_assert_eq!(division.data_cache_bytes + division.overhead_bytes, scenario.system_memory_bytes);
+        let overhead = architecture.overhead(&scenario, &parameters);
+        let entries = division.data_cache_bytes as f64 / 15_360.0;
+        let expected = entries * overhead.entry_bytes * overhead.copies + overhead.fixed_bytes;
+        prop_assert!((division.overhead_bytes as f64 / expected - 1.0).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn table_1_is_reproduced_for_16_processors_and_4_gib() {
+    let cache = |architecture| {
+        let scenario = Scenario { architecture, processors: 16, ..Default::default() };
+        data_cache_bytes(&scenario, &Parameters::paper()) as f64 / f64::from(1 << 20)
+    };
+    let expect = |architecture, entries: f64, fixed_mib: f64| {
+        let expected = (4096.0 - fixed_mib) / (1.0 + 850.0 * entries / 15_360.0);
+        assert!((cache(architecture) - expected).abs() < 0.01, "{architecture}");
+    };
+    expect(Kind::Mp, 16.0 * 32.0, 0.0);
+    expect(Kind::ThreadPool, 1.0, 1024.0 * 25.0 / 1024.0);
+    expect(Kind::Sped, 16.0, 0.0);
+    expect(Kind::CoAmped, 16.0, 48.0);
+    expect(Kind::Pipelined, 1.0, 7.0 * 16.0 * 25.0 / 1024.0);
+}
