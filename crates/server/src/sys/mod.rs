@@ -5,3 +5,4 @@
 pub mod cachestat;
 pub(crate) mod defer_accept;
 pub(crate) mod inherit;
+pub mod ring;
