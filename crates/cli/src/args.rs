@@ -60,7 +60,8 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddress>,
 
-    /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block
+    /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block,
+    /// proactor hands every step to the kernel through io_uring
     #[arg(long, value_parser = architecture_parser())]
     arch: Option<Architecture>,
 

@@ -52,7 +52,7 @@ impl fmt::Display for ServeError {
                 write!(f, "cannot start: {error}. The limits on open files and threads (ulimit -a) may be too low.")
             }
             ServeError::Without(name) => {
-                write!(f, "{name} is not something to do without: openat2, nowait or cachestat.")
+                write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
             }
         }
     }
@@ -93,6 +93,7 @@ pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeE
     raise_descriptor_limit();
     let signals = Signals::install()?;
     let shared = Arc::new(prepare(settings, listeners)?);
+    let settings = &possible(settings, &shared);
     announce(settings, &shared);
     let workers = start(settings, &shared)?;
     supervise(&signals, &shared, &workers);
@@ -122,6 +123,21 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
     })
 }
 
+/// The settings with an architecture that this kernel carries.
+fn possible(settings: &Settings, shared: &Shared) -> Settings {
+    let mut settings = settings.clone();
+    if settings.architecture == Architecture::Proactor
+        && let Err(errno) = engine::proactor::test(&shared.abilities)
+    {
+        settings.architecture = Architecture::Amped;
+        eprintln!(
+            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. It takes Linux 6.1, \
+             kernel.io_uring_disabled=0 and a seccomp profile that allows it."
+        );
+    }
+    settings
+}
+
 fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, ServeError> {
     let (architecture, helpers_max) = (settings.architecture, settings.helpers_max);
     let mut workers = Vec::new();
@@ -131,6 +147,7 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             let result = match architecture {
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
+                Architecture::Proactor => engine::proactor::run(&shared, index, helpers_max),
             };
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");

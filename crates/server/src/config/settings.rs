@@ -14,17 +14,20 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// One io_uring per worker: every step is handed to the kernel, which says when it is done (JAWS).
+    Proactor,
 }
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 2] = [Architecture::Sped, Architecture::Amped];
+    pub const ALL: [Architecture; 3] = [Architecture::Sped, Architecture::Amped, Architecture::Proactor];
 
     /// The name in configuration, on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
+            Architecture::Proactor => "proactor",
         }
     }
 
@@ -111,7 +114,7 @@ pub struct Settings {
     /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
     /// one before that only shares the work out and warms two caches.
     pub workers: usize,
-    /// The most helper threads of each worker of `amped`, within [`HELPERS`].
+    /// The most threads that wait for the disk in the place of each worker of `amped` or `proactor`, within [`HELPERS`].
     pub helpers_max: usize,
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`].
     pub cache_bytes_max: u64,
@@ -122,7 +125,7 @@ pub struct Settings {
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
-    /// `cachestat`. From the command line only.
+    /// `cachestat`, `io_uring`. From the command line only.
     pub without: Vec<String>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,

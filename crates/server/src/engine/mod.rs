@@ -14,6 +14,7 @@ pub mod amped;
 pub mod desk;
 pub mod event_loop;
 pub mod helpers;
+pub mod proactor;
 pub mod slots;
 pub mod sped;
 pub mod stretch;

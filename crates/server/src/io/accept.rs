@@ -24,6 +24,11 @@ pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
     Ok(Accepted { socket, client: peer.and_then(address) })
 }
 
+/// Where a connection comes from; none for Unix sockets.
+pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
+    rustix::net::getpeername(socket).ok().flatten().and_then(address)
+}
+
 fn address(peer: SocketAddrAny) -> Option<IpAddr> {
     match peer.address_family() {
         AddressFamily::INET => std::net::SocketAddrV4::try_from(peer).ok().map(|v4| IpAddr::V4(*v4.ip())),

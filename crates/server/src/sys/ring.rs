@@ -1,7 +1,7 @@
 //! `io_uring(7)`: operations that are handed to the kernel and come back when they are done.
 //!
 //! Owns: the ring, the buffers that the kernel receives into, and everything that an operation under way refers to: what
-//! is being sent, read into or opened belongs to the ring from the call until [`Ring::next`] gives it back. That is what
+//! is being sent, read into or opened belongs to the ring from the call until [`Ring::next_completion`] gives it back. That is what
 //! makes the interface safe: nobody can free or touch memory that the kernel uses. Guarantees: waits only in
 //! [`Ring::submit_and_wait`]; an [`OpId`] never names a successor. Needs Linux 6.1. Does not own sockets: their owner
 //! must keep them open until all their operations have come back, or an operation may meet another file.
@@ -231,7 +231,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// The next completion, if there is one.
-    pub fn next(&mut self) -> Option<Completion<T>> {
+    pub fn next_completion(&mut self) -> Option<Completion<T>> {
         loop {
             let entry = self.io.completion().next()?;
             if entry.user_data() != CANCELLATION {
@@ -353,7 +353,7 @@ impl<T: Copy> Drop for Ring<T> {
         self.push(&all.user_data(CANCELLATION));
         while self.under_way() > 0 && Instant::now() < end {
             let waited = self.submit_and_wait(Some(10));
-            while self.next().is_some() {}
+            while self.next_completion().is_some() {}
             if waited.is_err() {
                 break;
             }
@@ -402,7 +402,7 @@ mod tests {
 
     fn next(ring: &mut Ring<u32>) -> Completion<u32> {
         loop {
-            if let Some(completion) = ring.next() {
+            if let Some(completion) = ring.next_completion() {
                 return completion;
             }
             ring.submit_and_wait(None).unwrap();
@@ -471,7 +471,7 @@ mod tests {
         ring.receive(far.as_fd(), 0);
         ring.cancel(id);
         ring.submit_and_wait(Some(1)).unwrap();
-        assert!(ring.next().is_none());
+        assert!(ring.next_completion().is_none());
     }
 
     #[test]

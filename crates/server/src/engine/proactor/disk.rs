@@ -1,0 +1,142 @@
+//! What the proactor has under way in the ring on behalf of files: names and the content of small files on their way
+//! into memory, so that translating them no longer waits.
+//!
+//! Owns: translations that would have waited. Guarantees: each is finished once; only what the ring cannot help with
+//! (listings, error pages, links out of the tree and back, file systems that cannot tell what is in memory) goes to a
+//! helper thread, as in AMPED. Decides nothing about targets: it asks again once everything it might need is there.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::Errno;
+
+use super::Tag;
+use crate::cache::Entry;
+use crate::content::file::{self, Kind};
+use crate::content::translate::{CONTENT_BYTES_MAX, translate};
+use crate::engine::Shared;
+use crate::engine::desk::{Desk, Target};
+use crate::engine::event_loop::{Outcome, Ticket};
+use crate::engine::helpers::{Helpers, Job};
+use crate::io::{Abilities, Counters, Wait, open};
+use crate::sys::ring::Ring;
+
+/// Translations under way, and helpers for those that the ring cannot help.
+pub(super) struct Disk {
+    wanted: Vec<Option<Wanted>>,
+    helpers: Helpers,
+}
+
+/// A target whose names are on their way into memory.
+struct Wanted {
+    /// Who waits for it; nobody if a cached translation is being compared.
+    ticket: Option<Ticket>,
+    target: Target,
+    /// Names that are still on their way.
+    names: usize,
+}
+
+impl Disk {
+    /// Nothing is under way for worker `index`.
+    pub(super) fn new(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Disk {
+        Disk { wanted: Vec::new(), helpers: Helpers::new(shared.clone(), index, helpers_max) }
+    }
+
+    /// Translates `target` and keeps what is found, at once or, returning nothing, later.
+    pub(super) fn translate(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        desk: &mut Desk<'_>,
+        ticket: Option<Ticket>,
+        target: Target,
+    ) -> Option<Arc<Entry>> {
+        let question = target.question(desk.shared, Wait::No, desk.now);
+        if let Ok(entry) = translate(&question) {
+            desk.keep(&target, &entry);
+            return Some(entry);
+        }
+        match question.names().filter(|_| can_tell(&desk.shared.abilities)) {
+            Some((directory, names)) => self.bring_in(ring, ticket, target, &directory, names),
+            None => self.helpers.submit(Job::Translate { ticket, target, again: true }),
+        }
+        None
+    }
+
+    fn bring_in(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        ticket: Option<Ticket>,
+        target: Target,
+        directory: &Arc<OwnedFd>,
+        names: Vec<Vec<u8>>,
+    ) {
+        let index = self.wanted.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.wanted.push(None);
+            self.wanted.len() - 1
+        });
+        self.wanted[index] = Some(Wanted { ticket, target, names: names.len() });
+        for name in names {
+            let name = if name.is_empty() { b".".to_vec() } else { name };
+            let name = CString::new(name).expect("a path with a zero byte does not pass normalisation");
+            ring.open(directory.clone(), name, open::READ, open::BENEATH, Tag::Name(index));
+        }
+    }
+
+    /// A name of translation `index` has been looked up. What is in a small file will be needed, too.
+    pub(super) fn handle_opened(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        desk: &mut Desk<'_>,
+        index: usize,
+        opened: Result<OwnedFd, Errno>,
+    ) -> Option<Outcome> {
+        if let Ok(file) = opened
+            && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
+            && (1..=CONTENT_BYTES_MAX).contains(&stamp.size)
+        {
+            ring.read(Arc::new(file), vec![0; stamp.size as usize], 0, Tag::Content(index));
+            return None;
+        }
+        self.handle_name(desk, index)
+    }
+
+    /// All that may be needed of a name of translation `index` is in memory.
+    pub(super) fn handle_name(&mut self, desk: &mut Desk<'_>, index: usize) -> Option<Outcome> {
+        let wanted = self.wanted[index].as_mut().expect("a translation waits for its names");
+        wanted.names -= 1;
+        if wanted.names > 0 {
+            return None;
+        }
+        let Wanted { ticket, target, .. } = self.wanted[index].take()?;
+        match translate(&target.question(desk.shared, Wait::No, desk.now)) {
+            Ok(entry) => {
+                desk.keep(&target, &entry);
+                ticket.map(|ticket| Outcome::Translated(ticket, entry))
+            }
+            Err(_) => {
+                Counters::count(&desk.shared.abilities.counters.untested);
+                self.helpers.submit(Job::Translate { ticket, target, again: true });
+                None
+            }
+        }
+    }
+
+    /// What helpers have found meanwhile.
+    pub(super) fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        while let Some(finished) = self.helpers.finished() {
+            if let (Job::Translate { ticket, target, .. }, Some(entry)) = (finished.job, finished.entry) {
+                desk.keep(&target, &entry);
+                outcomes.extend(ticket.map(|ticket| Outcome::Translated(ticket, entry)));
+            }
+        }
+        outcomes
+    }
+}
+
+/// Whether asking again after bringing things into memory can have another result.
+fn can_tell(abilities: &Abilities) -> bool {
+    [&abilities.openat2, &abilities.resolve_cached, &abilities.nowait].iter().all(|ability| ability.load(Relaxed))
+}
