@@ -504,7 +504,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         if !taken {
             self.give_up(token, Connection::handle_broken);
-        } else if slot.connection.is_idle() && !slot.readable && !self.draining {
+        } else if waits_for_request(&slot.connection) && !slot.readable && !self.draining {
             let deadline = self.deadline(token);
             return self.slots.set_deadline(token, deadline);
         }
@@ -683,4 +683,9 @@ impl Worker<'_> {
         self.workspace = Some(slot.connection.reclaim());
         self.drive(ticket.token);
     }
+}
+
+/// Whether nothing is to be done for a connection until something arrives.
+fn waits_for_request(connection: &Connection) -> bool {
+    connection.is_idle() && connection.interest() == Interest::Receive
 }
