@@ -5,11 +5,11 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use lamna_server::config::Overrides;
 use lamna_server::config::settings::{
-    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, WORKERS,
+    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, THREADS, WORKERS,
 };
 use lamna_server::config::size::{format_size, parse_size};
 
@@ -61,7 +61,8 @@ pub(crate) struct ServeArgs {
     listen: Vec<ListenAddress>,
 
     /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block,
-    /// proactor hands every step to the kernel through io_uring
+    /// proactor hands every step to the kernel through io_uring, the thread engines wait in a thread for each connection
+    /// that is being served
     #[arg(long, value_parser = architecture_parser())]
     arch: Option<Architecture>,
 
@@ -72,6 +73,14 @@ pub(crate) struct ServeArgs {
     /// The most helper threads of each worker
     #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
     helpers_max: Option<usize>,
+
+    /// Threads of each worker of thread-pool
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
+    threads: Option<usize>,
+
+    /// The most threads for connections of each worker of the thread engines
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
+    threads_max: Option<usize>,
 
     /// The most memory for cached content, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
@@ -107,6 +116,8 @@ impl ServeArgs {
             architecture: self.arch,
             workers: self.workers,
             helpers_max: self.helpers_max,
+            threads: self.threads,
+            threads_max: self.threads_max,
             cache_bytes_max: self.cache_bytes,
             log: self.log.clone(),
             log_format: self.log_format,
@@ -118,7 +129,8 @@ impl ServeArgs {
 }
 
 fn architecture_parser() -> impl TypedValueParser<Value = Architecture> {
-    PossibleValuesParser::new(Architecture::ALL.map(Architecture::name))
+    let value = |each: Architecture| PossibleValue::new(each.name()).aliases(each.alias());
+    PossibleValuesParser::new(Architecture::ALL.map(value))
         .try_map(|name| Architecture::from_name(&name).ok_or("unknown architecture"))
 }
 

@@ -75,6 +75,24 @@ pub struct Description<'a> {
     pub location: Option<&'a str>,
 }
 
+impl Description<'_> {
+    /// Of no content, with `status` and nothing else: to be filled in by `..`.
+    pub fn of(status: Status) -> Description<'static> {
+        Description {
+            status,
+            media_type: None,
+            coding: Coding::Identity,
+            size: 0,
+            modified: None,
+            etag: None,
+            ranges: false,
+            vary: None,
+            fields: &[],
+            location: None,
+        }
+    }
+}
+
 /// One representation: its head as it goes on the wire, and where its content is.
 ///
 /// ```text

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::exchange::{Done, Need};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
@@ -59,16 +58,11 @@ const NOW: Instant = Instant(0);
 
 fn resource(status: u16, content: &[u8]) -> Arc<Resource> {
     let description = Description {
-        status: Status(status),
         media_type: Some("text/plain"),
-        coding: Coding::Identity,
-        size: 0,
         modified: Some(0),
         etag: Some("\"e\""),
         ranges: true,
-        vary: None,
-        fields: &[],
-        location: None,
+        ..Description::of(Status(status))
     };
     Arc::new(Resource::one(Status(status), Representation::with_content(&description, content)))
 }

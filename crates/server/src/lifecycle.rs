@@ -118,7 +118,7 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
         listeners,
         log,
         clock: Clock::start(),
-        control: Control::new(settings.workers)?,
+        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
         counters: Counters::default(),
     })
 }
@@ -148,6 +148,9 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
                 Architecture::Sped => engine::sped::run(&shared, index),
                 Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
                 Architecture::Proactor => engine::proactor::run(&shared, index, helpers_max),
+                Architecture::ThreadPool => engine::thread_pool::run(&shared, index),
+                Architecture::ThreadPerRequest => engine::thread_per_request::run(&shared, index),
+                Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),
             };
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");
@@ -219,17 +222,30 @@ const IDLE_POLL: Duration = Duration::from_secs(1);
 
 /// Writes the log out and says what was done.
 fn finish(shared: Arc<Shared>) {
-    let summary = summary(&shared);
-    // Helpers that still wait for a disk hold the shared part; the process ends without them.
-    if let Some(log) = Arc::into_inner(shared).and_then(|shared| shared.log) {
-        let counters = log.counters().clone();
+    if let Some(log) = &shared.log {
         log.close();
+        let counters = log.counters();
         if counters.dropped() + counters.lost() > 0 {
             eprintln!("lamna: access log lines dropped: {}, lost: {}", counters.dropped(), counters.lost());
         }
     }
-    eprintln!("{summary}");
+    eprintln!("{}", summary(&shared));
+    release(shared);
 }
+
+/// Lets go of what is shared, and with it of the files of Unix sockets, once helpers have done so. They end with their
+/// workers; one that still waits for a disk is not waited for.
+fn release(mut shared: Arc<Shared>) {
+    let until = Instant::now() + RELEASE_TIME_MAX;
+    while let Err(still_shared) = Arc::try_unwrap(shared)
+        && Instant::now() < until
+    {
+        shared = still_shared;
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
 
 fn summary(shared: &Shared) -> String {
     let (done, disk) = (&shared.counters, &shared.abilities.counters);

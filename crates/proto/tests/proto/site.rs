@@ -106,18 +106,7 @@ pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 fn plain() -> Description<'static> {
-    Description {
-        status: Status(200),
-        media_type: Some("text/plain"),
-        coding: Coding::Identity,
-        size: 0,
-        modified: None,
-        etag: None,
-        ranges: false,
-        vary: None,
-        fields: &[],
-        location: None,
-    }
+    Description { media_type: Some("text/plain"), ..Description::of(Status(200)) }
 }
 
 fn validated(etag: &'static str) -> Description<'static> {

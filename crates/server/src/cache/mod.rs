@@ -221,23 +221,11 @@ impl Front {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamna_proto::exchange::negotiate::Coding;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation};
 
     fn entry(now_ms: u64) -> Arc<Entry> {
-        let description = Description {
-            status: Status(200),
-            media_type: None,
-            coding: Coding::Identity,
-            size: 0,
-            modified: None,
-            etag: None,
-            ranges: false,
-            vary: None,
-            fields: &[],
-            location: None,
-        };
+        let description = Description::of(Status(200));
         let resource = Resource::one(Status(200), Representation::with_content(&description, b"x"));
         Arc::new(Entry::new(resource, Stamps { files: Vec::new(), settled: true }, now_ms))
     }

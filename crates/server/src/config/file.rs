@@ -21,6 +21,8 @@ pub(super) struct File {
     pub(super) arch: Option<Text>,
     pub(super) workers: Option<Spanned<Amount>>,
     pub(super) helpers_max: Option<Spanned<Amount>>,
+    pub(super) threads: Option<Spanned<Amount>>,
+    pub(super) threads_max: Option<Spanned<Amount>>,
     pub(super) cache_bytes: Option<Spanned<Amount>>,
     pub(super) log: Option<Text>,
     pub(super) log_format: Option<Text>,
@@ -66,7 +68,7 @@ pub(super) struct AliasTable {
 pub(super) const KEYS: [(&str, &[&str]); 4] = [
     (
         "at the top of the file, before the first table",
-        &["listen", "arch", "workers", "helpers_max", "cache_bytes", "log", "log_format"],
+        &["listen", "arch", "workers", "helpers_max", "threads", "threads_max", "cache_bytes", "log", "log_format"],
     ),
     (
         "in a [[site]] table",

@@ -42,12 +42,14 @@ macro_rules! row {
 }
 
 const MIB: u64 = 1 << 20;
+/// Positions in a head are 16 bits wide (`lamna_proto::message::Span`).
+const HEAD_BYTES: u64 = 63 << 10;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Every limit, in the order of documentation.
 pub(super) const ROWS: [Row; 12] = [
-    row!(head_bytes_max, Bytes, 256..=MIB),
-    row!(target_bytes_max, Bytes, 64..=MIB),
+    row!(head_bytes_max, Bytes, 256..=HEAD_BYTES),
+    row!(target_bytes_max, Bytes, 64..=HEAD_BYTES),
     row!(fields_max, Count, 8..=10_000),
     row!(body_bytes_max, Bytes, 0..=1024 * MIB),
     row!(chunk_overhead_bytes_max, Bytes, 0..=MIB),

@@ -25,6 +25,10 @@ pub struct Overrides {
     pub workers: Option<usize>,
     /// See [`Settings::helpers_max`].
     pub helpers_max: Option<usize>,
+    /// See [`Settings::threads`].
+    pub threads: Option<usize>,
+    /// See [`Settings::threads_max`].
+    pub threads_max: Option<usize>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
     /// See [`Settings::log`].
@@ -87,6 +91,8 @@ impl Overrides {
         settings.architecture = self.architecture.unwrap_or(settings.architecture);
         settings.workers = self.workers.unwrap_or(settings.workers);
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
+        settings.threads = self.threads.unwrap_or(settings.threads);
+        settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {

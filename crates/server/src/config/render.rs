@@ -21,6 +21,8 @@ pub fn render(settings: &Settings) -> String {
     page.line("arch", quoted(settings.architecture.name()));
     page.line("workers", settings.workers);
     page.line("helpers_max", settings.helpers_max);
+    page.line("threads", settings.threads);
+    page.line("threads_max", settings.threads_max);
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
@@ -150,7 +152,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, Redirect, WORKERS,
+        Alias, Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, Redirect, THREADS, WORKERS,
     };
     use super::*;
     use proptest::prelude::*;
@@ -206,7 +208,7 @@ mod tests {
             Just(LogTarget::Stdout),
             "/[a-z '\"]{1,9}".prop_map(|path| LogTarget::File(path.into())),
         ];
-        let limits = (256usize..1 << 20, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
+        let limits = (256usize..63 << 10, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
             lamna_proto::limits::Limits {
                 head_bytes_max,
                 target_bytes_max: (head_bytes_max - 1).min(8192),
@@ -218,14 +220,22 @@ mod tests {
         let parts = (
             prop::collection::vec(address, 0..3),
             prop::sample::select(Architecture::ALL.to_vec()),
-            (WORKERS, HELPERS, CACHE_BYTES),
+            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
             log,
             prop::sample::select(LogFormat::ALL.to_vec()),
             limits,
             sites,
         );
         parts.prop_map(
-            |(listen, architecture, (workers, helpers_max, cache_bytes_max), log, log_format, limits, mut sites)| {
+            |(
+                listen,
+                architecture,
+                (workers, helpers_max, threads, threads_max, cache_bytes_max),
+                log,
+                log_format,
+                limits,
+                mut sites,
+            )| {
                 for (index, site) in sites.iter_mut().enumerate().skip(1) {
                     site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
                 }
@@ -234,6 +244,8 @@ mod tests {
                     architecture,
                     workers,
                     helpers_max,
+                    threads,
+                    threads_max,
                     cache_bytes_max,
                     log,
                     log_format,

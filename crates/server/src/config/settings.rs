@@ -16,11 +16,24 @@ pub enum Architecture {
     Amped,
     /// One io_uring per worker: every step is handed to the kernel, which says when it is done (JAWS).
     Proactor,
+    /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
+    ThreadPool,
+    /// A thread for each request (JAWS).
+    ThreadPerRequest,
+    /// A thread for each connection as long as it is open (JAWS).
+    ThreadPerSession,
 }
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 3] = [Architecture::Sped, Architecture::Amped, Architecture::Proactor];
+    pub const ALL: [Architecture; 6] = [
+        Architecture::ThreadPool,
+        Architecture::ThreadPerRequest,
+        Architecture::ThreadPerSession,
+        Architecture::Sped,
+        Architecture::Amped,
+        Architecture::Proactor,
+    ];
 
     /// The name in configuration, on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -28,12 +41,20 @@ impl Architecture {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
             Architecture::Proactor => "proactor",
+            Architecture::ThreadPool => "thread-pool",
+            Architecture::ThreadPerRequest => "thread-per-request",
+            Architecture::ThreadPerSession => "thread-per-session",
         }
+    }
+
+    /// Another name that is understood.
+    pub fn alias(self) -> Option<&'static str> {
+        (self == Architecture::ThreadPool).then_some("mt")
     }
 
     /// The architecture of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.name() == name)
+        Self::ALL.into_iter().find(|each| each.name() == name || each.alias() == Some(name))
     }
 }
 
@@ -101,6 +122,9 @@ pub const WORKERS: RangeInclusive<usize> = 1..=1024;
 /// Bounds of [`Settings::helpers_max`].
 pub const HELPERS: RangeInclusive<usize> = 1..=1024;
 
+/// Bounds of [`Settings::threads`] and [`Settings::threads_max`]: half of what Linux lets a process have by default.
+pub const THREADS: RangeInclusive<usize> = 1..=16_384;
+
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
 
@@ -116,6 +140,11 @@ pub struct Settings {
     pub workers: usize,
     /// The most threads that wait for the disk in the place of each worker of `amped` or `proactor`, within [`HELPERS`].
     pub helpers_max: usize,
+    /// Threads of each worker of `thread-pool`, within [`THREADS`]. More than `threads_max` are not had.
+    pub threads: usize,
+    /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
+    /// within [`THREADS`].
+    pub threads_max: usize,
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`].
     pub cache_bytes_max: u64,
     /// Access log target.
@@ -139,6 +168,8 @@ impl Default for Settings {
             architecture: Architecture::Amped,
             workers: 1,
             helpers_max: 32,
+            threads: 64,
+            threads_max: 1024,
             cache_bytes_max: super::default_cache_bytes(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

@@ -56,6 +56,8 @@ fn one_file_holds_everything() {
         arch = "sped"
         workers = 2
         helpers_max = 8
+        threads = 9
+        threads_max = 10
         cache_bytes = "64MiB"
         log = "access.log"
         log_format = "json"
@@ -99,6 +101,8 @@ fn one_file_holds_everything() {
         architecture: Architecture::Sped,
         workers: 2,
         helpers_max: 8,
+        threads: 9,
+        threads_max: 10,
         cache_bytes_max: 64 << 20,
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
@@ -155,6 +159,8 @@ fn the_command_line_overrides_the_file() {
         architecture: Some(Architecture::Sped),
         workers: Some(2),
         helpers_max: Some(7),
+        threads: Some(5),
+        threads_max: Some(6),
         cache_bytes_max: Some(1 << 20),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
@@ -168,6 +174,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.listen, [ListenAddress::Unix(socket)]);
     assert_eq!(settings.architecture, Architecture::Sped);
     assert_eq!((settings.workers, settings.helpers_max), (2, 7));
+    assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
@@ -265,7 +272,7 @@ fn top_level_values_are_within_their_bounds() {
         ("listen = [\"example.org:80\"]", "is not an address"),
         ("log = \"\"", "is not a path"),
         ("log_format = \"jsn\"", "did you mean `json`?"),
-        ("[limits]\nhead_bytes_max = 10", "between 256 and 1MiB"),
+        ("[limits]\nhead_bytes_max = 10", "between 256 and 63KiB"),
         ("[limits]\nidle_timeout_ms = 1", "between 100 ms and 3600000 ms"),
         ("[limits]\nidle_timeout_ms = \"1s\"", "number of milliseconds"),
         ("[limits]\nhead_bytes_max = 4096", "must be less than `head_bytes_max` (4096)"),

@@ -13,7 +13,9 @@ use toml::Spanned;
 use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
-use super::settings::{Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, Settings, WORKERS};
+use super::settings::{
+    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, Settings, THREADS, WORKERS,
+};
 use super::site;
 use super::size::{format_size, parse_size};
 use super::suggest::nearest;
@@ -46,6 +48,12 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     }
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
+    }
+    if let Some(given) = &file.threads {
+        settings.threads = checker.count("threads", given, &THREADS, settings.threads);
+    }
+    if let Some(given) = &file.threads_max {
+        settings.threads_max = checker.count("threads_max", given, &THREADS, settings.threads_max);
     }
     if let Some(given) = &file.cache_bytes {
         let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
 use lamna_proto::workspace::Pages;
@@ -19,7 +18,7 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 /// The pages that do not belong to a site.
 pub fn pages() -> Pages {
     let refusals = Refusal::ALL.iter().map(|refusal| Arc::new(refusal_page(*refusal))).collect();
-    let description = Description { fields: &[allow()], ..description(Status(204)) };
+    let description = Description { fields: &[allow()], ..Description::of(Status(204)) };
     let options = Resource::one(Status(204), Representation::with_content(&description, b""));
     Pages { refusals, options: Arc::new(options) }
 }
@@ -39,19 +38,19 @@ pub fn error(status: u16, cause: &str, fields: &[(String, String)]) -> Resource 
     let page = pages::error(status.0, status.reason_phrase(), cause);
     let retry = [("Retry-After".to_owned(), "1".to_owned())];
     let fields = if status.0 == 503 { [fields, &retry].concat() } else { fields.to_vec() };
-    typed(&Description { fields: &fields, ..description(status) }, &page, "application/problem+json")
+    typed(&Description { fields: &fields, ..Description::of(status) }, &page, "application/problem+json")
 }
 
 /// A redirect to `location`, which gets the query of the request if `query_follows`.
 pub fn redirect(status: u16, location: &str, query_follows: bool, fields: &[(String, String)]) -> Resource {
     let page = pages::redirect(status, location);
-    let description = Description { fields, location: Some(location), ..description(Status(status)) };
+    let description = Description { fields, location: Some(location), ..Description::of(Status(status)) };
     Resource { query_follows, ..typed(&description, &page, "application/json") }
 }
 
 /// A listing as a resource.
 pub fn listing(html: &[u8], json: &[u8], fields: &[(String, String)]) -> Resource {
-    let description = Description { vary: Some("Accept"), fields, ..description(Status(200)) };
+    let description = Description { vary: Some("Accept"), fields, ..Description::of(Status(200)) };
     let one = |media_type, content| {
         Arc::new(Representation::with_content(&Description { media_type: Some(media_type), ..description }, content))
     };
@@ -68,21 +67,6 @@ fn typed(description: &Description<'_>, page: &Page, json_type: &str) -> Resourc
     };
     let all = [one(HTML, &page.html), one(json_type, &page.json), one("text/plain; charset=utf-8", &page.text)];
     Resource { status: description.status, variants: Variants::Typed(all.into()), query_follows: false }
-}
-
-fn description(status: Status) -> Description<'static> {
-    Description {
-        status,
-        media_type: None,
-        coding: Coding::Identity,
-        size: 0,
-        modified: None,
-        etag: None,
-        ranges: false,
-        vary: None,
-        fields: &[],
-        location: None,
-    }
 }
 
 /// `path` with everything that may not stand in a Location percent-encoded; slashes stay.

@@ -165,8 +165,9 @@ impl Question<'_> {
             self.add_siblings(directory, &mut files)?;
         }
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
-        if let Some(previous) = self.previous.filter(|previous| previous.stamps.files == stamps.files && stamps.settled)
-        {
+        // What was read while the file was changing is not to be trusted, though the stamps are the same.
+        let holds = |previous: &&Arc<Entry>| previous.stamps == stamps && stamps.settled;
+        if let Some(previous) = self.previous.filter(holds) {
             previous.confirm(self.now_ms);
             return Ok(previous.clone());
         }
@@ -283,7 +284,8 @@ impl Question<'_> {
         let Blocked::Failed(errno) = blocked else { return Err(blocked) };
         let errors = &self.site.errors;
         match errno {
-            Errno::ACCESS | Errno::PERM => self.error_page(403, &errors.forbidden, Stamps::none()),
+            // NXIO: a socket, which cannot be opened.
+            Errno::ACCESS | Errno::PERM | Errno::NXIO => self.error_page(403, &errors.forbidden, Stamps::none()),
             Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => {
                 if self.site.settings.spa
                     && let Some(entry) = self.single_page()?

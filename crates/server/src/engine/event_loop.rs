@@ -13,13 +13,12 @@ use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
-use crate::io::accept::{Accepted, accept};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::{self, Sent};
 use crate::io::wait::{Poll, Token};
 
@@ -70,6 +69,7 @@ pub struct Worker<'a, C> {
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     accepting: bool,
+    reserve: Reserve,
     /// When to try again to accept.
     accept_again: Option<Instant>,
     draining: bool,
@@ -105,6 +105,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             workspace: Some(desk.workspace()),
             desk,
             accepting: false,
+            reserve: Reserve::new(),
             accept_again: None,
             draining: false,
         };
@@ -192,9 +193,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.handle_deadline(token);
         }
         if self.accept_again.is_some_and(|at| at <= self.desk.now) {
-            self.accept_again = None;
-            // If it fails again, the next connection that closes or the next pause will do.
-            let _ = self.listen();
+            let room = self.reserve.is_whole(self.shared.control.waker(self.index).descriptor());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.desk.now.after_ms(ACCEPT_PAUSE_MS));
         }
         self.desk.flush_if_due();
     }
@@ -229,12 +231,15 @@ impl<C: Carrier> Worker<'_, C> {
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.desk.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
                     let token = self.slots.insert(socket, client, self.desk.now);
                     self.drive(token);
+                    if crowded {
+                        return self.pause_accepting(Errno::MFILE);
+                    }
                 }
                 Err(Errno::AGAIN) => return,
-                // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
-                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH) => {}
+                Err(errno) if concerns_one_connection(errno) => {}
                 Err(errno) => return self.pause_accepting(errno),
             }
         }
@@ -248,22 +253,12 @@ impl<C: Carrier> Worker<'_, C> {
             self.slots.remove(*token);
         }
         if idle.is_empty() {
-            self.shared.store.clear();
             self.unlisten();
             self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-            let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
-            if before.is_multiple_of(PAUSES_REPORTED) {
-                eprintln!(
-                    "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit \
-                     on open files (ulimit -n, or LimitNOFILE= in a systemd unit)."
-                );
-            }
+            self.shared.handle_exhaustion(errno);
         }
     }
 }
-
-/// One of so many pauses is reported: about one message in 10 seconds.
-const PAUSES_REPORTED: u64 = 100;
 
 // Driving connections.
 impl<C: Carrier> Worker<'_, C> {
@@ -301,6 +296,9 @@ impl<C: Carrier> Worker<'_, C> {
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
             let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
             let can_go_on = match interest {
                 Interest::Close => false,
                 Interest::Done => sent > 0,
@@ -317,7 +315,7 @@ impl<C: Carrier> Worker<'_, C> {
             let receives = matches!(interest, Interest::Receive | Interest::Linger);
             if receives && slot.readable && sent == 0 {
                 receives_left -= 1;
-                self.receive(token, interest);
+                slot.receive(self.desk.now);
             }
         }
     }
@@ -327,31 +325,6 @@ impl<C: Carrier> Worker<'_, C> {
         if !slot.queued {
             slot.queued = true;
             self.queue.push(token);
-        }
-    }
-
-    fn receive(&mut self, token: Token, interest: Interest) {
-        let now = self.desk.now;
-        let slot = self.slots.get(token);
-        if interest == Interest::Linger && !slot.shut {
-            slot.shut = true;
-            // If it fails the peer is gone, which the receive will tell.
-            let _ = rustix::net::shutdown(&slot.socket, Shutdown::Write);
-        }
-        let space = slot.connection.receive_space();
-        let room = space.len();
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut *space, RecvFlags::empty())) {
-            Ok((_, 0)) => {
-                slot.readable = false;
-                slot.connection.handle_end();
-            }
-            Ok((_, bytes)) => {
-                // Fewer than there was room for: nothing more is there, and more will be an event.
-                slot.readable = bytes == room || slot.ending;
-                slot.connection.handle_received(bytes, now);
-            }
-            Err(Errno::AGAIN) => slot.readable = false,
-            Err(_) => slot.connection.handle_broken(),
         }
     }
 

@@ -11,17 +11,23 @@
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 
 pub mod amped;
+pub mod blocking;
 pub mod desk;
 pub mod event_loop;
 pub mod helpers;
+pub mod idle_set;
 pub mod proactor;
 pub mod slots;
+pub mod spawner;
 pub mod sped;
 pub mod stretch;
+pub mod thread_per_request;
+pub mod thread_per_session;
+pub mod thread_pool;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use lamna_proto::limits::Limits;
 use lamna_proto::time::Instant;
@@ -61,6 +67,24 @@ pub struct Shared {
     pub counters: Counters,
 }
 
+impl Shared {
+    /// Accepting has to pause for want of descriptors or memory: gives up those of the cache, counts it, and says so now
+    /// and then.
+    pub fn handle_exhaustion(&self, errno: Errno) {
+        self.store.clear();
+        let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
+        if before.is_multiple_of(PAUSES_REPORTED) {
+            eprintln!(
+                "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
+                 files (ulimit -n, or LimitNOFILE= in a systemd unit)."
+            );
+        }
+    }
+}
+
+/// One of so many pauses is reported: about one message in 10 seconds.
+const PAUSES_REPORTED: u64 = 100;
+
 /// The server's clock: milliseconds since shortly before it started. Coarse (1 to 10 ms) and cheap to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -98,27 +122,45 @@ pub struct Control {
     draining: AtomicBool,
     stopping: AtomicBool,
     wakers: Vec<Waker>,
+    /// Never reset: whoever waits for one of them sees it, whenever it begins to wait.
+    drain_begun: Waker,
+    stop_begun: Waker,
+    threads: AtomicUsize,
+    threads_max: usize,
 }
 
 impl Control {
-    /// Control over `workers` workers.
+    /// Control over `workers` workers, of which an engine that has threads for connections is to have `threads`, and
+    /// never more than `threads_max`.
     ///
     /// # Errors
     /// No descriptors.
-    pub fn new(workers: usize) -> Result<Control, Errno> {
+    pub fn new(workers: usize, threads: usize, threads_max: usize) -> Result<Control, Errno> {
         let wakers = (0..workers).map(|_| Waker::new()).collect::<Result<_, _>>()?;
-        Ok(Control { draining: AtomicBool::new(false), stopping: AtomicBool::new(false), wakers })
+        let threads_max = threads_max.max(1);
+        Ok(Control {
+            draining: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            wakers,
+            drain_begun: Waker::new()?,
+            stop_begun: Waker::new()?,
+            threads: AtomicUsize::new(threads.clamp(1, threads_max)),
+            threads_max,
+        })
     }
 
     /// Take no new connections, finish what has begun, return.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
+        self.drain_begun.wake();
         self.wakers.iter().for_each(Waker::wake);
     }
 
     /// Return now.
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
+        self.drain_begun.wake();
+        self.stop_begun.wake();
         self.wakers.iter().for_each(Waker::wake);
     }
 
@@ -130,6 +172,29 @@ impl Control {
     /// Whether workers are to return at once.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
+    }
+
+    /// What a thread that waits in `poll(2)` waits for besides its connection: readable from the moment that it is to
+    /// look at its orders again. `draining` is whether it has seen that it is to drain.
+    pub fn interrupt(&self, draining: bool) -> &OwnedFd {
+        if draining { self.stop_begun.descriptor() } else { self.drain_begun.descriptor() }
+    }
+
+    /// How many threads a pool is to have now.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Relaxed)
+    }
+
+    /// The most threads for connections.
+    pub fn threads_max(&self) -> usize {
+        self.threads_max
+    }
+
+    /// Makes a pool grow or shrink to `threads`, at least 1 and at most `threads_max`, while it serves. Threads that are
+    /// serving finish first.
+    pub fn set_threads(&self, threads: usize) {
+        self.threads.store(threads.clamp(1, self.threads_max), Relaxed);
+        self.wakers.iter().for_each(Waker::wake);
     }
 
     /// The waker of worker `index`.
@@ -177,4 +242,34 @@ pub struct Counters {
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A server to test engines with: one site in a temporary directory, no listeners.
+
+    use super::*;
+    use crate::config::settings::{Settings, SiteSettings};
+    use crate::content::answers;
+
+    /// What workers share, one file `a` with the content `hello`, and the directory it is in.
+    pub(crate) fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("a"), "hello").unwrap();
+        let site = SiteSettings::new(root.path().to_owned());
+        let settings = Settings { sites: vec![site], ..Default::default() };
+        let shared = Shared {
+            sites: Sites::open(&settings).unwrap(),
+            store: Store::new(1 << 20, 100),
+            abilities: Abilities::default(),
+            limits: Arc::new(Limits::default()),
+            pages: Arc::new(answers::pages()),
+            listeners: Vec::new(),
+            log: None,
+            clock: Clock::start(),
+            control: Control::new(1, threads, threads_max).unwrap(),
+            counters: Counters::default(),
+        };
+        (shared, root)
+    }
 }

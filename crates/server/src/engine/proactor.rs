@@ -23,7 +23,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::transmit::Segment;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::net::RecvFlags;
 
 use self::disk::Disk;
 use self::flow::{End, Flow, Out};
@@ -31,10 +31,11 @@ use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
 use crate::engine::slots::Slots;
-use crate::io::accept::client_of;
+use crate::io::accept::{Reserve, client_of, concerns_one_connection};
 use crate::io::send::{self, Sent};
 use crate::io::wait::Token;
 use crate::io::{Abilities, read};
+use crate::listen::BACKLOG;
 use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
 
 /// Whether this engine can run here.
@@ -83,6 +84,8 @@ struct Worker<'a> {
     workspace: Option<Box<Workspace>>,
     /// By listener.
     accepts: Vec<Option<OpId>>,
+    reserve: Reserve,
+    /// When to accept again.
     accept_again: Option<Instant>,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
@@ -97,8 +100,6 @@ const TURN_RECEIVES: u32 = 16;
 const ACCEPT_PAUSE_MS: u32 = 100;
 /// Idle connections given up at once when descriptors run out.
 const SHED_MAX: usize = 16;
-/// One of so many pauses is reported: about one message in 10 seconds.
-const PAUSES_REPORTED: u64 = 100;
 /// How many spare buffers of each kind are kept, and the largest one.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
@@ -118,6 +119,7 @@ impl<'a> Worker<'a> {
             workspace: Some(desk.workspace()),
             desk,
             accepts: vec![None; shared.listeners.len()],
+            reserve: Reserve::new(),
             accept_again: None,
             spare_outgoing: Vec::new(),
             spare_buffers: Vec::new(),
@@ -223,15 +225,14 @@ impl<'a> Worker<'a> {
             self.handle_deadline(token);
         }
         if self.accept_again.is_some_and(|at| at <= self.desk.now) {
-            self.listen();
+            self.end_pause();
         }
         self.desk.flush_if_due();
     }
 
     fn drain(&mut self) {
         self.draining = true;
-        self.accept_again = None;
-        self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
+        self.unlisten();
         if let Some(workspace) = &mut self.workspace {
             workspace.drain();
         }
@@ -248,9 +249,21 @@ impl Worker<'_> {
         if self.draining {
             return;
         }
+        let many = self.has_room_for_many();
         for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
-            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), Tag::Accept(index)));
+            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
         }
+    }
+
+    /// Whether everything that may wait in a listen queue can be taken: a multishot accept takes that much unasked.
+    fn has_room_for_many(&self) -> bool {
+        self.reserve.leaves(self.slots.count() + BACKLOG as usize)
+    }
+
+    /// Connections that have been accepted already still come.
+    fn unlisten(&mut self) {
+        self.accept_again = None;
+        self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
     }
 
     fn handle_accepted(&mut self, listener: usize, accepted: Result<std::os::fd::OwnedFd, Errno>, more: bool) {
@@ -269,11 +282,17 @@ impl Worker<'_> {
                     self.flows.resize_with(index + 1, || Flow::new(self.desk.now));
                 }
                 self.flows[index] = Flow::new(self.desk.now);
+                let crowded = self.reserve.has_given(&self.slots.get(token).socket);
                 self.drive(token);
+                if crowded {
+                    self.pause_accepting(Errno::MFILE);
+                } else if more && !self.has_room_for_many() {
+                    // From now on one by one.
+                    self.unlisten();
+                }
             }
-            // The peer has gone already, or the network has a complaint about it (accept(2), "Error handling").
-            Err(Errno::CANCELED | Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
-            Err(Errno::NETDOWN | Errno::HOSTUNREACH) => {}
+            Err(Errno::CANCELED) => {}
+            Err(errno) if concerns_one_connection(errno) => {}
             Err(errno) => self.pause_accepting(errno),
         }
         if self.accept_again.is_none() {
@@ -283,21 +302,26 @@ impl Worker<'_> {
 
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
     fn pause_accepting(&mut self, errno: Errno) {
+        self.unlisten();
         // The next connection that closes ends the pause.
         self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
         let mut idle = self.slots.longest_idle(SHED_MAX);
-        idle.retain(|token| self.flows[token.index as usize].out.is_none());
+        idle.retain(|token| self.flows[token.index as usize].can_be_shed());
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
-        idle.iter().for_each(|token| self.close(*token));
+        for token in &idle {
+            self.flows[token.index as usize].leaving = true;
+            self.finish(*token);
+        }
         if idle.is_empty() {
-            self.shared.store.clear();
-            let before = self.shared.counters.accept_pauses.fetch_add(1, Relaxed);
-            if before.is_multiple_of(PAUSES_REPORTED) {
-                eprintln!(
-                    "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit \
-                     on open files (ulimit -n, or LimitNOFILE= in a systemd unit)."
-                );
-            }
+            self.shared.handle_exhaustion(errno);
+        }
+    }
+
+    fn end_pause(&mut self) {
+        if self.reserve.is_whole(self.shared.control.waker(self.index).descriptor()) {
+            self.listen();
+        } else {
+            self.pause_accepting(Errno::MFILE);
         }
     }
 
@@ -312,12 +336,12 @@ impl Worker<'_> {
         if flow.is_over() {
             self.slots.remove(token);
             if self.accept_again.is_some() {
-                self.listen();
+                self.accept_again = Some(self.desk.now);
             }
         }
     }
 
-    /// Closes an idle connection while draining, unless a request has just arrived.
+    /// Closes an idle connection that nobody is waiting for, unless a request has just arrived.
     fn finish(&mut self, token: Token) {
         let flow = &mut self.flows[token.index as usize];
         if let Some(id) = flow.receive {
@@ -356,13 +380,11 @@ impl Worker<'_> {
         if interest == Interest::Close && !flow.is_sending() {
             return self.close(token);
         }
-        if self.draining && slot.connection.is_idle() && !slot.readable && slot.writable {
+        if (self.draining || flow.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
             return self.finish(token);
         }
-        if interest == Interest::Linger && slot.writable && !slot.shut {
-            slot.shut = true;
-            // If it fails the peer is gone, which receiving will tell.
-            let _ = rustix::net::shutdown(&slot.socket, Shutdown::Write);
+        if interest == Interest::Linger && slot.writable {
+            slot.end_sending();
         }
         match flow.receive {
             None if flow.end.is_none() && flow.has_room() => {
@@ -431,7 +453,8 @@ impl Worker<'_> {
                 }
             }
             bytes => {
-                slot.readable = !flow.arrived.is_empty() || flow.end.is_some();
+                slot.readable = flow.is_readable();
+                flow.leaving = false;
                 slot.connection.handle_received(bytes, now);
             }
         }

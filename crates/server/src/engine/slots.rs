@@ -1,4 +1,4 @@
-//! The connections of one worker, found by descriptor number, and their deadlines.
+//! A connection and its socket; and the connections of one worker, found by descriptor number, with their deadlines.
 //!
 //! Owns: sockets and connections. Guarantees: constant-time access without hashing; a token of a closed connection never
 //! finds its successor; a deadline costs one store to move, whatever the number of connections.
@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use lamna_proto::conn::Connection;
 use lamna_proto::time::Instant;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown};
 
 use crate::io::wait::Token;
 
@@ -33,7 +35,54 @@ pub struct Slot {
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
     /// Sending has been shut down.
-    pub shut: bool,
+    shut: bool,
+}
+
+impl Slot {
+    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6).
+    pub fn end_sending(&mut self) {
+        if !self.shut {
+            self.shut = true;
+            // If it fails the peer is gone, which the next receive will tell.
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        }
+    }
+
+    /// A new connection.
+    pub fn new(socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Slot {
+        Slot {
+            socket,
+            connection: Connection::new(now),
+            generation: 0,
+            client,
+            // Optimistic: the kernel hands connections over when their first bytes are there.
+            readable: true,
+            writable: true,
+            ending: false,
+            registered: false,
+            queued: false,
+            shut: false,
+        }
+    }
+
+    /// Receives once, for a connection that is interested in that.
+    pub fn receive(&mut self, now: Instant) {
+        let space = self.connection.receive_space();
+        let room = space.len();
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty())) {
+            Ok((_, 0)) => {
+                self.readable = false;
+                self.connection.handle_end();
+            }
+            Ok((_, bytes)) => {
+                // Fewer than there was room for: nothing more is there, and more will be an event.
+                self.readable = bytes == room || self.ending;
+                self.connection.handle_received(bytes, now);
+            }
+            Err(Errno::AGAIN) => self.readable = false,
+            Err(_) => self.connection.handle_broken(),
+        }
+    }
 }
 
 /// Slots by descriptor number.
@@ -61,27 +110,34 @@ impl Slots {
     /// Keeps a new connection.
     pub fn insert(&mut self, socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Token {
         let index = socket.as_raw_fd() as usize;
+        self.reserve(index);
+        self.generation = self.generation.wrapping_add(1);
+        self.slots[index] = Some(Slot { generation: self.generation, ..Slot::new(socket, client, now) });
+        self.count += 1;
+        Token { index: index as u32, generation: self.generation }
+    }
+
+    /// Keeps a connection that is known already, under the token of its descriptor and its generation.
+    pub fn adopt(&mut self, slot: Slot) {
+        let index = slot.socket.as_raw_fd() as usize;
+        self.reserve(index);
+        self.slots[index] = Some(slot);
+        self.count += 1;
+    }
+
+    /// Gives up the connection of `token`, if it is still there, without closing it.
+    pub fn take(&mut self, token: Token) -> Option<Slot> {
+        self.find(token)?;
+        self.deadlines[token.index as usize] = 0;
+        self.count -= 1;
+        self.slots[token.index as usize].take()
+    }
+
+    fn reserve(&mut self, index: usize) {
         if index >= self.slots.len() {
             self.slots.resize_with(index + 1, || None);
             self.deadlines.resize(index + 1, 0);
         }
-        self.generation = self.generation.wrapping_add(1);
-        let slot = Slot {
-            socket,
-            connection: Connection::new(now),
-            generation: self.generation,
-            client,
-            // Optimistic: the kernel hands connections over when their first bytes are there.
-            readable: true,
-            writable: true,
-            ending: false,
-            registered: false,
-            queued: false,
-            shut: false,
-        };
-        self.slots[index] = Some(slot);
-        self.count += 1;
-        Token { index: index as u32, generation: self.generation }
     }
 
     /// The connection of `token`, if it is still there.
@@ -100,11 +156,7 @@ impl Slots {
 
     /// Closes a connection.
     pub fn remove(&mut self, token: Token) {
-        if self.find(token).is_some() {
-            self.slots[token.index as usize] = None;
-            self.deadlines[token.index as usize] = 0;
-            self.count -= 1;
-        }
+        drop(self.take(token));
     }
 
     /// How many there are.

@@ -1,10 +1,11 @@
-//! Taking connections from a listening socket.
+//! Taking connections from a listening socket, and leaving descriptors for the files that they ask for.
 
 use std::net::IpAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
+use rustix::process::{Resource, getrlimit};
 
 /// A connection that was taken.
 #[derive(Debug)]
@@ -29,10 +30,71 @@ pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
     rustix::net::getpeername(socket).ok().flatten().and_then(address)
 }
 
+/// Descriptors that connections do not get: a connection without one for its file could only be told to come again.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserve {
+    /// The first descriptor number that belongs to it. The kernel gives out the lowest free number.
+    first: i64,
+}
+
+/// A quarter of all descriptors is kept for files, but no more than this.
+const RESERVE_MAX: u64 = 256;
+
+impl Reserve {
+    /// The reserve under the present limit on descriptors.
+    pub fn new() -> Reserve {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let first = limit - RESERVE_MAX.min(limit / 4);
+        Reserve { first: i64::try_from(first).unwrap_or(i64::MAX) }
+    }
+
+    /// Whether `descriptor` was taken from it.
+    pub fn has_given(&self, descriptor: &impl AsRawFd) -> bool {
+        i64::from(descriptor.as_raw_fd()) >= self.first
+    }
+
+    /// Whether `connections` in all would leave it alone.
+    pub fn leaves(&self, connections: usize) -> bool {
+        i64::try_from(connections).is_ok_and(|connections| connections < self.first)
+    }
+
+    /// Whether the next connection would leave it alone. `any` is some open descriptor.
+    pub fn is_whole(&self, any: impl AsFd) -> bool {
+        rustix::io::fcntl_dupfd_cloexec(any, 0).is_ok_and(|next| !self.has_given(&next))
+    }
+}
+
+impl Default for Reserve {
+    fn default() -> Reserve {
+        Reserve::new()
+    }
+}
+
+/// Whether accepting failed for the connection that was to be taken, not for those behind it: the peer has gone already,
+/// or the network has a complaint about it (accept(2), "Error handling").
+pub fn concerns_one_connection(errno: Errno) -> bool {
+    matches!(errno, Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH)
+}
+
 fn address(peer: SocketAddrAny) -> Option<IpAddr> {
     match peer.address_family() {
         AddressFamily::INET => std::net::SocketAddrV4::try_from(peer).ok().map(|v4| IpAddr::V4(*v4.ip())),
         AddressFamily::INET6 => std::net::SocketAddrV6::try_from(peer).ok().map(|v6| IpAddr::V6(*v6.ip())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn high_numbers_belong_to_the_reserve() {
+        let file = tempfile::tempfile().unwrap();
+        let number = i64::from(file.as_raw_fd());
+        assert!(Reserve { first: number }.has_given(&file));
+        assert!(!Reserve { first: number + 1 }.has_given(&file));
+        assert!(!Reserve { first: 0 }.is_whole(&file));
+        assert!(Reserve { first: i64::MAX }.is_whole(&file));
     }
 }

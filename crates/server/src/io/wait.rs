@@ -48,6 +48,14 @@ impl Poll {
         Ok(Poll { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
+    /// For threads that do not wait themselves to register connections with.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn registrar(&self) -> Result<Registrar, Errno> {
+        Ok(Registrar { epoll: rustix::io::fcntl_dupfd_cloexec(&self.epoll, 0)? })
+    }
+
     /// Registers a connection for both directions. What is possible already is reported as well.
     ///
     /// # Errors
@@ -110,6 +118,27 @@ impl Poll {
             readable: ending || flags.contains(epoll::EventFlags::IN),
             writable: failed || flags.contains(epoll::EventFlags::OUT),
             ending,
+        }
+    }
+}
+
+/// Registers connections with a [`Poll`] from any thread.
+#[derive(Debug)]
+pub struct Registrar {
+    epoll: OwnedFd,
+}
+
+impl Registrar {
+    /// Has one event reported when `connection` has something to receive, an end or an error; at once if it has already.
+    /// `registered` is whether it has been registered before.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn await_once(&self, connection: BorrowedFd<'_>, token: Token, registered: bool) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ONESHOT;
+        match registered {
+            true => epoll::modify(&self.epoll, connection, data(token), flags),
+            false => epoll::add(&self.epoll, connection, data(token), flags),
         }
     }
 }

@@ -91,7 +91,7 @@ impl AccessLog {
 
     /// Writes what workers have handed over so far and ends the thread, waiting five seconds at most. Lines handed over
     /// later are counted as dropped.
-    pub fn close(self) {
+    pub fn close(&self) {
         let _ = self.commands.send(Command::Close);
         // Either the thread has ended, or it is stuck and the process ends without it.
         let _ = self.ended.recv_timeout(CLOSE_TIMEOUT);

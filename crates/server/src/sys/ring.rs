@@ -127,10 +127,14 @@ impl<T: Copy> Ring<T> {
         Ok(ring)
     }
 
-    /// Accepts connections until it fails.
-    pub fn accept(&mut self, listener: BorrowedFd<'_>, tag: T) -> OpId {
+    /// Accepts a connection, or as many as come until it fails: however many those are.
+    pub fn accept(&mut self, listener: BorrowedFd<'_>, many: bool, tag: T) -> OpId {
         let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let entry = opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).flags(flags).build();
+        let listener = Fd(listener.as_raw_fd());
+        let entry = match many {
+            true => opcode::AcceptMulti::new(listener).flags(flags).build(),
+            false => opcode::Accept::new(listener, std::ptr::null_mut(), std::ptr::null_mut()).flags(flags).build(),
+        };
         self.start(tag, Held::Accept, |_| entry)
     }
 

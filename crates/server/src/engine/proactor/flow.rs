@@ -27,6 +27,8 @@ pub(super) struct Flow {
     pub(super) reading: Option<Stretch>,
     /// What was read of it, to be sent next.
     pub(super) read: Option<Vec<u8>>,
+    /// It is to make room for others, if nothing has arrived meanwhile.
+    pub(super) leaving: bool,
     /// It is to be closed as soon as nothing is under way.
     pub(super) closing: bool,
 }
@@ -66,6 +68,7 @@ impl Flow {
             progress: now,
             reading: None,
             read: None,
+            leaving: false,
             closing: false,
         }
     }
@@ -73,6 +76,11 @@ impl Flow {
     /// Whether the socket is in no operation's hands, so that it can be closed.
     pub(super) fn is_over(&self) -> bool {
         self.receive.is_none() && self.out.is_none()
+    }
+
+    /// Whether an idle connection can be asked to make room.
+    pub(super) fn can_be_shed(&self) -> bool {
+        self.out.is_none() && !self.leaving && !self.closing
     }
 
     /// Whether bytes are on their way to the peer.

@@ -116,10 +116,8 @@ impl Outgoing {
         if let [(pointer, length), (_, 0)] | [(_, 0), (pointer, length)] = parts {
             return opcode::Send::new(Fd(socket), pointer, length as u32).flags(flags).build();
         }
-        self.slices = parts.map(|(pointer, length)| libc::iovec {
-            iov_base: pointer.cast_mut().cast(),
-            iov_len: length,
-        });
+        self.slices =
+            parts.map(|(pointer, length)| libc::iovec { iov_base: pointer.cast_mut().cast(), iov_len: length });
         self.message.msg_iov = self.slices.as_mut_ptr();
         self.message.msg_iovlen = self.slices.len() as _;
         opcode::SendMsg::new(Fd(socket), &raw const self.message).flags(flags as u32).build()

@@ -1,0 +1,106 @@
+//! What a request costs in system calls, counted by `strace -c` and by the server itself.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::client::PATIENCE;
+use crate::engine::{AMPED, Engine, for_engines};
+use crate::server::{Launch, eventually};
+use crate::skip::skipped;
+
+for_engines!([sped = SPED, amped = AMPED, proactor = PROACTOR] => [
+    a_cached_request_takes_three_system_calls,
+    pipelined_requests_share_system_calls,
+]);
+
+/// What a longer run may have more of for other reasons: comparing cached files with the file system twice a second.
+const SLACK: u64 = 200;
+
+fn a_cached_request_takes_three_system_calls(engine: Engine) {
+    assert_calls("a_cached_request_takes_three_system_calls", engine, 1, 3 * 1000 + SLACK);
+}
+
+fn pipelined_requests_share_system_calls(engine: Engine) {
+    assert_calls("pipelined_requests_share_system_calls", engine, 10, 3 * 100 + SLACK);
+}
+
+#[test]
+fn a_file_that_was_asked_for_while_it_changed_is_cached_once_it_rests() {
+    let server = Launch::new(AMPED).start();
+    std::fs::write(server.site().join("new.txt"), "new").unwrap();
+    let mut client = server.connect();
+    assert_eq!(client.get("/new.txt").unwrap().content, b"new");
+    thread::sleep(SETTLED);
+    for _ in 0..1000 {
+        assert_eq!(client.get("/new.txt").unwrap().content, b"new");
+    }
+    drop(client);
+    let said = server.finish();
+    let opened = said.split("names: ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    assert!(opened.is_some_and(|opened| opened < 1000), "names were looked up for each request: {said}");
+}
+
+/// More than the time for which two changes of a file may leave the same time stamp.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// By name.
+type Calls = BTreeMap<String, u64>;
+
+/// That 1,000 requests, sent `batch` at a time on one connection, take at most `calls_max` system calls of all threads: the
+/// difference of a longer and a shorter run.
+fn assert_calls(name: &str, engine: Engine, batch: usize, calls_max: u64) {
+    if let Err(reason) = can_trace() {
+        return skipped(name, &reason);
+    }
+    let (short, mut calls) = (calls_of_run(engine, 100, batch), calls_of_run(engine, 1100, batch));
+    for (call, count) in &mut calls {
+        *count = count.saturating_sub(short.get(call).copied().unwrap_or(0));
+    }
+    let sum: u64 = calls.values().sum();
+    assert!(sum <= calls_max, "1,000 requests, {batch} at a time, take {sum} system calls: {calls:?}");
+}
+
+fn can_trace() -> Result<(), String> {
+    match Command::new("strace").args(["-f", "-c", "-o", "/dev/null", "true"]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("strace: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("strace: {error}")),
+    }
+}
+
+fn calls_of_run(engine: Engine, requests: usize, batch: usize) -> Calls {
+    let launch = Launch::new(engine).file("hello.txt", "x".repeat(500));
+    let counts = launch.directory().join("counts");
+    let output = counts.display().to_string();
+    // A file that has just been written is not cached before its time stamp has become unambiguous.
+    thread::sleep(SETTLED);
+    // With -D the tracer is a grandchild, so that the child is the server itself.
+    let server = launch.wrapped(&["strace", "-D", "-f", "-c", "-o", &output]).start();
+    let mut client = server.connect();
+    let request = "GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(batch);
+    for _ in 0..requests / batch {
+        client.send(request.as_bytes());
+        for _ in 0..batch {
+            assert_eq!(client.receive(true).unwrap().content.len(), 500);
+        }
+    }
+    drop(client);
+    let _directory = server.into_directory();
+    eventually("strace writes its counts", PATIENCE, || table(&std::fs::read_to_string(&counts).ok()?))
+}
+
+/// The calls in a table of `% time, seconds, usecs/call, calls, errors (or nothing), syscall`, but for those with which threads
+/// wait for each other and get memory: how many there are depends on how busy the machine is.
+fn table(text: &str) -> Option<Calls> {
+    const OTHERS: [&str; 8] = ["futex", "sched_yield", "mmap", "munmap", "mprotect", "madvise", "brk", "total"];
+    // The last line is written last.
+    text.lines().find(|line| line.trim_end().ends_with(" total"))?;
+    let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let calls = rows.filter_map(|row| {
+        let name = row.last().filter(|name| !OTHERS.contains(name))?;
+        Some(((*name).to_owned(), row.get(3)?.parse().ok()?))
+    });
+    Some(calls.collect())
+}

@@ -1,0 +1,14 @@
+//! The behaviour of the server over real sockets: conversations, faults, and counts of system calls.
+//!
+//! Every test runs the built program as a child process on a port and in a directory of its own. All waits are bounded;
+//! no test asserts how long something takes.
+
+mod client;
+mod counts;
+mod engine;
+mod faults;
+mod script;
+mod server;
+mod skip;
+mod suite;
+mod tree;

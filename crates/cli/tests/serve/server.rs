@@ -1,0 +1,258 @@
+//! The server under test as a child process, with directories of its own.
+//!
+//! Owns: the child, which is killed and waited for when the value goes; its configuration file; what it says on standard
+//! error. Guarantees: no two tests share a port, a directory or a process.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::client::{Client, PATIENCE};
+use crate::engine::Engine;
+
+/// How a server is to be started.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    engine: Engine,
+    directory: TempDir,
+    config: String,
+    arguments: Vec<String>,
+    wrapper: Vec<String>,
+    program: PathBuf,
+    listen: Option<String>,
+}
+
+/// A server that has said that it serves.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    directory: TempDir,
+    errors: Receiver<String>,
+    said: Vec<String>,
+    address: Option<SocketAddr>,
+}
+
+impl Launch {
+    /// A server of `engine` with an empty `site` directory and the log off.
+    pub(crate) fn new(engine: Engine) -> Launch {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        std::fs::create_dir(directory.path().join("site")).expect("it is empty");
+        Launch {
+            engine,
+            directory,
+            config: String::new(),
+            arguments: Vec::new(),
+            wrapper: Vec::new(),
+            program: env!("CARGO_BIN_EXE_lamna").into(),
+            listen: None,
+        }
+    }
+
+    /// A file in the site, with its directories.
+    pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Launch {
+        let path = self.site().join(name);
+        std::fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("directories can be made");
+        std::fs::write(path, content).expect("a file can be written");
+        self
+    }
+
+    /// The directory that holds the site, the configuration and whatever else a test needs.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The directory that is served.
+    pub(crate) fn site(&self) -> PathBuf {
+        self.directory.path().join("site")
+    }
+
+    /// Further lines of the configuration file, relative to [`Launch::directory`]. Without a `[[site]]` among them, `site` is
+    /// served.
+    pub(crate) fn config(mut self, lines: &str) -> Launch {
+        self.config = lines.to_owned();
+        self
+    }
+
+    /// A further argument.
+    pub(crate) fn argument(mut self, argument: &str) -> Launch {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Another address than a free port of loopback.
+    pub(crate) fn listen(mut self, address: String) -> Launch {
+        self.listen = Some(address);
+        self
+    }
+
+    /// The command that runs the server; the server's own words follow it.
+    pub(crate) fn wrapped(mut self, command: &[&str]) -> Launch {
+        self.wrapper = command.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// Another copy of the program.
+    pub(crate) fn program(self, path: &Path) -> Launch {
+        Launch { program: path.to_owned(), ..self }
+    }
+
+    /// Starts it, and waits until it serves.
+    pub(crate) fn start(self) -> Server {
+        let mut config = self.config;
+        if !config.contains("[[site]]") {
+            config.push_str("\n[[site]]\nroot = \"site\"\n");
+        }
+        let file = self.directory.path().join("lamna.toml");
+        std::fs::write(&file, config).expect("a file can be written");
+
+        let mut words = self.wrapper;
+        words.push(self.program.display().to_string());
+        let listen = self.listen.unwrap_or_else(|| "127.0.0.1:0".to_owned());
+        for word in ["serve", "--listen", &listen, "--arch", self.engine.architecture, "--config"] {
+            words.push(word.to_owned());
+        }
+        words.push(file.display().to_string());
+        if !self.arguments.iter().any(|argument| argument == "--log") {
+            words.extend(["--log".to_owned(), "off".to_owned()]);
+        }
+        if let Some(without) = self.engine.without {
+            words.extend(["--without".to_owned(), without.to_owned()]);
+        }
+        words.extend(self.arguments);
+
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server can be started");
+        let errors = lines_of(child.stderr.take().expect("it is a pipe"));
+        let mut server = Server { child, directory: self.directory, errors, said: Vec::new(), address: None };
+        let line = server.wait_to_hear("lamna: serving ");
+        server.address = line.split_once("http://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
+        server
+    }
+}
+
+impl Server {
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.expect("it listens on a TCP port")
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&self) -> Client<TcpStream> {
+        Client::connect(self.address())
+    }
+
+    /// The directory that holds the site.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The directory that is served.
+    pub(crate) fn site(&self) -> PathBuf {
+        self.directory.path().join("site")
+    }
+
+    /// The process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the child has not been waited for");
+    }
+
+    /// Waits until a line with `text` has been said on standard error, and returns it.
+    pub(crate) fn wait_to_hear(&mut self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.errors.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if line.contains(text) {
+                        return line;
+                    }
+                }
+                Err(_) => panic!("the server did not say {text:?}, but:\n{}", self.said.join("\n")),
+            }
+        }
+    }
+
+    /// Everything said on standard error so far.
+    pub(crate) fn said(&mut self) -> String {
+        self.said.extend(self.errors.try_iter());
+        self.said.join("\n")
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        eventually("the server ends", PATIENCE, || self.child.try_wait().expect("it is our child"))
+    }
+
+    /// Stops it and returns all that it said.
+    pub(crate) fn finish(mut self) -> String {
+        self.end()
+    }
+
+    /// Stops it and leaves its directory.
+    pub(crate) fn into_directory(mut self) -> TempDir {
+        self.end();
+        std::mem::replace(&mut self.directory, tempfile::tempdir().expect("a temporary directory can be made"))
+    }
+
+    fn end(&mut self) -> String {
+        self.signal(Signal::TERM);
+        let status = self.wait();
+        // The thread that reads ends with the pipe.
+        self.said.extend(self.errors.iter());
+        let said = self.said.join("\n");
+        assert!(status.success() && !said.contains("panicked"), "the server ended with {status}:\n{said}");
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended if these fail.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the server said:\n{}", self.said());
+        }
+    }
+}
+
+/// Asks again and again until there is an answer. Only a broken server makes it take as long as `bound`.
+pub(crate) fn eventually<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + bound;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "within {bound:?} it was not seen that {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

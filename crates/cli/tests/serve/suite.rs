@@ -1,0 +1,118 @@
+//! Conversations with every engine: the scripts in `suite/`, each held with a server that is configured for it.
+//!
+//! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that failed.
+
+use crate::engine::{AMPED, Engine, for_engines};
+use crate::script::{self, Sending};
+use crate::server::Launch;
+use crate::tree;
+
+for_engines!([
+    sped = SPED,
+    amped = AMPED,
+    amped_without_openat2 = AMPED_WITHOUT_OPENAT2,
+    amped_without_nowait = AMPED_WITHOUT_NOWAIT,
+    amped_without_cachestat = AMPED_WITHOUT_CACHESTAT,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
+    proactor = PROACTOR,
+    proactor_without_openat2 = PROACTOR_WITHOUT_OPENAT2,
+    proactor_without_nowait = PROACTOR_WITHOUT_NOWAIT,
+    proactor_without_io_uring = PROACTOR_WITHOUT_IO_URING,
+] => [
+    requests, fields, framing, persistence, methods, files, conditions, ranges, codings, paths, listings, errors, sites,
+    single_page, limits, timeouts,
+]);
+
+fn requests(engine: Engine) {
+    converse(engine, include_str!("suite/requests.txt"), "");
+}
+
+fn fields(engine: Engine) {
+    converse(engine, include_str!("suite/fields.txt"), "");
+}
+
+fn framing(engine: Engine) {
+    converse(engine, include_str!("suite/framing.txt"), "");
+}
+
+fn persistence(engine: Engine) {
+    converse(engine, include_str!("suite/persistence.txt"), "");
+}
+
+fn methods(engine: Engine) {
+    converse(engine, include_str!("suite/methods.txt"), "");
+}
+
+fn files(engine: Engine) {
+    converse(engine, include_str!("suite/files.txt"), "");
+}
+
+fn conditions(engine: Engine) {
+    converse(engine, include_str!("suite/conditions.txt"), "");
+}
+
+fn ranges(engine: Engine) {
+    converse(engine, include_str!("suite/ranges.txt"), "");
+}
+
+fn codings(engine: Engine) {
+    converse(engine, include_str!("suite/codings.txt"), "");
+}
+
+fn paths(engine: Engine) {
+    converse(engine, include_str!("suite/paths.txt"), "");
+}
+
+fn listings(engine: Engine) {
+    converse(engine, include_str!("suite/listings.txt"), "[[site]]\nroot = \"site\"\nbrowse = true\n");
+}
+
+fn errors(engine: Engine) {
+    converse(engine, include_str!("suite/errors.txt"), "");
+}
+
+fn sites(engine: Engine) {
+    converse(engine, include_str!("suite/sites.txt"), include_str!("suite/sites.toml"));
+}
+
+fn single_page(engine: Engine) {
+    converse(engine, include_str!("suite/single_page.txt"), "[[site]]\nroot = \"site/app\"\nspa = true\n");
+}
+
+fn limits(engine: Engine) {
+    converse(engine, include_str!("suite/limits.txt"), include_str!("suite/limits.toml"));
+}
+
+fn timeouts(engine: Engine) {
+    converse(engine, include_str!("suite/timeouts.txt"), include_str!("suite/timeouts.toml"));
+}
+
+#[test]
+fn the_largest_limits_are_served() {
+    let limits = "[limits]\nhead_bytes_max = \"63KiB\"\ntarget_bytes_max = \"62KiB\"\nfields_max = 10000\n";
+    let server = Launch::new(AMPED).config(limits).file("hello.txt", "hello\n").start();
+    let mut client = server.connect();
+    let fields = format!("X: {}\r\n", "x".repeat(1000)).repeat(60);
+    client.send(format!("GET /hello.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+    assert_eq!(client.receive(true).unwrap().content, b"hello\n");
+    server.finish();
+}
+
+/// Holds every conversation of `text` with a server of `engine`.
+fn converse(engine: Engine, text: &str, config: &str) {
+    let launch = Launch::new(engine).config(config);
+    tree::plant(launch.directory());
+    let server = launch.start();
+    let mut failures = Vec::new();
+    for sending in [Sending::Whole, Sending::Bytes] {
+        for case in script::parse(text).into_iter().filter(|case| case.can_be_sent(sending)) {
+            if let Err(fault) = case.run(server.connect(), &server.site(), sending) {
+                failures.push(format!("{} ({}), sent {sending:?}:\n  {fault}", case.name, case.reference));
+            }
+        }
+    }
+    server.finish();
+    assert!(failures.is_empty(), "{} cases failed\n\n{}\n", failures.len(), failures.join("\n"));
+}

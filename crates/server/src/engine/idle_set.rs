@@ -1,0 +1,403 @@
+//! Connections that are idle between requests and hold no thread, and the listener thread that waits for them and for
+//! new ones.
+//!
+//! Owns: parked connections, their deadlines, accepting. Guarantees: a connection is with a thread or in the set, never
+//! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no thread
+//! takes: its [`Dispatch`] gives connections to threads, and that is the difference between the engines that use it.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lamna_proto::time::Instant;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use crate::engine::Shared;
+use crate::engine::blocking::{Driver, Left};
+use crate::engine::slots::{Slot, Slots};
+use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
+use crate::io::wait::{Poll, Registrar, Token};
+
+/// Gives connections that have something to receive to threads.
+pub trait Dispatch {
+    /// Gives `slot` to a thread.
+    ///
+    /// # Errors
+    /// A connection that no thread can take: it is refused.
+    fn dispatch(&self, slot: Slot) -> Result<(), Slot>;
+
+    /// The main thread has changed its wishes.
+    fn handle_wake(&self) {}
+}
+
+/// The set, as threads see it.
+pub struct IdleSet<'a> {
+    shared: &'a Shared,
+    index: usize,
+    registrar: Registrar,
+    generation: AtomicU32,
+    parked: Mutex<Parked>,
+}
+
+struct Parked {
+    slots: Slots,
+    /// Had an event before they were in `slots`.
+    early: Vec<Token>,
+    /// Nothing is taken any more.
+    closed: bool,
+    /// Until when the listener thread sleeps if there are no events.
+    sleeps_until: Option<Instant>,
+}
+
+/// The listener thread. Its part of the set is its own: it alone waits.
+pub struct Listener<'a, D> {
+    shared: &'a Shared,
+    index: usize,
+    set: &'a IdleSet<'a>,
+    dispatch: D,
+    poll: Poll,
+    /// Answers where `dispatch` finds no thread.
+    usher: Driver<'a>,
+    accepting: bool,
+    reserve: Reserve,
+    /// Why no more connections could be taken.
+    exhausted: Option<Errno>,
+    /// When to try again to accept.
+    accept_again: Option<Instant>,
+}
+
+/// Tokens with this generation are listening sockets (by index) or the waker.
+const GENERATION_OURS: u32 = 0;
+const WAKER: u32 = u32::MAX;
+/// Connections accepted at once, before parked ones get their turn.
+const ACCEPT_MAX: usize = 64;
+const ACCEPT_PAUSE_MS: u32 = 100;
+/// Idle connections given up at once when descriptors run out.
+const SHED_MAX: usize = 16;
+
+impl<'a> IdleSet<'a> {
+    /// An empty set, and what its listener thread, worker `index`, waits with.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new(shared: &'a Shared, index: usize) -> Result<(IdleSet<'a>, Poll), Errno> {
+        let poll = Poll::new()?;
+        let parked = Parked { slots: Slots::default(), early: Vec::new(), closed: false, sleeps_until: None };
+        let generation = AtomicU32::new(GENERATION_OURS);
+        let registrar = poll.registrar()?;
+        Ok((IdleSet { shared, index, registrar, generation, parked: Mutex::new(parked) }, poll))
+    }
+
+    /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
+    /// nothing any more: serve it again.
+    pub fn park(&self, mut slot: Slot) -> Option<Slot> {
+        slot.generation = self.next_generation();
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: slot.generation };
+        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
+        if self.registrar.await_once(slot.socket.as_fd(), token, slot.registered).is_err() {
+            return None;
+        }
+        slot.registered = true;
+        let mut parked = self.parked();
+        let early = parked.early.iter().position(|one| *one == token);
+        if let Some(place) = early {
+            parked.early.swap_remove(place);
+        }
+        if early.is_some() || parked.closed {
+            slot.readable = true;
+            return Some(slot);
+        }
+        parked.slots.adopt(slot);
+        parked.slots.set_deadline(token, deadline);
+        let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
+        if oversleeps {
+            parked.sleeps_until = deadline;
+            drop(parked);
+            self.shared.control.waker(self.index).wake();
+        }
+        None
+    }
+
+    /// Takes a connection that had an event.
+    fn take(&self, token: Token) -> Option<Slot> {
+        let mut parked = self.parked();
+        let slot = parked.slots.take(token);
+        if slot.is_none() {
+            parked.early.push(token);
+        }
+        slot
+    }
+
+    /// Takes those whose time is over.
+    fn take_expired(&self, now: Instant) -> Vec<Slot> {
+        let mut parked = self.parked();
+        let expired = parked.slots.expired(now);
+        expired.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+    }
+
+    /// Takes those that have been idle longest, at most `count`.
+    fn take_longest_idle(&self, count: usize) -> Vec<Slot> {
+        let mut parked = self.parked();
+        let idle = parked.slots.longest_idle(count);
+        idle.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+    }
+
+    /// Takes all, and whatever comes later comes back.
+    fn close(&self) -> Vec<Slot> {
+        let mut parked = self.parked();
+        parked.closed = true;
+        let tokens = parked.slots.tokens();
+        tokens.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+    }
+
+    /// The listener thread is going to sleep until `due`, or the first deadline. Returns which it is.
+    fn sleep_until(&self, due: Option<Instant>) -> Option<Instant> {
+        let mut parked = self.parked();
+        parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
+        parked.sleeps_until
+    }
+
+    fn next_generation(&self) -> u32 {
+        loop {
+            let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
+            if generation != GENERATION_OURS {
+                return generation;
+            }
+        }
+    }
+
+    /// Nothing that is done under the lock can panic half-way.
+    fn parked(&self) -> MutexGuard<'_, Parked> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a, D: Dispatch> Listener<'a, D> {
+    /// A listener thread that has not begun.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
+        let (index, usher) = (set.index, Driver::refusing(shared));
+        let (accepting, exhausted, accept_again) = (false, None, None);
+        let reserve = Reserve::new();
+        let mut listener =
+            Listener { shared, index, set, dispatch, poll, usher, accepting, reserve, exhausted, accept_again };
+        let waker = Token { index: WAKER, generation: GENERATION_OURS };
+        listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        listener.listen()?;
+        Ok(listener)
+    }
+
+    /// Waits for connections and dispatches them until told to drain or stop. Then it lets the idle ones go, after one
+    /// last look for a request.
+    ///
+    /// # Errors
+    /// What makes waiting impossible; nothing that a peer can cause.
+    pub fn run(mut self) -> Result<(), Errno> {
+        let result = self.wait_and_dispatch();
+        for slot in self.set.close() {
+            if !self.shared.control.is_stopping() && has_received(&slot) {
+                self.hand_over(slot);
+            }
+        }
+        result
+    }
+
+    fn wait_and_dispatch(&mut self) -> Result<(), Errno> {
+        let control = &self.shared.control;
+        while !control.is_draining() && !control.is_stopping() {
+            let flush_due = self.usher.flush_if_due();
+            let due = self.set.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
+            // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+            self.poll.wait(due.map(|at| at.since(self.usher.now()) + 1))?;
+            self.usher.flush_if_due();
+            for index in 0..self.poll.event_count() {
+                self.handle_event(self.poll.event(index).token);
+            }
+            self.handle_time();
+        }
+        Ok(())
+    }
+
+    fn handle_event(&mut self, token: Token) {
+        if token.generation != GENERATION_OURS {
+            if let Some(slot) = self.set.take(token) {
+                self.hand_over(slot);
+            }
+        } else if token.index == WAKER {
+            self.shared.control.waker(self.index).reset();
+            self.dispatch.handle_wake();
+        } else {
+            self.accept_from(token.index as usize);
+        }
+    }
+
+    /// Finds a thread for a connection that may have received something, or refuses what it has.
+    fn hand_over(&mut self, slot: Slot) {
+        let mut received = Some(slot);
+        while let Some(mut slot) = received {
+            slot.readable = true;
+            let Err(mut slot) = self.dispatch.dispatch(slot) else { return };
+            if self.usher.refuse(&mut slot) == Left::Over {
+                return;
+            }
+            received = self.set.park(slot);
+        }
+    }
+
+    /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
+    fn handle_time(&mut self) {
+        // Idle too long: closing them is all there is to do.
+        drop(self.set.take_expired(self.usher.now()));
+        if let Some(errno) = self.exhausted.take() {
+            self.pause_accepting(errno);
+        }
+        if self.accept_again.is_some_and(|at| at <= self.usher.now()) {
+            let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
+            // Without room, or if it fails again: after another pause.
+            let listening = room && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.usher.now().after_ms(ACCEPT_PAUSE_MS));
+        }
+    }
+}
+
+// Accepting.
+impl<D: Dispatch> Listener<'_, D> {
+    fn listen(&mut self) -> Result<(), Errno> {
+        if !self.accepting {
+            for (index, listener) in self.shared.listeners.iter().enumerate() {
+                let token = Token { index: index as u32, generation: GENERATION_OURS };
+                self.poll.add_listener(listener.as_fd(), token)?;
+            }
+            self.accepting = true;
+        }
+        Ok(())
+    }
+
+    fn accept_from(&mut self, listener: usize) {
+        for _ in 0..ACCEPT_MAX {
+            if !self.accepting {
+                return;
+            }
+            match accept(self.shared.listeners[listener].as_fd()) {
+                Ok(Accepted { socket, client }) => {
+                    self.usher.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
+                    self.hand_over(Slot::new(socket, client, self.usher.now()));
+                    if crowded {
+                        self.exhausted = Some(Errno::MFILE);
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(errno) if concerns_one_connection(errno) => {}
+                Err(errno) => {
+                    self.exhausted = Some(errno);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
+    fn pause_accepting(&mut self, errno: Errno) {
+        let idle = self.set.take_longest_idle(SHED_MAX);
+        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
+        if idle.is_empty() {
+            self.accepting = false;
+            self.shared.listeners.iter().for_each(|listener| self.poll.remove(listener.as_fd()));
+            self.accept_again = Some(self.usher.now().after_ms(ACCEPT_PAUSE_MS));
+            self.shared.handle_exhaustion(errno);
+        }
+    }
+}
+
+/// Whether bytes have arrived that nobody has looked at.
+fn has_received(slot: &Slot) -> bool {
+    let peeked = rustix::net::recv(&slot.socket, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(peeked, Ok((_, 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    struct ToTest(mpsc::Sender<Slot>);
+
+    impl Dispatch for ToTest {
+        fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
+            self.0.send(slot).map_err(|unsent| unsent.0)
+        }
+    }
+
+    fn pair(shared: &Shared) -> (UnixStream, Slot) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut slot = Slot::new(ours.into(), None, shared.clock.now());
+        slot.readable = false;
+        (peer, slot)
+    }
+
+    #[test]
+    fn a_parked_connection_is_dispatched_each_time_it_has_something_to_receive() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(slot).is_none());
+        let (set, control) = (&set, &shared.control);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    peer.write_all(b"x").unwrap();
+                    let slot: Slot = dispatched.recv().unwrap();
+                    assert!(slot.readable);
+                    rustix::io::read(&slot.socket, &mut [0u8; 8]).unwrap();
+                    assert!(set.park(slot).is_none());
+                }
+                control.drain();
+            });
+            Listener::new(&shared, set, poll, ToTest(sender)).unwrap().run().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_event_that_comes_before_its_connection_is_not_lost() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, mut poll) = IdleSet::new(&shared, 0).unwrap();
+        let (mut peer, mut slot) = pair(&shared);
+        // What `park` does, with the listener thread in between.
+        slot.generation = 1;
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: 1 };
+        set.registrar.await_once(slot.socket.as_fd(), token, false).unwrap();
+        slot.registered = true;
+        peer.write_all(b"x").unwrap();
+        poll.wait(None).unwrap();
+        assert!(set.take(poll.event(0).token).is_none());
+        let back = set.park(slot).expect("it has received something");
+        assert!(back.readable && set.parked().early.is_empty());
+    }
+
+    #[test]
+    fn draining_lets_idle_connections_go_except_those_with_a_request() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (_idle_peer, idle) = pair(&shared);
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(idle).is_none() && set.park(slot).is_none());
+        peer.write_all(b"x").unwrap();
+        shared.control.drain();
+        Listener::new(&shared, &set, poll, ToTest(sender)).unwrap().run().unwrap();
+        assert_eq!(dispatched.iter().count(), 1);
+        let (_late_peer, late) = pair(&shared);
+        assert!(set.park(late).is_some(), "nothing is parked any more");
+    }
+}

@@ -1,0 +1,52 @@
+//! Thread per request: a thread is spawned when a request arrives and ends when it has been answered (JAWS, PHTTPD).
+//!
+//! Its whole character: the concurrency of threads without holding any for idle clients, at the price of making a thread
+//! for each request (some 20 us of CPU: its stack, its buffers, its end). Worth it only where answering takes longer than
+//! that. Requests that arrive together on a connection are answered by one thread.
+//!
+//! An idle keep-alive connection costs a place in the idle set: a descriptor and about 150 bytes, no thread. Requests for
+//! which there is no thread are answered with 503 and Retry-After, and are the last of their connection.
+
+use std::thread::{self, Scope};
+
+use rustix::io::Errno;
+
+use crate::engine::Shared;
+use crate::engine::blocking::{Driver, Left};
+use crate::engine::idle_set::{Dispatch, IdleSet, Listener};
+use crate::engine::slots::Slot;
+use crate::engine::spawner::Spawner;
+
+/// Serves as worker `index` until told to drain or stop.
+///
+/// # Errors
+/// What makes waiting impossible, or no descriptors to begin with.
+pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
+    let (set, poll) = IdleSet::new(shared, index)?;
+    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| answer(driver, &set, slot));
+    thread::scope(|scope| Listener::new(shared, &set, poll, Spawning { scope, spawner: &spawner })?.run())
+}
+
+/// The life of a thread.
+fn answer(driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: Slot) {
+    while driver.serve(&mut slot) == Left::Idle {
+        match set.park(slot) {
+            Some(again) => slot = again,
+            None => return,
+        }
+    }
+}
+
+struct Spawning<'scope, 'env, W> {
+    scope: &'scope Scope<'scope, 'env>,
+    spawner: &'scope W,
+}
+
+impl<'scope, 'a, W> Dispatch for Spawning<'scope, '_, Spawner<'a, W>>
+where
+    W: Fn(&mut Driver<'a>, Slot) + Sync,
+{
+    fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
+        self.spawner.spawn(self.scope, slot)
+    }
+}

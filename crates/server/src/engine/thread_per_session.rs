@@ -1,0 +1,50 @@
+//! Thread per session: a thread for each connection as long as it is open (JAWS).
+//!
+//! Its whole character: the simplest program that serves many at once. Each thread waits for its own peer and its own
+//! disk, and the scheduler does what an event loop would do. Switching threads costs a few microseconds for each request.
+//!
+//! An idle keep-alive connection costs a thread: its stack and buffers (about 35 KB of memory that is really used), and
+//! one of the bounded number of threads, so that as many idle clients as that lock everybody else out until their idle
+//! time is over. Connections beyond the bound are answered with 503 and Retry-After.
+
+use std::thread;
+
+use rustix::io::Errno;
+
+use crate::engine::Shared;
+use crate::engine::blocking::{Awaited, Driver, Left};
+use crate::engine::slots::Slot;
+use crate::engine::spawner::Spawner;
+
+/// Serves until told to drain or stop.
+///
+/// # Errors
+/// None: what fails is waited for.
+pub fn run(shared: &Shared) -> Result<(), Errno> {
+    let spawner = Spawner::new(shared, session);
+    thread::scope(|scope| {
+        let mut acceptor = Driver::new(shared);
+        let mut usher = Driver::refusing(shared);
+        while let Some(slot) = acceptor.await_connection() {
+            if let Err(mut slot) = spawner.spawn(scope, slot) {
+                refuse(&mut usher, &mut slot);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Waits a moment for what there is to refuse: closing without an answer would be less polite. Meanwhile others wait to be
+/// accepted, but there is no thread for them either.
+fn refuse(usher: &mut Driver<'_>, slot: &mut Slot) {
+    if usher.refuse(slot) == Left::Idle && usher.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
+        usher.refuse(slot);
+    }
+}
+
+const REFUSAL_PATIENCE_MS: u32 = 20;
+
+/// The life of a connection.
+fn session(driver: &mut Driver<'_>, mut slot: Slot) {
+    while driver.serve(&mut slot) == Left::Idle && driver.await_request(&mut slot, None) == Awaited::Request {}
+}
