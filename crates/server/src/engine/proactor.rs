@@ -10,32 +10,31 @@
 //! (a ring has only `splice`, which needs a pipe and a kernel thread); a stretch that is not is read by the ring and
 //! sent from where it was read to.
 
+mod admission;
 mod disk;
 mod flow;
+mod needs;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::conn::{Connection, Interest};
-use lamna_proto::exchange::{Done, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::Segment;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 
 use self::disk::Disk;
 use self::flow::{End, Flow, Out};
 use crate::engine::Shared;
-use crate::engine::desk::{Desk, Found, Stretch, Target};
-use crate::engine::event_loop::{Outcome, Ticket};
+use crate::engine::desk::Desk;
+use crate::engine::event_loop::Ticket;
 use crate::engine::slots::Slots;
-use crate::io::accept::{Reserve, client_of, concerns_one_connection};
+use crate::io::Abilities;
+use crate::io::accept::Reserve;
 use crate::io::send::{self, Sent};
 use crate::io::wait::Token;
-use crate::io::{Abilities, read};
-use crate::listen::BACKLOG;
 use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
 
 /// Whether this engine can run here.
@@ -97,9 +96,6 @@ struct Worker<'a> {
 const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
-const ACCEPT_PAUSE_MS: u32 = 100;
-/// Idle connections given up at once when descriptors run out.
-const SHED_MAX: usize = 16;
 /// How many spare buffers of each kind are kept, and the largest one.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
@@ -238,128 +234,6 @@ impl<'a> Worker<'a> {
         }
         for token in self.slots.tokens() {
             self.drive(token);
-        }
-    }
-}
-
-// Accepting and closing.
-impl Worker<'_> {
-    fn listen(&mut self) {
-        self.accept_again = None;
-        if self.draining {
-            return;
-        }
-        let many = self.has_room_for_many();
-        for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
-            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
-        }
-    }
-
-    /// Whether everything that may wait in a listen queue can be taken: a multishot accept takes that much unasked.
-    fn has_room_for_many(&self) -> bool {
-        self.reserve.leaves(self.slots.count() + BACKLOG as usize)
-    }
-
-    /// Connections that have been accepted already still come.
-    fn unlisten(&mut self) {
-        self.accept_again = None;
-        self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
-    }
-
-    fn handle_accepted(&mut self, listener: usize, accepted: Result<std::os::fd::OwnedFd, Errno>, more: bool) {
-        if !more {
-            self.accepts[listener] = None;
-        }
-        match accepted {
-            Ok(socket) => {
-                self.desk.count_connection();
-                // Its address is for the log only.
-                let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
-                let token = self.slots.insert(socket, client, self.desk.now);
-                self.slots.get(token).readable = false;
-                let index = token.index as usize;
-                if index >= self.flows.len() {
-                    self.flows.resize_with(index + 1, || Flow::new(self.desk.now));
-                }
-                self.flows[index] = Flow::new(self.desk.now);
-                let crowded = self.reserve.has_given(&self.slots.get(token).socket);
-                self.drive(token);
-                if crowded {
-                    self.pause_accepting(Errno::MFILE);
-                } else if more && !self.has_room_for_many() {
-                    // From now on one by one.
-                    self.unlisten();
-                }
-            }
-            Err(Errno::CANCELED) => {}
-            Err(errno) if concerns_one_connection(errno) => {}
-            Err(errno) => self.pause_accepting(errno),
-        }
-        if self.accept_again.is_none() {
-            self.listen();
-        }
-    }
-
-    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
-    fn pause_accepting(&mut self, errno: Errno) {
-        self.unlisten();
-        // The next connection that closes ends the pause.
-        self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-        let mut idle = self.slots.longest_idle(SHED_MAX);
-        idle.retain(|token| self.flows[token.index as usize].can_be_shed());
-        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
-        for token in &idle {
-            self.flows[token.index as usize].leaving = true;
-            self.finish(*token);
-        }
-        if idle.is_empty() {
-            self.shared.handle_exhaustion(errno);
-        }
-    }
-
-    fn end_pause(&mut self) {
-        if self.reserve.is_whole(self.shared.control.waker(self.index).descriptor()) {
-            self.listen();
-        } else {
-            self.pause_accepting(Errno::MFILE);
-        }
-    }
-
-    /// Closes a connection as soon as the kernel has given back everything that belongs to it.
-    fn close(&mut self, token: Token) {
-        let flow = &mut self.flows[token.index as usize];
-        if !flow.closing {
-            flow.to_be_cancelled().for_each(|id| self.ring.cancel(id));
-            flow.closing = true;
-            self.slots.set_deadline(token, None);
-        }
-        if flow.is_over() {
-            self.slots.remove(token);
-            if self.accept_again.is_some() {
-                self.accept_again = Some(self.desk.now);
-            }
-        }
-    }
-
-    /// Closes an idle connection that nobody is waiting for, unless a request has just arrived.
-    fn finish(&mut self, token: Token) {
-        let flow = &mut self.flows[token.index as usize];
-        if let Some(id) = flow.receive {
-            // What it has received meanwhile comes back before its end.
-            if !std::mem::replace(&mut flow.cancelled, true) {
-                self.ring.cancel(id);
-            }
-            return;
-        }
-        let mut space = [0; 2048];
-        let slot = self.slots.get(token);
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut space, RecvFlags::DONTWAIT)) {
-            Ok((_, bytes @ 1..)) => {
-                flow.arrived.extend_from_slice(&space[..bytes]);
-                slot.readable = true;
-                self.queue_up(token);
-            }
-            _ => self.close(token),
         }
     }
 }
@@ -605,106 +479,6 @@ impl Worker<'_> {
         tell(&mut slot.connection);
         self.desk.report(&mut slot.connection, slot.client);
         self.workspace = Some(slot.connection.reclaim());
-    }
-}
-
-// Carrying needs out.
-impl Worker<'_> {
-    fn carry_needs(&mut self, token: Token) {
-        let now = self.desk.now;
-        loop {
-            let slot = self.slots.get(token);
-            let Some((exchange, need)) = slot.connection.poll_need() else { return };
-            let ticket = Ticket { token, exchange };
-            match need {
-                Need::Translate(translate) => match self.desk.look_up(&translate) {
-                    Found::Fresh(entry) => {
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                    }
-                    Found::Aging(entry, target) => {
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                        self.disk.translate(&mut self.ring, &mut self.desk, None, target);
-                    }
-                    Found::Missing(target) => self.translate(ticket, target),
-                },
-                Need::Read(Read { representation, offset, length }) => {
-                    let stretch = Stretch { representation: representation.clone(), offset, length };
-                    let outcome = self.make_ready(ticket, stretch);
-                    let connection = &mut self.slots.get(token).connection;
-                    match outcome {
-                        Some(Outcome::Ready(_, bytes)) => connection.handle_done(exchange, Done::Ready(bytes), now),
-                        Some(_) => connection.handle_done(exchange, Done::Failed, now),
-                        None => {}
-                    }
-                }
-            }
-            self.report(token);
-        }
-    }
-
-    fn translate(&mut self, ticket: Ticket, target: Target) {
-        let entry = self.disk.translate(&mut self.ring, &mut self.desk, Some(ticket), target);
-        let connection = &mut self.slots.get(ticket.token).connection;
-        match entry {
-            Some(entry) => connection.handle_done(ticket.exchange, Done::Translated(&entry.resource), self.desk.now),
-            None => connection.defer(ticket.exchange),
-        }
-    }
-
-    /// Makes the beginning of a stretch ready: at once if it is in memory, or later.
-    fn make_ready(&mut self, ticket: Ticket, stretch: Stretch) -> Option<Outcome> {
-        if !stretch.is_unchanged() {
-            return Some(Outcome::Failed(ticket));
-        }
-        let flow = &mut self.flows[ticket.token.index as usize];
-        flow.read = None;
-        let file = stretch.representation.file.clone()?;
-        let quantum = stretch.quantum();
-        if read::test_resident(file.as_fd(), stretch.offset, quantum, &self.shared.abilities).is_ok() {
-            return Some(Outcome::Ready(ticket, quantum));
-        }
-        let mut buffer = self.spare_buffers.pop().unwrap_or_default();
-        buffer.resize(quantum as usize, 0);
-        self.ring.read(file, buffer, stretch.offset, Tag::Stretch(ticket));
-        flow.reading = Some(stretch);
-        None
-    }
-
-    /// A stretch has been read, if the connection still wants it.
-    fn handle_stretch(&mut self, ticket: Ticket, buffer: Vec<u8>, bytes: Result<usize, Errno>) {
-        let flow = &mut self.flows[ticket.token.index as usize];
-        if self.slots.find(ticket.token).is_none() || flow.closing {
-            return self.recycle_buffer(Some(buffer));
-        }
-        let unchanged = flow.reading.take().is_some_and(|stretch| stretch.is_unchanged());
-        match bytes {
-            Ok(bytes @ 1..) if unchanged => {
-                flow.read = Some(buffer);
-                self.resume(ticket, Done::Ready(bytes as u64));
-            }
-            _ => self.resume(ticket, Done::Failed),
-        }
-    }
-
-    /// Something that was deferred has been carried out.
-    fn handle_outcome(&mut self, outcome: Option<Outcome>) {
-        match outcome {
-            Some(Outcome::Translated(ticket, entry)) => self.resume(ticket, Done::Translated(&entry.resource)),
-            Some(Outcome::Ready(ticket, bytes)) => self.resume(ticket, Done::Ready(bytes)),
-            Some(Outcome::Failed(ticket)) => self.resume(ticket, Done::Failed),
-            None => {}
-        }
-    }
-
-    /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
-    fn resume(&mut self, ticket: Ticket, done: Done<'_>) {
-        let now = self.desk.now;
-        let Some(slot) = self.slots.find(ticket.token) else { return };
-        slot.connection.lend(self.workspace.take().expect(DRIVEN));
-        slot.connection.handle_done(ticket.exchange, done, now);
-        self.desk.report(&mut slot.connection, slot.client);
-        self.workspace = Some(slot.connection.reclaim());
-        self.drive(ticket.token);
     }
 }
 
