@@ -26,6 +26,9 @@ use crate::site::Sites;
 /// How long draining waits for what is being sent before it gives up.
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// A thread that serves, and how it ends.
+type Worker = JoinHandle<Result<(), Errno>>;
+
 /// Why a server did not start or ended early.
 #[derive(Debug)]
 pub enum ServeError {
@@ -35,6 +38,8 @@ pub enum ServeError {
     Log(std::io::Error),
     /// Descriptors, memory or threads are lacking.
     Resources(std::io::Error),
+    /// So many workers could not go on.
+    Workers(usize),
     /// An unknown name in `without`.
     Without(String),
 }
@@ -51,6 +56,7 @@ impl fmt::Display for ServeError {
             ServeError::Resources(error) => {
                 write!(f, "cannot start: {error}. The limits on open files and threads (ulimit -a) may be too low.")
             }
+            ServeError::Workers(count) => write!(f, "{count} of the workers ended before they were told to"),
             ServeError::Without(name) => {
                 write!(f, "{name} is not something to do without: openat2, nowait or cachestat.")
             }
@@ -68,7 +74,7 @@ impl ServeError {
             ServeError::Log(error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
-            ServeError::Without(_) => false,
+            ServeError::Workers(_) | ServeError::Without(_) => false,
         }
     }
 }
@@ -96,12 +102,10 @@ pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeE
     announce(settings, &shared);
     let workers = start(settings, &shared)?;
     supervise(&signals, &shared, &workers);
-    for worker in workers {
-        // A worker that panicked has said so on standard error.
-        let _ = worker.join();
-    }
+    // One that could not go on, or panicked, has said why on standard error.
+    let failed = workers.into_iter().map(Worker::join).filter(|end| !matches!(end, Ok(Ok(())))).count();
     finish(shared);
-    Ok(())
+    if failed == 0 { Ok(()) } else { Err(ServeError::Workers(failed)) }
 }
 
 /// Everything that the workers share.
@@ -122,7 +126,7 @@ fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, Serv
     })
 }
 
-fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, ServeError> {
+fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<Worker>, ServeError> {
     let (architecture, helpers_max) = (settings.architecture, settings.helpers_max);
     let mut workers = Vec::new();
     for index in 0..settings.workers {
@@ -139,6 +143,7 @@ fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>
             if let Err(errno) = result {
                 eprintln!("lamna: worker {index} cannot go on: {errno}");
             }
+            result
         };
         workers.push(thread::Builder::new().name(format!("worker-{index}")).spawn(work)?);
     }
@@ -170,7 +175,7 @@ fn url(listener: &Listener) -> String {
 }
 
 /// Waits for signals, and does what they ask, until the workers have returned.
-fn supervise(signals: &Signals, shared: &Shared, workers: &[JoinHandle<()>]) {
+fn supervise(signals: &Signals, shared: &Shared, workers: &[Worker]) {
     let mut drain_until: Option<Instant> = None;
     let mut interrupts = 0;
     while workers.iter().any(|worker| !worker.is_finished()) {
