@@ -159,7 +159,10 @@ impl<T: Copy> Ring<T> {
         self.start(tag, Held::Read { buffer, _file: file }, |held| match held {
             Held::Read { buffer, .. } => {
                 let length = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
-                opcode::Read::new(Fd(descriptor), buffer.as_mut_ptr(), length).offset(offset).build()
+                let entry = opcode::Read::new(Fd(descriptor), buffer.as_mut_ptr(), length).offset(offset);
+                // Always in a thread of the kernel's: tried in line first, as the kernel would, it waits there for the
+                // inode when the content is in memory and only the time of the last access has to be written.
+                entry.build().flags(squeue::Flags::ASYNC)
             }
             _ => unreachable!("it was handed over just now"),
         })

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::Tag;
 use crate::cache::Entry;
-use crate::content::file::{self, Kind};
+use crate::content::file::{self, Kind, Stamp};
 use crate::content::translate::{CONTENT_BYTES_MAX, translate};
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Target};
@@ -34,8 +34,10 @@ struct Wanted {
     /// Who waits for it; nobody if a cached translation is being compared.
     ticket: Option<Ticket>,
     target: Target,
-    /// Names that are still on their way.
-    names: usize,
+    directory: Arc<OwnedFd>,
+    /// Names beneath `directory` that come next, the last one first. One by one, so that who waits for many names does
+    /// not take all the threads that may wait for the disk.
+    names: Vec<Vec<u8>>,
 }
 
 impl Disk {
@@ -58,55 +60,30 @@ impl Disk {
             return Some(entry);
         }
         match question.names().filter(|_| can_tell(&desk.shared.abilities)) {
-            Some((directory, names)) => self.bring_in(ring, ticket, target, &directory, names),
+            Some((directory, names)) => self.bring_in(ring, desk, Wanted { ticket, target, directory, names }),
             None => self.helpers.submit(Job::Translate { ticket, target, again: true }),
         }
         None
     }
 
-    fn bring_in(
-        &mut self,
-        ring: &mut Ring<Tag>,
-        ticket: Option<Ticket>,
-        target: Target,
-        directory: &Arc<OwnedFd>,
-        names: Vec<Vec<u8>>,
-    ) {
+    fn bring_in(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, mut wanted: Wanted) {
+        wanted.names.reverse();
         let index = self.wanted.iter().position(Option::is_none).unwrap_or_else(|| {
             self.wanted.push(None);
             self.wanted.len() - 1
         });
-        self.wanted[index] = Some(Wanted { ticket, target, names: names.len() });
-        for name in names {
+        self.wanted[index] = Some(wanted);
+        let outcome = self.next_name(ring, desk, index);
+        debug_assert!(outcome.is_none(), "a translation has a name at least");
+    }
+
+    /// Brings the next name of translation `index` into memory; if there is none, translates.
+    pub(super) fn next_name(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, index: usize) -> Option<Outcome> {
+        let wanted = self.wanted[index].as_mut()?;
+        if let Some(name) = wanted.names.pop() {
             let name = if name.is_empty() { b".".to_vec() } else { name };
             let name = CString::new(name).expect("a path with a zero byte does not pass normalisation");
-            ring.open(directory.clone(), name, open::READ, open::BENEATH, Tag::Name(index));
-        }
-    }
-
-    /// A name of translation `index` has been looked up. What is in a small file will be needed, too.
-    pub(super) fn handle_opened(
-        &mut self,
-        ring: &mut Ring<Tag>,
-        desk: &mut Desk<'_>,
-        index: usize,
-        opened: Result<OwnedFd, Errno>,
-    ) -> Option<Outcome> {
-        if let Ok(file) = opened
-            && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
-            && (1..=CONTENT_BYTES_MAX).contains(&stamp.size)
-        {
-            ring.read(Arc::new(file), vec![0; stamp.size as usize], 0, Tag::Content(index));
-            return None;
-        }
-        self.handle_name(desk, index)
-    }
-
-    /// All that may be needed of a name of translation `index` is in memory.
-    pub(super) fn handle_name(&mut self, desk: &mut Desk<'_>, index: usize) -> Option<Outcome> {
-        let wanted = self.wanted[index].as_mut().expect("a translation waits for its names");
-        wanted.names -= 1;
-        if wanted.names > 0 {
+            ring.open(wanted.directory.clone(), name, open::READ, open::BENEATH, Tag::Name(index));
             return None;
         }
         let Wanted { ticket, target, .. } = self.wanted[index].take()?;
@@ -121,6 +98,32 @@ impl Disk {
                 None
             }
         }
+    }
+
+    /// A name of translation `index` has been looked up. The content of a small file will be needed, too, unless it is
+    /// held already.
+    pub(super) fn handle_opened(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        desk: &mut Desk<'_>,
+        index: usize,
+        opened: Result<OwnedFd, Errno>,
+    ) -> Option<Outcome> {
+        if let Ok(file) = opened
+            && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
+            && (1..=CONTENT_BYTES_MAX).contains(&stamp.size)
+            && !self.holds(index, &stamp)
+        {
+            ring.read(Arc::new(file), vec![0; stamp.size as usize], 0, Tag::Content(index));
+            return None;
+        }
+        self.next_name(ring, desk, index)
+    }
+
+    /// Whether the cached translation that is being compared was made from a file in this state.
+    fn holds(&self, index: usize, stamp: &Stamp) -> bool {
+        let previous = self.wanted[index].as_ref().and_then(|wanted| wanted.target.previous.as_ref());
+        previous.is_some_and(|entry| entry.stamps.files.contains(stamp))
     }
 
     /// What helpers have found meanwhile.
