@@ -71,6 +71,11 @@ impl Listener {
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }
+
+    /// Leaves the file of a Unix socket to another process: for the copy that a fork makes.
+    pub(crate) fn leave_file(&mut self) {
+        std::mem::forget(self.file.take());
+    }
 }
 
 impl AsFd for Listener {

@@ -18,9 +18,10 @@ use std::time::Duration;
 use lamna_server::cache::Store;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_server::content::answers;
-use lamna_server::engine::{Clock, Control, Counters, Shared, amped, sped};
+use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
 use lamna_server::io::Abilities;
 use lamna_server::site::Sites;
+use lamna_server::sys::common::Common;
 
 /// Counts what threads allocate that asked for it.
 struct Counting;
@@ -152,7 +153,11 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         log: None,
         clock: Clock::start(),
         control: Control::new(1, 1, 1).expect("there are descriptors"),
-        counters: Counters::default(),
+        counters: Common::<Counters>::default(),
+        board: Common::default(),
+        first_seat: 0,
+        alarm: Arc::new(Waker::new().unwrap()),
+        nursery: None,
     };
     (Arc::new(shared), address)
 }

@@ -8,8 +8,11 @@ use crate::server::Launch;
 use crate::tree;
 
 for_engines!([
+    mp = MP,
     sped = SPED,
     amped = AMPED,
+    amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+    co_amped = CO_AMPED,
     amped_without_openat2 = AMPED_WITHOUT_OPENAT2,
     amped_without_nowait = AMPED_WITHOUT_NOWAIT,
     amped_without_cachestat = AMPED_WITHOUT_CACHESTAT,

@@ -27,6 +27,7 @@ use crate::engine::slots::Slot;
 use crate::io::Wait;
 use crate::io::accept::{self, Accepted, Reserve};
 use crate::io::send::{self, Sent};
+use crate::io::wait::Gate;
 
 /// Serves connections one at a time.
 pub struct Driver<'a> {
@@ -38,6 +39,8 @@ pub struct Driver<'a> {
     refusing: bool,
     /// The listener that is asked first.
     listener: usize,
+    /// What waits for the listeners, once that was necessary.
+    gate: Option<Gate>,
     reserve: Reserve,
     /// The last connection took a descriptor from the reserve.
     crowded: bool,
@@ -82,6 +85,7 @@ impl<'a> Driver<'a> {
             listener: 0,
             reserve: Reserve::new(),
             crowded: false,
+            gate: None,
         }
     }
 
@@ -215,10 +219,14 @@ impl<'a> Driver<'a> {
     }
 
     fn timeout(&self, until: Option<Instant>) -> Option<Timespec> {
+        let ms = self.timeout_ms(until)?;
+        Some(Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 })
+    }
+
+    fn timeout_ms(&self, until: Option<Instant>) -> Option<u64> {
         let due = earliest(until, self.desk.flush_due())?;
         // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-        let ms = due.since(self.desk.now) + 1;
-        Some(Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 })
+        Some(due.since(self.desk.now) + 1)
     }
 
     /// Reads the clocks, and looks at what the main thread wants.
@@ -277,15 +285,30 @@ impl Driver<'_> {
         self.wait(None, Some(until));
     }
 
+    /// Waits for any listener, or for the main thread. Of several workers that wait, the kernel wakes one for each
+    /// connection, which `poll(2)` could not have.
     fn await_listeners(&mut self) {
-        let control = self.shared.control.interrupt(self.draining);
-        let mut waited: Vec<PollFd<'_>> =
-            self.shared.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
-        waited.push(PollFd::new(control, PollFlags::IN));
-        // Whatever it returns, trying to accept tells.
-        let _ = poll(&mut waited, self.timeout(None).as_ref());
+        let timeout_ms = self.timeout_ms(None);
+        if self.gate.is_none() {
+            self.gate = self.gate().ok();
+        }
+        match &self.gate {
+            // Whatever it returns, trying to accept tells.
+            Some(gate) => drop(gate.wait(timeout_ms)),
+            // No descriptors.
+            None => drop(self.wait(None, Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)))),
+        }
         self.look_around();
         self.desk.flush_if_due();
+    }
+
+    fn gate(&self) -> Result<Gate, Errno> {
+        let gate = Gate::new()?;
+        for listener in &self.shared.listeners {
+            gate.add_listener(listener.as_fd())?;
+        }
+        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
+        Ok(gate)
     }
 }
 

@@ -197,12 +197,22 @@ impl Target {
         Key { site: self.site, path: &self.key }
     }
 
+    /// The path as received.
+    pub fn path(&self) -> &[u8] {
+        &self.key[..self.path_length]
+    }
+
+    /// The query, if it matters.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.key.get(self.path_length + 1..)
+    }
+
     /// The question what it stands for.
     pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
         Question {
             site: shared.sites.at(self.site),
-            path: &self.key[..self.path_length],
-            query: self.key.get(self.path_length + 1..),
+            path: self.path(),
+            query: self.query(),
             wait,
             previous: self.previous.as_ref(),
             now_ms: now.0,

@@ -14,8 +14,11 @@ pub mod amped;
 pub mod blocking;
 pub mod desk;
 pub mod event_loop;
+pub mod helper_processes;
 pub mod helpers;
 pub mod idle_set;
+pub mod mp;
+pub mod nursery;
 pub mod pipelined;
 pub mod slots;
 pub mod spawner;
@@ -36,13 +39,33 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::board::{Board, Seat};
 use crate::cache::Store;
+use crate::config::settings::{Architecture, Settings};
+use crate::engine::nursery::Nursery;
 use crate::io::Abilities;
 use crate::listen::Listener;
 use crate::log::AccessLog;
 use crate::site::Sites;
+use crate::sys::common::Common;
 
-/// What all workers of a server have in common. Read by all, written only through atomics and locks off the hot path.
+/// Serves as worker `index` of this process until told to drain or stop.
+///
+/// # Errors
+/// What keeps the worker from beginning or going on; nothing that a peer can cause.
+pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
+    match settings.architecture {
+        Architecture::Sped => sped::run(shared, index),
+        Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
+        Architecture::Mp => mp::run(shared, index),
+        Architecture::Pipelined => pipelined::run(shared, index),
+        Architecture::ThreadPool => thread_pool::run(shared, index),
+        Architecture::ThreadPerRequest => thread_per_request::run(shared, index),
+        Architecture::ThreadPerSession => thread_per_session::run(shared),
+    }
+}
+
+/// What all workers of a process have in common. Read by all, written only through atomics and locks off the hot path.
 #[derive(Debug)]
 pub struct Shared {
     /// What is served.
@@ -64,7 +87,22 @@ pub struct Shared {
     /// What the main thread asks of the workers.
     pub control: Control,
     /// What was done.
-    pub counters: Counters,
+    pub counters: Common<Counters>,
+    /// How busy each worker is.
+    pub board: Common<Board>,
+    /// The seat at the board of the first worker of this process; those of the others follow.
+    pub first_seat: usize,
+    /// Rung when all workers are busy, for a supervisor that can start more of them.
+    pub alarm: Arc<Waker>,
+    /// Where helper processes come from; none if helpers are threads.
+    pub nursery: Option<Nursery>,
+}
+
+impl Shared {
+    /// The seat at the board of worker `index` of this process.
+    pub fn seat(&self, index: usize) -> &Seat {
+        self.board.seat(self.first_seat + index)
+    }
 }
 
 impl Shared {
@@ -210,7 +248,11 @@ pub struct Waker {
 }
 
 impl Waker {
-    fn new() -> Result<Waker, Errno> {
+    /// A waker that nobody waits for yet.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn new() -> Result<Waker, Errno> {
         Ok(Waker { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
@@ -242,6 +284,8 @@ pub struct Counters {
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
+    /// Bytes that the caches of ended processes held in the end.
+    pub cache_bytes: AtomicU64,
 }
 
 #[cfg(test)]
@@ -268,7 +312,11 @@ pub(crate) mod testing {
             log: None,
             clock: Clock::start(),
             control: Control::new(1, threads, threads_max).unwrap(),
-            counters: Counters::default(),
+            counters: Common::default(),
+            board: Common::default(),
+            first_seat: 0,
+            alarm: Arc::new(Waker::new().unwrap()),
+            nursery: None,
         };
         (shared, root)
     }

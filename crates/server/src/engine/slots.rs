@@ -220,7 +220,8 @@ impl Slots {
                 idle.push((self.deadlines[index], Token { index: index as u32, generation: slot.generation }));
             }
         }
-        idle.sort_unstable_by_key(|(deadline, _)| *deadline);
+        // Of those whose deadlines are told apart no further, the oldest connections first.
+        idle.sort_unstable_by_key(|(deadline, token)| (*deadline, token.generation));
         idle.into_iter().take(count).map(|(_, token)| token).collect()
     }
 }

@@ -4,11 +4,14 @@
 
 pub mod accept;
 pub mod open;
+pub mod pass;
 pub mod read;
 pub mod send;
 pub mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::sys::common::Common;
 
 /// Whether a step may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,8 @@ impl From<rustix::io::Errno> for Blocked {
     }
 }
 
-/// Which optional system calls may be used, and what came of them. Shared by all workers; counters are touched only
+/// Which optional system calls may be used, and what came of them. Shared by all workers (the counters by those of other
+/// processes, too); counters are touched only
 /// where the disk is, never on the cached path.
 #[derive(Debug)]
 pub struct Abilities {
@@ -47,7 +51,7 @@ pub struct Abilities {
     /// `cachestat(2)`; without it residency is tested page by page with `preadv2`.
     pub cachestat: AtomicBool,
     /// What happened.
-    pub counters: Counters,
+    pub counters: Common<Counters>,
 }
 
 /// Which way disk operations went.
@@ -84,7 +88,7 @@ impl Default for Abilities {
             resolve_cached: AtomicBool::new(true),
             nowait: AtomicBool::new(true),
             cachestat: AtomicBool::new(true),
-            counters: Counters::default(),
+            counters: Common::default(),
         }
     }
 }
