@@ -61,8 +61,8 @@ pub(crate) struct ServeArgs {
     listen: Vec<ListenAddress>,
 
     /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block,
-    /// the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is
-    /// amped with worker processes
+    /// proactor hands every step to the kernel through io_uring, the thread engines and mp wait in a thread or process
+    /// for each connection that is being served, co-amped is amped with worker processes
     #[arg(long, value_parser = architecture_parser())]
     arch: Option<Architecture>,
 

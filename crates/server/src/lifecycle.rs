@@ -74,7 +74,7 @@ impl fmt::Display for ServeError {
             }
             ServeError::Workers(count) => write!(f, "{count} of the workers ended before they were told to"),
             ServeError::Without(name) => {
-                write!(f, "{name} is not something to do without: openat2, nowait or cachestat.")
+                write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
             }
             ServeError::Worker { cause, .. } => f.write_str(cause),
         }
@@ -115,6 +115,7 @@ impl From<std::io::Error> for ServeError {
 /// What keeps it from starting.
 pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeError> {
     raise_descriptor_limit();
+    let settings = &possible(settings)?;
     let commons = Commons::new()?;
     let orders = Orders::by_signals()?;
     let result = if settings.architecture.is_of_processes() {
@@ -203,6 +204,22 @@ impl Server {
             }
         }
     }
+}
+
+/// The settings with an architecture that this kernel carries.
+fn possible(settings: &Settings) -> Result<Settings, ServeError> {
+    let mut settings = settings.clone();
+    let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
+    if settings.architecture == Architecture::Proactor
+        && let Err(errno) = engine::proactor::test(&abilities)
+    {
+        settings.architecture = Architecture::Amped;
+        eprintln!(
+            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. It takes Linux 6.1, \
+             kernel.io_uring_disabled=0 and a seccomp profile that allows it."
+        );
+    }
+    Ok(settings)
 }
 
 /// Everything that the workers of a process share.

@@ -28,6 +28,7 @@ for_engines!([
     amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
     co_amped = CO_AMPED,
     pipelined = PIPELINED,
+    proactor = PROACTOR,
 ] => [
     a_file_truncated_in_mid_download_ends_that_connection_only,
     a_file_edited_in_mid_download_ends_that_connection_only,

@@ -349,9 +349,15 @@ impl Peer {
 
     fn poll_transmit(&mut self) -> Sent {
         let limit = if self.reads_answers { self.habits.send_bytes.take() } else { 0 };
+        let origin = self.connection.segment_origin().map(|(held, offset)| (held.clone(), offset));
         let Some(transmit) = self.connection.poll_transmit() else {
             return Sent::Nothing;
         };
+        assert_eq!(origin.is_some(), transmit.segment.is_some(), "what is sent is held by somebody");
+        if let (Some((held, offset)), Some(Segment::Shared(content))) = (&origin, &transmit.segment) {
+            let at = *offset as usize;
+            assert_eq!(held.content().map(|held| &held[at..at + content.len()]), Some(*content));
+        }
         let owed = transmit.bytes.len() as u64 + transmit.segment.as_ref().map_or(0, Segment::length);
         assert!(owed > 0, "a transmit is not empty");
         let offered = bytes_of(&transmit, limit);

@@ -20,6 +20,8 @@ pub enum Architecture {
     Mp,
     /// Per worker five stages in threads of their own, and two helpers for what would block (PIPELINED).
     Pipelined,
+    /// One io_uring per worker: every step is handed to the kernel, which says when it is done (JAWS).
+    Proactor,
     /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
     ThreadPool,
     /// A thread for each request (JAWS).
@@ -30,7 +32,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 8] = [
+    pub const ALL: [Architecture; 9] = [
         Architecture::Mp,
         Architecture::ThreadPool,
         Architecture::ThreadPerRequest,
@@ -39,6 +41,7 @@ impl Architecture {
         Architecture::Amped,
         Architecture::CoAmped,
         Architecture::Pipelined,
+        Architecture::Proactor,
     ];
 
     /// The name in configuration, on the command line and in reports.
@@ -49,6 +52,7 @@ impl Architecture {
             Architecture::CoAmped => "co-amped",
             Architecture::Mp => "mp",
             Architecture::Pipelined => "pipelined",
+            Architecture::Proactor => "proactor",
             Architecture::ThreadPool => "thread-pool",
             Architecture::ThreadPerRequest => "thread-per-request",
             Architecture::ThreadPerSession => "thread-per-session",
@@ -186,7 +190,8 @@ pub struct Settings {
     pub workers: usize,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
-    /// The most helpers of each worker of `amped` and `co-amped`, within [`HELPERS`].
+    /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
+    /// disk in the place of each worker of `proactor`; within [`HELPERS`].
     pub helpers_max: usize,
     /// Processes that `mp` begins with and does not go below, within [`PROCESSES`]. Flash and Apache had 32 as well.
     pub processes: usize,
@@ -213,7 +218,7 @@ pub struct Settings {
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
-    /// `cachestat`. From the command line only.
+    /// `cachestat`, `io_uring`. From the command line only.
     pub without: Vec<String>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,

@@ -20,6 +20,7 @@ pub mod idle_set;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;
+pub mod proactor;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
@@ -58,6 +59,7 @@ pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<()
         Architecture::Sped => sped::run(shared, index),
         Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
         Architecture::Mp => mp::run(shared, index),
+        Architecture::Proactor => proactor::run(shared, index, settings.helpers_max),
         Architecture::Pipelined => pipelined::run(shared, index),
         Architecture::ThreadPool => thread_pool::run(shared, index),
         Architecture::ThreadPerRequest => thread_per_request::run(shared, index),

@@ -50,6 +50,8 @@ pub struct Abilities {
     pub nowait: AtomicBool,
     /// `cachestat(2)`; without it residency is tested page by page with `preadv2`.
     pub cachestat: AtomicBool,
+    /// `io_uring(7)`; without it another engine takes the place of `proactor`.
+    pub io_uring: AtomicBool,
     /// What happened.
     pub counters: Common<Counters>,
 }
@@ -88,13 +90,14 @@ impl Default for Abilities {
             resolve_cached: AtomicBool::new(true),
             nowait: AtomicBool::new(true),
             cachestat: AtomicBool::new(true),
+            io_uring: AtomicBool::new(true),
             counters: Common::default(),
         }
     }
 }
 
 impl Abilities {
-    /// All but the named ones: `openat2`, `nowait`, `cachestat`.
+    /// All but the named ones: `openat2`, `nowait`, `cachestat`, `io_uring`.
     ///
     /// # Errors
     /// The first name that is none of these.
@@ -105,6 +108,7 @@ impl Abilities {
                 "openat2" => abilities.openat2.store(false, Relaxed),
                 "nowait" => abilities.nowait.store(false, Relaxed),
                 "cachestat" => abilities.cachestat.store(false, Relaxed),
+                "io_uring" => abilities.io_uring.store(false, Relaxed),
                 other => return Err(other.to_owned()),
             }
         }

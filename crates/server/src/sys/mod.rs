@@ -7,4 +7,5 @@ pub mod common;
 pub(crate) mod defer_accept;
 pub mod fork;
 pub(crate) mod inherit;
+pub mod ring;
 pub mod signals;
