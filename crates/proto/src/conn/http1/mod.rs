@@ -6,6 +6,7 @@
 
 mod active;
 mod order;
+mod parked;
 mod receive;
 mod rules;
 
