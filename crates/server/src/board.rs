@@ -6,8 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 
-/// Workers that a server may have, of all kinds.
-pub const WORKERS_MAX: usize = 1024;
+/// Workers that a server may have, of all kinds: several times as many as can be asked for, because while one engine takes
+/// the place of another both have theirs.
+pub const WORKERS_MAX: usize = 4096;
 
 /// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
 const SHARE_SLACK: usize = 4;

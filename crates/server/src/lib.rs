@@ -16,8 +16,9 @@ pub mod lifecycle;
 pub mod listen;
 pub mod log;
 pub mod orders;
+pub mod shift;
 pub mod site;
 pub mod supervisor;
 pub mod sys;
 
-pub use lifecycle::{ServeError, serve};
+pub use lifecycle::{ServeError, Server, serve};

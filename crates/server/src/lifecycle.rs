@@ -7,30 +7,23 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cache::Store;
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, HelperKind, ListenAddress, LogTarget, Settings};
-use crate::content::answers;
-use crate::engine::nursery::Nursery;
-use crate::engine::{self, Clock, Control, Shared};
+use crate::config::settings::{Architecture, ListenAddress, LogTarget, Settings};
+use crate::engine::Shared;
 use crate::io::Abilities;
 use crate::listen::Listener;
-use crate::log::AccessLog;
 use crate::orders::{Order, Orders};
-use crate::site::Sites;
+use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor;
 
 /// How long draining waits for what is being sent before it gives up.
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// A thread that serves, and how it ends.
-type Worker = JoinHandle<Result<(), Errno>>;
 
 /// Why a server did not start or ended early.
 #[derive(Debug)]
@@ -122,7 +115,7 @@ pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeE
         supervisor::serve(settings, listeners, &commons, orders)
     } else {
         let server = Server::start(settings, listeners, &commons, 0)?;
-        announce(settings, &server.shared.listeners);
+        announce(settings, &server.shift.shared.listeners);
         server.run(orders)
     };
     for line in commons.to_string().lines() {
@@ -132,12 +125,21 @@ pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeE
 }
 
 /// The server in one process: all there is, or one worker process of several.
-pub(crate) struct Server {
-    shared: Arc<Shared>,
-    workers: Vec<Worker>,
+#[derive(Debug)]
+pub struct Server {
+    shift: Shift,
+    leaving: Leaving,
 }
 
 impl Server {
+    /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
+        Server::start(&possible(settings)?, listeners, &Commons::new()?, 0)
+    }
+
     /// Starts the workers. The first takes seat `first_seat` at the board.
     pub(crate) fn start(
         settings: &Settings,
@@ -145,59 +147,115 @@ impl Server {
         commons: &Commons,
         first_seat: usize,
     ) -> Result<Server, ServeError> {
-        let shared = Arc::new(prepare(settings, listeners, commons, first_seat)?);
-        let mut workers = Vec::new();
-        for index in 0..settings.workers {
-            shared.board.take(first_seat + index);
-            let (shared, settings) = (shared.clone(), settings.clone());
-            let work = move || {
-                let result = engine::run(&shared, index, &settings);
-                if let Err(errno) = result {
-                    eprintln!("lamna: worker {index} cannot go on: {errno}");
-                }
-                shared.seat(index).clear();
-                result
-            };
-            workers.push(thread::Builder::new().name(format!("worker-{index}")).spawn(work)?);
+        let shift = Shift::first(settings, listeners, commons, first_seat)?;
+        Ok(Server { shift, leaving: Leaving::default() })
+    }
+
+    /// What it serves with.
+    pub fn settings(&self) -> &Settings {
+        &self.shift.settings
+    }
+
+    /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns when
+    /// the new engine serves; the old one may still be handing over (see [`Server::is_changing`]). Where it listens cannot
+    /// be changed.
+    ///
+    /// # Errors
+    /// Why not; then everything is as it was.
+    pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+        self.reap();
+        if self.shift.shared.control.is_draining() {
+            return Err(SwitchError::Impossible("the server is about to end".to_owned()));
         }
-        Ok(Server { shared, workers })
+        let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
+            let why = "an engine with many workers is still handing over: try again in a moment";
+            return Err(SwitchError::Impossible(why.to_owned()));
+        };
+        match self.shift.next(settings, seat) {
+            Ok(next) => {
+                let previous = std::mem::replace(&mut self.shift, next);
+                previous.leave_to(&self.shift);
+                self.leaving.push(previous);
+                Ok(())
+            }
+            Err(not_next) => {
+                let NotNext { error, begun } = *not_next;
+                begun.into_iter().for_each(|shift| self.leaving.push(shift));
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether an engine is still handing its connections over.
+    pub fn is_changing(&mut self) -> bool {
+        self.reap();
+        !self.leaving.is_empty()
+    }
+
+    /// Ends at once. Returns when all is over.
+    pub fn stop(mut self) {
+        self.shift.shared.control.stop();
+        while !self.shift.is_over() || self.is_changing() {
+            thread::sleep(DRAIN_POLL);
+        }
+        self.end();
+    }
+
+    fn reap(&mut self) {
+        if let Some(took) = self.leaving.reap(&self.shift) {
+            self.shift.shared.counters.handover_us.store(took.as_micros() as u64, Relaxed);
+        }
     }
 
     /// Does what it is ordered until the workers have returned, and writes the log out.
     ///
     /// # Errors
     /// [`ServeError::Workers`].
-    pub(crate) fn run(self, mut orders: Orders) -> Result<(), ServeError> {
+    pub(crate) fn run(mut self, mut orders: Orders) -> Result<(), ServeError> {
         self.obey(&mut orders);
-        let finished = self.workers.into_iter().filter(JoinHandle::is_finished);
-        // One that could not go on, or panicked, has said why on standard error.
-        let failed = finished.map(Worker::join).filter(|end| !matches!(end, Ok(Ok(())))).count();
-        self.shared.counters.cache_bytes.fetch_add(self.shared.store.bytes(), Relaxed);
-        self.shared.log.iter().for_each(AccessLog::close);
-        release(self.shared);
-        if failed == 0 { Ok(()) } else { Err(ServeError::Workers(failed)) }
+        match self.end() {
+            0 => Ok(()),
+            failed => Err(ServeError::Workers(failed)),
+        }
     }
 
-    fn obey(&self, orders: &mut Orders) {
+    /// Lets go of everything. Returns how many workers have failed.
+    fn end(self) -> usize {
+        let shared = self.shift.shared.clone();
+        let failed = self.shift.join();
+        shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
+        shared.log.iter().for_each(|log| log.close());
+        release(shared);
+        failed
+    }
+
+    fn obey(&mut self, orders: &mut Orders) {
         let mut end: Option<Instant> = None;
-        while self.workers.iter().any(|worker| !worker.is_finished()) {
-            orders.wait(std::iter::empty(), Some(if end.is_some() { DRAIN_POLL } else { IDLE_POLL }));
+        let mut drains = false;
+        while !self.shift.is_over() {
+            let busy = end.is_some() || !self.leaving.is_empty();
+            orders.wait(std::iter::empty(), Some(if busy { DRAIN_POLL } else { IDLE_POLL }));
+            self.reap();
             while let Some(order) = orders.receive() {
                 match order {
-                    Order::Reopen => self.shared.log.iter().for_each(AccessLog::reopen),
+                    Order::Reopen => self.shift.shared.log.iter().for_each(|log| log.reopen()),
                     Order::Drain if end.is_none() => {
                         end = Some(Instant::now() + DRAIN_TIME_MAX);
                         if !orders.have_supervisor() {
                             report_draining();
                         }
-                        self.shared.control.drain();
+                        drains = true;
                     }
                     Order::Drain => {}
                     Order::Stop => end = Some(Instant::now()),
                 }
             }
+            // Not before an engine that is handing over has done so: what it has is to be finished as well.
+            if drains && self.leaving.is_empty() {
+                self.shift.shared.control.drain();
+            }
             if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
-                self.shared.control.stop();
+                self.shift.shared.control.stop();
                 if late > STOP_TIME_MAX {
                     return;
                 }
@@ -209,56 +267,15 @@ impl Server {
 /// The settings with an architecture that this kernel carries.
 fn possible(settings: &Settings) -> Result<Settings, ServeError> {
     let mut settings = settings.clone();
-    let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
-    if settings.architecture == Architecture::Proactor
-        && let Err(errno) = engine::proactor::test(&abilities)
-    {
+    Abilities::without(&settings.without).map_err(ServeError::Without)?;
+    if let Err(errno) = shift::is_possible(&settings) {
         settings.architecture = Architecture::Amped;
         eprintln!(
-            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. It takes Linux 6.1, \
-             kernel.io_uring_disabled=0 and a seccomp profile that allows it."
+            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. {}",
+            shift::IO_URING_NEEDS
         );
     }
     Ok(settings)
-}
-
-/// Everything that the workers of a process share.
-fn prepare(
-    settings: &Settings,
-    listeners: Vec<Listener>,
-    commons: &Commons,
-    first_seat: usize,
-) -> Result<Shared, ServeError> {
-    // First of all, because later there are threads.
-    let nursery = (settings.helpers == HelperKind::Processes).then(|| Nursery::start(settings)).transpose()?;
-    let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
-    let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
-    let log = AccessLog::open(&settings.log, settings.log_format, commons.log.clone())
-        .map_err(|error| ServeError::Log(settings.log.clone(), error))?;
-    Ok(Shared {
-        sites,
-        store: store(settings),
-        abilities: Abilities { counters: commons.disk.clone(), ..abilities },
-        limits: Arc::new(settings.limits.clone()),
-        pages: Arc::new(answers::pages()),
-        listeners,
-        log,
-        clock: Clock::start(),
-        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
-        counters: commons.done.clone(),
-        board: commons.board.clone(),
-        first_seat,
-        alarm: commons.alarm.clone(),
-        nursery,
-    })
-}
-
-fn store(settings: &Settings) -> Store {
-    let store = Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE);
-    match settings.architecture {
-        Architecture::Mp => store.bounded(settings.process_translations_max),
-        _ => store,
-    }
 }
 
 /// One line: where, how, and how many.
@@ -317,13 +334,6 @@ fn release(mut shared: Arc<Shared>) {
         shared = still_shared;
         thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// The cache may hold every fourth descriptor: the others are for connections.
-const CACHE_DESCRIPTOR_SHARE: u64 = 4;
-
-fn descriptor_limit() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
 /// Connections need descriptors: take as many as we are allowed to.

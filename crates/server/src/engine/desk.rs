@@ -81,7 +81,7 @@ impl<'a> Desk<'a> {
     /// The things of a worker that begins.
     pub fn new(shared: &'a Shared) -> Desk<'a> {
         let now = shared.clock.now();
-        let log = shared.log.as_ref().map(AccessLog::buffer);
+        let log = shared.log.as_deref().map(AccessLog::buffer);
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
         Desk { shared, now, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
     }

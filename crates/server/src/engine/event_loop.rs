@@ -130,6 +130,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             worker.poll.add_waker(descriptor, waker)?;
         }
         worker.listen()?;
+        shared.control.report_begun();
         Ok(worker)
     }
 
@@ -148,11 +149,22 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.go_on();
             self.handle_time();
         }
+        if self.shared.control.is_handing_over() {
+            self.leave();
+        }
         Ok(())
     }
 
     fn is_over(&self) -> bool {
-        self.shared.control.is_stopping() || self.draining && self.slots.count() == 0
+        let control = &self.shared.control;
+        control.is_stopping() || control.is_handing_over() || self.draining && self.slots.count() == 0
+    }
+
+    /// Gives all connections to the successor.
+    fn leave(&mut self) {
+        let tokens = self.slots.tokens();
+        self.shared.hand_over(tokens.into_iter().filter_map(|token| self.slots.take(token)));
+        self.shared.close_arrivals(self.index);
     }
 
     /// How long nothing will have to be done.
@@ -190,6 +202,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
         self.shared.control.waker(self.index).reset();
         for outcome in self.carrier.outcomes(&mut self.desk) {
             self.handle_outcome(outcome);
+        }
+        for slot in self.shared.arrivals(self.index) {
+            let token = self.slots.admit(slot);
+            self.drive(token);
         }
         if self.shared.control.is_draining() && !self.draining {
             self.drain();
@@ -237,7 +253,7 @@ impl<C: Carrier> Worker<'_, C> {
 
     fn unlisten(&mut self) {
         self.accepting = false;
-        for listener in &self.shared.listeners {
+        for listener in self.shared.listeners.iter() {
             self.poll.remove(listener.as_fd());
         }
     }

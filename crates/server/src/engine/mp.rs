@@ -23,7 +23,8 @@ use crate::engine::slots::Slot;
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let mut driver = Driver::new(shared);
     let seat = shared.seat(index);
-    while let Some(slot) = driver.await_connection() {
+    shared.control.report_begun();
+    while let Some(slot) = driver.await_connection(index) {
         seat.show(1);
         if shared.board.is_crowded() {
             shared.alarm.wake();

@@ -92,6 +92,8 @@ struct Worker<'a> {
     spare_outgoing: Vec<Box<Outgoing>>,
     spare_buffers: Vec<Vec<u8>>,
     draining: bool,
+    /// Everything is being taken back from the kernel, to be given to the successor.
+    handing_over: bool,
 }
 
 /// Bytes one connection may send before others get their turn.
@@ -123,9 +125,11 @@ impl<'a> Worker<'a> {
             spare_outgoing: Vec::new(),
             spare_buffers: Vec::new(),
             draining: false,
+            handing_over: false,
         };
         worker.await_wake();
         worker.listen();
+        shared.control.report_begun();
         Ok(worker)
     }
 
@@ -147,8 +151,9 @@ impl<'a> Worker<'a> {
     }
 
     fn is_over(&self) -> bool {
-        let drained = self.draining && self.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
-        drained || self.shared.control.is_stopping()
+        let leaves = self.draining || self.handing_over;
+        let alone = leaves && self.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
+        alone || self.shared.control.is_stopping()
     }
 
     /// How long nothing will have to be done.
@@ -204,8 +209,15 @@ impl<'a> Worker<'a> {
         for outcome in self.disk.outcomes(&mut self.desk) {
             self.handle_outcome(Some(outcome));
         }
+        for slot in self.shared.arrivals(self.index) {
+            let token = self.admit(slot);
+            self.drive(token);
+        }
         if self.shared.control.is_draining() && !self.draining {
             self.drain();
+        }
+        if self.shared.control.is_handing_over() && !self.handing_over {
+            self.hand_over();
         }
     }
 
@@ -248,6 +260,9 @@ impl Worker<'_> {
     fn drive(&mut self, token: Token) {
         if self.flows[token.index as usize].closing {
             return self.close(token);
+        }
+        if self.handing_over {
+            return self.give_if_free(token);
         }
         let workspace = self.workspace.take().expect(DRIVEN);
         self.slots.get(token).connection.lend(workspace);
@@ -396,6 +411,11 @@ impl Worker<'_> {
         flow.out = None;
         flow.progress = self.desk.now;
         let taken = matches!(sent, Ok(1..));
+        if self.handing_over && !flow.closing && (taken || sent == Err(Errno::CANCELED)) {
+            outgoing.handle_sent(sent.unwrap_or(0));
+            slot.connection.return_unsent(&outgoing.unsent().concat());
+            return self.give_if_free(token);
+        }
         if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !flow.closing {
             flow.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
             return;

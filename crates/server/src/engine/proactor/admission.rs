@@ -12,6 +12,7 @@ use rustix::net::RecvFlags;
 
 use super::flow::Flow;
 use super::{Tag, Worker};
+use crate::engine::slots::Slot;
 use crate::io::accept::{client_of, concerns_one_connection};
 use crate::io::wait::Token;
 use crate::listen::BACKLOG;
@@ -26,7 +27,7 @@ const SHED_MAX: usize = 16;
 impl Worker<'_> {
     pub(super) fn listen(&mut self) {
         self.accept_again = None;
-        if self.draining {
+        if self.draining || self.handing_over {
             return;
         }
         let many = self.has_room_for_many();
@@ -71,13 +72,7 @@ impl Worker<'_> {
                 self.desk.count_connection();
                 // Its address is for the log only.
                 let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
-                let token = self.slots.insert(socket, client, self.desk.now);
-                self.slots.get(token).readable = false;
-                let index = token.index as usize;
-                if index >= self.flows.len() {
-                    self.flows.resize_with(index + 1, || Flow::new(self.desk.now));
-                }
-                self.flows[index] = Flow::new(self.desk.now);
+                let token = self.admit(Slot::new(socket, client, self.desk.now));
                 let crowded = self.reserve.has_given(&self.slots.get(token).socket);
                 self.show_load();
                 self.drive(token);
@@ -96,6 +91,43 @@ impl Worker<'_> {
         }
         if self.accept_again.is_none() {
             self.listen();
+        }
+    }
+
+    /// Keeps a connection for which nothing is under way yet.
+    pub(super) fn admit(&mut self, slot: Slot) -> Token {
+        let token = self.slots.admit(slot);
+        self.slots.get(token).readable = false;
+        let index = token.index as usize;
+        if index >= self.flows.len() {
+            self.flows.resize_with(index + 1, || Flow::new(self.desk.now));
+        }
+        self.flows[index] = Flow::new(self.desk.now);
+        token
+    }
+
+    /// Takes back from the kernel what it has of all connections. Those that are free go to the successor at once, the
+    /// others as it gives them back.
+    pub(super) fn hand_over(&mut self) {
+        self.handing_over = true;
+        self.shared.close_arrivals(self.index);
+        self.unlisten();
+        for token in self.slots.tokens() {
+            self.flows[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
+            self.flows[token.index as usize].cancelled = true;
+            self.drive(token);
+        }
+    }
+
+    /// Gives a connection to the successor if nothing of it is with the kernel. A stretch of a file that is still being
+    /// read for it is read for nobody.
+    pub(super) fn give_if_free(&mut self, token: Token) {
+        let flow = &self.flows[token.index as usize];
+        if flow.is_over()
+            && let Some(mut slot) = self.slots.take(token)
+        {
+            slot.connection.return_received(&flow.arrived, self.desk.now);
+            self.shared.hand_over([slot]);
         }
     }
 

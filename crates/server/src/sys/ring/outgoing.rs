@@ -102,7 +102,8 @@ impl Outgoing {
         self.bytes.capacity()
     }
 
-    fn unsent(&self) -> [&[u8]; 2] {
+    /// What has not been sent, in order.
+    pub fn unsent(&self) -> [&[u8]; 2] {
         let owned = &self.bytes[self.sent.min(self.bytes.len())..];
         let content_sent = self.sent.saturating_sub(self.bytes.len());
         let content = &self.content.bytes()[self.range.clone()];
