@@ -1,7 +1,8 @@
 //! Engines take each other's place under load, and clients that look at every byte do not notice.
 //!
 //! Owns: a server in this process, clients of several kinds, and the switching. `LAMNA_SWITCHES` is how many switches
-//! are made beyond one for each ordered pair of engines; `LAMNA_LARGE_BYTES` is the size of the large file. Timing decides
+//! are made beyond one for each ordered pair of engines, `LAMNA_SEED` which; `LAMNA_LARGE_BYTES` is the size of the large
+//! file. Timing decides
 //! when switches meet requests and nothing else: the checks are on bytes, descriptors and threads.
 
 use std::fs;
@@ -71,7 +72,7 @@ fn engines_change_under_load_without_a_lost_byte_connection_descriptor_or_thread
     go(&mut server, ENGINES[0]);
     settle(
         || (self::threads() <= threads && self::descriptors() <= descriptors).then_some(()),
-        || format!("threads {threads} -> {}, descriptors {descriptors} -> {}", self::threads(), self::descriptors()),
+        || format!("threads {threads} -> {:?}, descriptors {descriptors} -> {}", thread_names(), self::descriptors()),
     );
     server.stop();
 }
@@ -145,7 +146,7 @@ fn open(root: &Path) -> (Server, SocketAddr) {
 
 /// Changes to `architecture` and waits until the change is complete.
 fn go(server: &mut Server, architecture: Architecture) -> Duration {
-    let settings = Settings { architecture, ..server.settings().clone() };
+    let settings = Settings { architecture, workers: 1, ..server.settings().clone() };
     let begun = Instant::now();
     server.change(&settings).unwrap();
     settle(|| (!server.is_changing()).then_some(()), || "the engine before does not end".to_owned());
@@ -167,7 +168,8 @@ fn warm_up(server: &mut Server, address: SocketAddr) {
 
 /// All ordered pairs, then any, with one and with two workers.
 fn switch_all(server: &mut Server, load: &Load) -> String {
-    let mut random = Random(7);
+    let seed = std::env::var("LAMNA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let mut random = Random(seed);
     let mut pairs: Vec<_> =
         ENGINES.iter().flat_map(|from| ENGINES.iter().map(move |to| (*from, *to))).filter(|(a, b)| a != b).collect();
     let extra = std::env::var("LAMNA_SWITCHES").ok().and_then(|count| count.parse().ok()).unwrap_or(20);
@@ -185,7 +187,7 @@ fn switch_all(server: &mut Server, load: &Load) -> String {
                 }
                 settle(
                     || (!server.is_changing()).then_some(()),
-                    || format!("the engine before {engine:?} does not end"),
+                    || format!("the engine before {engine:?} does not end: {:?}", thread_names()),
                 );
                 took.push(begun.elapsed());
             }
@@ -206,6 +208,12 @@ fn settle(mut check: impl FnMut() -> Option<()>, complaint: impl Fn() -> String)
 
 fn threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// For complaints.
+fn thread_names() -> Vec<String> {
+    let names = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path().join("comm"));
+    names.filter_map(|name| fs::read_to_string(name).ok()).map(|name| name.trim().to_owned()).collect()
 }
 
 fn descriptors() -> usize {
@@ -361,7 +369,7 @@ fn idling(load: &Load) -> io::Result<()> {
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(15)))?;
     Ok(stream)
 }
 
