@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::admin::office::{Administration, Office, Standing, url};
+use crate::admin::steward::{Phase, Steward};
 use crate::cache::Store;
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, HelperKind, ListenAddress, LogTarget, Settings};
+use crate::config::settings::{Architecture, HelperKind, LogTarget, Settings};
 use crate::content::answers;
 use crate::engine::nursery::Nursery;
 use crate::engine::{self, Clock, Control, Shared};
@@ -109,21 +111,21 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-/// Serves until a signal ends it. To be called before the process has threads.
+/// Serves until an order ends it. To be called before the process has threads.
 ///
 /// # Errors
 /// What keeps it from starting.
-pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeError> {
+pub fn serve(settings: &Settings, listeners: Vec<Listener>, administration: Administration) -> Result<(), ServeError> {
     raise_descriptor_limit();
     let settings = &possible(settings)?;
     let commons = Commons::new()?;
     let orders = Orders::by_signals()?;
     let result = if settings.architecture.is_of_processes() {
-        supervisor::serve(settings, listeners, &commons, orders)
+        supervisor::serve(settings, listeners, &commons, orders, administration)
     } else {
         let server = Server::start(settings, listeners, &commons, 0)?;
         announce(settings, &server.shared.listeners);
-        server.run(orders)
+        server.run(orders, Some(administration))
     };
     for line in commons.to_string().lines() {
         eprintln!("lamna: {line}");
@@ -133,6 +135,8 @@ pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeE
 
 /// The server in one process: all there is, or one worker process of several.
 pub(crate) struct Server {
+    settings: Settings,
+    commons: Commons,
     shared: Arc<Shared>,
     workers: Vec<Worker>,
 }
@@ -160,15 +164,16 @@ impl Server {
             };
             workers.push(thread::Builder::new().name(format!("worker-{index}")).spawn(work)?);
         }
-        Ok(Server { shared, workers })
+        Ok(Server { settings: settings.clone(), commons: commons.clone(), shared, workers })
     }
 
-    /// Does what it is ordered until the workers have returned, and writes the log out.
+    /// Does what it is ordered until the workers have returned, and writes the log out. A worker process has no
+    /// administration: its supervisor has.
     ///
     /// # Errors
     /// [`ServeError::Workers`].
-    pub(crate) fn run(self, mut orders: Orders) -> Result<(), ServeError> {
-        self.obey(&mut orders);
+    pub(crate) fn run(self, mut orders: Orders, administration: Option<Administration>) -> Result<(), ServeError> {
+        self.obey(&mut orders, administration);
         let finished = self.workers.into_iter().filter(JoinHandle::is_finished);
         // One that could not go on, or panicked, has said why on standard error.
         let failed = finished.map(Worker::join).filter(|end| !matches!(end, Ok(Ok(())))).count();
@@ -178,13 +183,22 @@ impl Server {
         if failed == 0 { Ok(()) } else { Err(ServeError::Workers(failed)) }
     }
 
-    fn obey(&self, orders: &mut Orders) {
+    fn obey(&self, orders: &mut Orders, mut administration: Option<Administration>) {
         let mut end: Option<Instant> = None;
         while self.workers.iter().any(|worker| !worker.is_finished()) {
-            orders.wait(std::iter::empty(), Some(if end.is_some() { DRAIN_POLL } else { IDLE_POLL }));
+            let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
+            orders.wait(descriptors, Some(if end.is_some() { DRAIN_POLL } else { IDLE_POLL }));
+            if let Some(Administration { admin, standing }) = &mut administration {
+                admin.handle(&mut self.office(standing, orders, end.is_some()));
+            }
             while let Some(order) = orders.receive() {
                 match order {
                     Order::Reopen => self.shared.log.iter().for_each(AccessLog::reopen),
+                    Order::Reload => {
+                        if let Some(Administration { standing, .. }) = &mut administration {
+                            report_reload(self.office(standing, orders, end.is_some()).reload());
+                        }
+                    }
                     Order::Drain if end.is_none() => {
                         end = Some(Instant::now() + DRAIN_TIME_MAX);
                         if !orders.have_supervisor() {
@@ -202,6 +216,23 @@ impl Server {
                     return;
                 }
             }
+        }
+    }
+}
+
+impl Server {
+    /// Answers for this server.
+    fn office<'a>(&'a self, standing: &'a mut Standing, orders: &'a mut Orders, draining: bool) -> Office<'a> {
+        Office {
+            standing,
+            settings: &self.settings,
+            commons: &self.commons,
+            listeners: &self.shared.listeners,
+            phase: if draining { Phase::Draining } else { Phase::Serving },
+            orders,
+            processes: Vec::new(),
+            control: Some(&self.shared.control),
+            cache_bytes: Some(self.shared.store.bytes()),
         }
     }
 }
@@ -291,11 +322,11 @@ pub(crate) fn report_draining() {
     eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
 }
 
-/// What to type into a browser, or into curl's `--unix-socket`.
-fn url(listener: &Listener) -> String {
-    match listener.address() {
-        ListenAddress::Tcp(address) => format!("http://{address}"),
-        unix @ ListenAddress::Unix(_) => unix.to_string(),
+/// One line that says what came of reloading.
+pub(crate) fn report_reload(result: Result<String, String>) {
+    match result {
+        Ok(done) => eprintln!("lamna: reloaded: {done}"),
+        Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
     }
 }
 

@@ -286,6 +286,12 @@ pub struct Counters {
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
+    /// Targets that were in the cache and fresh.
+    pub hits: AtomicU64,
+    /// Targets that were in the cache, to be compared with the file system first.
+    pub stale: AtomicU64,
+    /// Targets that were not in the cache.
+    pub misses: AtomicU64,
     /// Bytes that the caches of ended processes held in the end.
     pub cache_bytes: AtomicU64,
 }

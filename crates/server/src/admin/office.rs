@@ -1,0 +1,244 @@
+//! The steward of the servers that there are: threads of one process, or worker processes with a supervisor.
+//!
+//! Owns: putting status and figures together from what workers share, and saying what cannot be changed while serving.
+//! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
+//! draining and opening the log again are orders like those of signals.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::steward::{
+    Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward,
+};
+use super::{Admin, tasks};
+use crate::commons::Commons;
+use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::engine::Control;
+use crate::listen::Listener;
+use crate::orders::{Order, Orders};
+
+/// Reads the configuration again, as at the start: the same file, the same command line.
+pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
+
+/// How a server is administered as long as it lives.
+pub struct Administration {
+    /// The endpoint.
+    pub admin: Admin,
+    /// What stays what it is while the endpoint is asked.
+    pub standing: Standing,
+}
+
+/// What a server was started with.
+pub struct Standing {
+    /// The configuration that is in force, before it was fitted to what this kernel can do.
+    configured: Settings,
+    load: Load,
+    started: Instant,
+}
+
+impl Administration {
+    /// Of a server that starts now with `configured`, which `load` reads again.
+    pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
+        Administration { admin, standing: Standing { configured, load, started: Instant::now() } }
+    }
+}
+
+/// Answers for a running server.
+pub struct Office<'a> {
+    /// What it was started with.
+    pub standing: &'a mut Standing,
+    /// How it works, as far as this kernel allows.
+    pub settings: &'a Settings,
+    /// What its workers have in common.
+    pub commons: &'a Commons,
+    /// Where connections come from.
+    pub listeners: &'a [Listener],
+    /// Where in its life it is.
+    pub phase: Phase,
+    /// Where orders go.
+    pub orders: &'a mut Orders,
+    /// Worker processes; none if workers are threads of this one.
+    pub processes: Vec<u32>,
+    /// Control over the threads of this process; none if workers are processes.
+    pub control: Option<&'a Control>,
+    /// Bytes in the cache, if that is known.
+    pub cache_bytes: Option<u64>,
+}
+
+impl Steward for Office<'_> {
+    fn status(&self) -> Status {
+        let done = &self.commons.done;
+        let workers: Vec<u32> = self.commons.board.connections().collect();
+        let count = workers.len();
+        let workers = shows_connections(self.settings.architecture).then_some(workers);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.standing.started.elapsed().as_secs(),
+            phase: self.phase,
+            arch: self.arch(count),
+            addresses: self.listeners.iter().map(url).collect(),
+            roots: self.settings.sites.iter().map(|site| site.root.display().to_string()).collect(),
+            connections_open: workers.as_deref().map(sum),
+            workers,
+            connections: read(&done.connections),
+            requests: read(&done.requests),
+            cache_bytes: self.cache_bytes,
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let Commons { done, disk, log, board, .. } = self.commons;
+        let open: Vec<u32> = board.connections().collect();
+        let processes = self.processes.iter().copied().chain([std::process::id()]);
+        Stats {
+            connections: ConnectionStats {
+                accepted: read(&done.connections),
+                open: shows_connections(self.settings.architecture).then(|| sum(&open)),
+                accept_pauses: read(&done.accept_pauses),
+                idle_shed: read(&done.idle_shed),
+            },
+            requests: read(&done.requests),
+            responses: ResponseStats::default(),
+            lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
+            disk: DiskStats {
+                open_cached: read(&disk.open_cached),
+                open_blocked: read(&disk.open_blocked),
+                read_cached: read(&disk.read_cached),
+                read_blocked: read(&disk.read_blocked),
+                tested_by_cachestat: read(&disk.tested_by_cachestat),
+                tested_by_page: read(&disk.tested_by_page),
+                untested: read(&disk.untested),
+                helper_jobs: read(&disk.helper_jobs),
+            },
+            log_lines_dropped: log.dropped(),
+            log_lines_lost: log.lost(),
+            cache_bytes: self.cache_bytes,
+            tasks: tasks::of(processes),
+            memory_pressure_percent: tasks::memory_pressure_percent(),
+        }
+    }
+
+    fn architecture_why(&self) -> String {
+        let (asked, serving) = (self.standing.configured.architecture, self.settings.architecture);
+        let mut why = format!("{} serves because it was configured", asked.name());
+        if asked != serving {
+            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
+        }
+        let _ = write!(why, "; nothing has been changed by the server itself");
+        why
+    }
+
+    fn set(&mut self, change: &Change) -> Result<String, String> {
+        let Change { threads, ref architecture, .. } = *change;
+        let same = architecture.as_deref().and_then(Architecture::from_name) == Some(self.settings.architecture);
+        let only_threads = Change { threads, ..Change::default() };
+        let rest = if same { Change { architecture: None, ..change.clone() } } else { change.clone() };
+        if rest == Change::default() {
+            return Ok(format!("{} serves already", self.settings.architecture.name()));
+        }
+        let Some(threads) = threads.filter(|_| rest == only_threads) else { return Err(self.cannot_switch(&rest)) };
+        self.set_threads(threads)
+    }
+
+    fn reload(&mut self) -> Result<String, String> {
+        // Whatever becomes of the rest, a log that was moved away is let go.
+        self.orders.give(Order::Reopen);
+        let settings = (self.standing.load)()?;
+        self.set_settings(settings)
+    }
+
+    fn drain(&mut self) {
+        self.orders.give(Order::Drain);
+    }
+
+    fn upgrade(&mut self) -> Result<String, String> {
+        Err(CANNOT_UPGRADE.to_owned())
+    }
+}
+
+// What this server cannot do: who makes it able to, replaces these, and nothing else.
+impl Office<'_> {
+    /// Changes over to other settings under live connections.
+    fn set_settings(&mut self, settings: Settings) -> Result<String, String> {
+        if settings == self.standing.configured {
+            return Ok("the configuration is as it was; the access log has been opened again".to_owned());
+        }
+        Err("the configuration has changed, and this version cannot change over to it while serving: restart the \
+             server. The access log has been opened again."
+            .to_owned())
+    }
+
+    /// Why a change that is more than the number of threads cannot be made.
+    fn cannot_switch(&self, change: &Change) -> String {
+        let json = serde_json::to_string(change).unwrap_or_default();
+        format!(
+            "this version cannot change over while serving ({json} was asked for, of which only threads of \
+             thread-pool, alone, can be set): restart the server"
+        )
+    }
+
+    fn set_threads(&self, threads: usize) -> Result<String, String> {
+        match self.control {
+            Some(control) if self.settings.architecture == Architecture::ThreadPool => {
+                if threads > control.threads_max() {
+                    return Err(format!(
+                        "each worker may have {} threads at most (threads_max)",
+                        control.threads_max()
+                    ));
+                }
+                let before = control.threads();
+                control.set_threads(threads);
+                Ok(format!("each worker has {threads} threads now, and had {before}"))
+            }
+            _ => Err(format!("{} has no pool of threads", self.settings.architecture.name())),
+        }
+    }
+}
+
+const CANNOT_UPGRADE: &str = "this version cannot hand over to another process: start the new one and drain this one";
+
+impl Office<'_> {
+    fn arch(&self, workers: usize) -> Arch {
+        let settings = self.settings;
+        Arch {
+            architecture: settings.architecture.name().to_owned(),
+            workers,
+            processes: settings.architecture.is_of_processes(),
+            threads: self.control.map_or(settings.threads, Control::threads),
+            threads_max: settings.threads_max,
+            helpers_max: settings.helpers_max,
+            cache_bytes_max: match settings.architecture {
+                Architecture::Mp => settings.process_cache_bytes_max,
+                _ => settings.cache_bytes_max,
+            },
+        }
+    }
+}
+
+/// What to type into a browser, or into curl's `--unix-socket`.
+pub(crate) fn url(listener: &Listener) -> String {
+    match listener.address() {
+        ListenAddress::Tcp(address) => format!("http://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
+    }
+}
+
+/// Whether workers show how many connections they have, which those do that share them out by it.
+fn shows_connections(architecture: Architecture) -> bool {
+    match architecture {
+        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
+        Architecture::Proactor => true,
+        Architecture::Pipelined | Architecture::ThreadPool => false,
+        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
+    }
+}
+
+fn sum(connections: &[u32]) -> u64 {
+    connections.iter().copied().map(u64::from).sum()
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}
