@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use lamna_server::admin::{AdminAddress, Change};
 use lamna_server::config::Overrides;
 use lamna_server::config::settings::{
     Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
@@ -19,7 +20,7 @@ const SIGNALS: &str = "\
 Signals:
   TERM, INT  drain: accept no more, finish what is being sent, then exit
   INT twice  stop now
-  HUP        reopen the access log";
+  HUP        reload the configuration and reopen the access log";
 
 /// A web server that can be every server.
 ///
@@ -42,10 +43,103 @@ pub(crate) enum Command {
     /// Validate what `serve` would do with the same arguments, and print the effective settings as a configuration file
     #[command(after_help = exit::HELP)]
     Check(ServeArgs),
+    /// Ask or order a server that is running: status, architecture, figures, reload, drain
+    #[command(after_help = exit::HELP)]
+    Ctl(CtlArgs),
+}
+
+/// Which server, and what of it.
+#[derive(Debug, Args)]
+pub(crate) struct CtlArgs {
+    /// The server's endpoint: unix:PATH, or the address that it was given with --admin [default: the only server of
+    /// this user that is running]
+    #[arg(id = "server", long = "admin", value_name = "ADDR", global = true)]
+    pub(crate) admin: Option<ListenAddress>,
+
+    /// Print JSON, as the endpoint gives it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: CtlCommand,
+}
+
+/// What to ask or order.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtlCommand {
+    /// What the server is and how it is
+    Status,
+    /// The architecture: what it is, what it is to be, and why
+    Arch {
+        #[command(subcommand)]
+        command: Option<ArchCommand>,
+    },
+    /// What was done so far, and what the server's threads cost
+    Stats,
+    /// Take no new connection, finish what has begun, end
+    Drain,
+    /// Hand everything over to a new process of the executable
+    Upgrade,
+    /// Read the configuration again, and open the access log again
+    Reload,
+}
+
+/// What about the architecture.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArchCommand {
+    /// What it is
+    Get,
+    /// Change it while serving
+    Set(SetArgs),
+    /// Why it is what it is
+    Why,
+}
+
+/// What is to become different.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct SetArgs {
+    /// The architecture
+    #[arg(value_name = "NAME", value_parser = architecture_parser())]
+    name: Option<Architecture>,
+
+    /// Event loops
+    #[arg(long, value_name = "N", value_parser = count_parser(WORKERS))]
+    workers: Option<usize>,
+
+    /// Threads of each worker of thread-pool
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
+    threads: Option<usize>,
+
+    /// The most helpers of each worker
+    #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
+    helpers_max: Option<usize>,
+
+    /// How the cache chooses what to let go
+    #[arg(long, value_name = "NAME")]
+    cache_policy: Option<String>,
+
+    /// Messages up to this size are copied together before they are sent, as in 16KiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    copy_bytes_max: Option<u64>,
+}
+
+impl SetArgs {
+    /// What the arguments say, for the endpoint.
+    pub(crate) fn change(&self) -> Change {
+        Change {
+            architecture: self.name.map(|architecture| architecture.name().to_owned()),
+            workers: self.workers,
+            threads: self.threads,
+            helpers_max: self.helpers_max,
+            cache_policy: self.cache_policy.clone(),
+            copy_bytes_max: self.copy_bytes_max,
+        }
+    }
 }
 
 /// What to serve, and how. Overrides the configuration file.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     /// The directory to serve [default: the working directory]
     #[arg(value_name = "DIR")]
@@ -113,6 +207,11 @@ pub(crate) struct ServeArgs {
     /// Answer paths that are not found with the index file, for single-page applications
     #[arg(long)]
     spa: bool,
+
+    /// Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for --listen (loopback, unless
+    /// one is named), or off [default: a Unix socket that `lamna ctl` finds]
+    #[arg(long, value_name = "unix:PATH|ADDR|off")]
+    pub(crate) admin: Option<AdminAddress>,
 
     /// A system call to do without, to see what happens where the kernel lacks it. Can be repeated
     #[arg(long, value_name = "NAME", hide = true)]

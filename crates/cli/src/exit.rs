@@ -1,12 +1,13 @@
 //! Exit codes: what the program tells a service manager or a script.
 //!
-//! Owns: the numbers and which failure gets which. 77 and 78 are those of sysexits.h, so that a unit file can say
+//! Owns: the numbers and which failure gets which. 69, 77 and 78 are those of sysexits.h, so that a unit file can say
 //! `RestartPreventExitStatus=77 78`: starting again would fail in the same way.
 
 use std::io;
 use std::process::ExitCode;
 
 use lamna_server::ServeError;
+use lamna_server::admin::client::AskError;
 use lamna_server::config::ConfigError;
 use lamna_server::listen::BindError;
 
@@ -19,7 +20,9 @@ pub(crate) enum Exit {
     Failure,
     /// 2: the command line makes no sense; clap uses the same number.
     Usage,
-    /// 77: not permitted to bind an address or to read a file.
+    /// 69: there is no server, or it does not answer.
+    Unavailable,
+    /// 77: not permitted to bind an address, to read a file or to control a server.
     NoPermission,
     /// 78: the configuration is invalid.
     Configuration,
@@ -31,7 +34,8 @@ Exit codes:
   0   done, or stopped by TERM or INT
   1   failure while running
   2   wrong usage
-  77  no permission to bind an address or to read the configuration
+  69  no server to control, or it does not answer
+  77  no permission to bind an address, to read the configuration or to control a server
   78  configuration invalid";
 
 impl From<Exit> for ExitCode {
@@ -40,6 +44,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failure => 1,
             Exit::Usage => 2,
+            Exit::Unavailable => 69,
             Exit::NoPermission => 77,
             Exit::Configuration => 78,
         })
@@ -79,6 +84,17 @@ impl From<ServeError> for Failed {
     fn from(error: ServeError) -> Failed {
         let report = format!("lamna: {error}");
         let exit = if error.is_permission() { Exit::NoPermission } else { Exit::Failure };
+        Failed { exit, report }
+    }
+}
+
+impl From<AskError> for Failed {
+    fn from(error: AskError) -> Failed {
+        let exit = match error {
+            AskError::NoPermission(_) => Exit::NoPermission,
+            AskError::NoServer(..) | AskError::Silent(_) | AskError::Nonsense(..) => Exit::Unavailable,
+        };
+        let report = format!("lamna: {error}");
         Failed { exit, report }
     }
 }

@@ -1,12 +1,15 @@
 //! The `lamna` program: reads the command line and hands over to the libraries.
 
 mod args;
+mod ctl;
 mod exit;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use lamna_server::admin::office::Administration;
+use lamna_server::admin::{Admin, AdminAddress};
 use lamna_server::config::settings::Settings;
 use lamna_server::config::{self, ConfigError};
 use lamna_server::listen;
@@ -19,6 +22,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Some(Command::Serve(args)) => serve(args),
         Some(Command::Check(args)) => check(args),
+        Some(Command::Ctl(args)) => ctl::run(args),
         None => serve(&cli.serve),
     };
     let exit = result.map_or_else(report, |()| Exit::Done);
@@ -34,7 +38,28 @@ fn report(failed: Failed) -> Exit {
 fn serve(args: &ServeArgs) -> Result<(), Failed> {
     let settings = load(args)?;
     let listeners = listen::bind(&settings.listen)?;
-    Ok(lamna_server::serve(&settings, listeners)?)
+    let admin = open_admin(args.admin.as_ref())?;
+    let again = args.clone();
+    let reload = move || load(&again).map_err(|error| error.to_string());
+    let administration = Administration::new(admin, settings.clone(), Box::new(reload));
+    Ok(lamna_server::serve(&settings, listeners, administration)?)
+}
+
+/// The endpoint. One that nobody asked for, and that cannot be had, does not keep a server from serving.
+fn open_admin(asked: Option<&AdminAddress>) -> Result<Admin, Failed> {
+    match (asked, Admin::open(asked.unwrap_or(&AdminAddress::Found))) {
+        (_, Ok(admin)) => {
+            if let (Some(_), Some(address)) = (asked, admin.address()) {
+                eprintln!("lamna: control at {address}");
+            }
+            Ok(admin)
+        }
+        (Some(_), Err(error)) => Err(error.into()),
+        (None, Err(error)) => {
+            eprintln!("lamna: `lamna ctl` will not find this server: {error}");
+            Ok(Admin::default())
+        }
+    }
 }
 
 fn check(args: &ServeArgs) -> Result<(), Failed> {

@@ -67,6 +67,11 @@ impl Board {
         self.taken().fold((0, 0), |(connections, workers), seat| (connections + seat.connections(), workers + 1))
     }
 
+    /// Open connections of each worker, in the order of seats.
+    pub fn connections(&self) -> impl Iterator<Item = u32> {
+        self.taken().map(Seat::connections)
+    }
+
     /// Whether a worker with so many connections has notably more than its share.
     pub fn is_over_share(&self, connections: usize) -> bool {
         let (all, workers) = self.load();

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::admin::office::{Administration, Body, Office, Standing, url};
+use crate::admin::steward::{Phase, Steward};
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, ListenAddress, LogTarget, Settings};
+use crate::config::settings::{Architecture, LogTarget, Settings};
 use crate::engine::Shared;
 use crate::io::Abilities;
 use crate::listen::Listener;
@@ -102,21 +104,21 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-/// Serves until a signal ends it. To be called before the process has threads.
+/// Serves until an order ends it. To be called before the process has threads.
 ///
 /// # Errors
 /// What keeps it from starting.
-pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeError> {
+pub fn serve(settings: &Settings, listeners: Vec<Listener>, administration: Administration) -> Result<(), ServeError> {
     raise_descriptor_limit();
     let settings = &possible(settings)?;
     let commons = Commons::new()?;
     let orders = Orders::by_signals()?;
     let result = if settings.architecture.is_of_processes() {
-        supervisor::serve(settings, listeners, &commons, orders)
+        supervisor::serve(settings, listeners, &commons, orders, administration)
     } else {
         let server = Server::start(settings, listeners, &commons, 0)?;
         announce(settings, &server.shift.shared.listeners);
-        server.run(orders)
+        server.run(orders, Some(administration))
     };
     for line in commons.to_string().lines() {
         eprintln!("lamna: {line}");
@@ -129,6 +131,7 @@ pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeE
 pub struct Server {
     shift: Shift,
     leaving: Leaving,
+    commons: Commons,
 }
 
 impl Server {
@@ -148,7 +151,17 @@ impl Server {
         first_seat: usize,
     ) -> Result<Server, ServeError> {
         let shift = Shift::first(settings, listeners, commons, first_seat)?;
-        Ok(Server { shift, leaving: Leaving::default() })
+        Ok(Server { shift, leaving: Leaving::default(), commons: commons.clone() })
+    }
+
+    /// What all processes of it have in common.
+    pub(crate) fn commons(&self) -> &Commons {
+        &self.commons
+    }
+
+    /// What the workers of the engine that serves share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shift.shared
     }
 
     /// What it serves with.
@@ -207,12 +220,13 @@ impl Server {
         }
     }
 
-    /// Does what it is ordered until the workers have returned, and writes the log out.
+    /// Does what it is ordered until the workers have returned, and writes the log out. A worker process has no
+    /// administration: its supervisor has.
     ///
     /// # Errors
     /// [`ServeError::Workers`].
-    pub(crate) fn run(mut self, mut orders: Orders) -> Result<(), ServeError> {
-        self.obey(&mut orders);
+    pub(crate) fn run(mut self, mut orders: Orders, administration: Option<Administration>) -> Result<(), ServeError> {
+        self.obey(&mut orders, administration);
         match self.end() {
             0 => Ok(()),
             failed => Err(ServeError::Workers(failed)),
@@ -229,16 +243,25 @@ impl Server {
         failed
     }
 
-    fn obey(&mut self, orders: &mut Orders) {
+    fn obey(&mut self, orders: &mut Orders, mut administration: Option<Administration>) {
         let mut end: Option<Instant> = None;
         let mut drains = false;
         while !self.shift.is_over() {
             let busy = end.is_some() || !self.leaving.is_empty();
-            orders.wait(std::iter::empty(), Some(if busy { DRAIN_POLL } else { IDLE_POLL }));
+            let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
+            orders.wait(descriptors, Some(if busy { DRAIN_POLL } else { IDLE_POLL }));
             self.reap();
+            if let Some(Administration { admin, standing }) = &mut administration {
+                admin.handle(&mut self.office(standing, orders, end.is_some()));
+            }
             while let Some(order) = orders.receive() {
                 match order {
                     Order::Reopen => self.shift.shared.log.iter().for_each(|log| log.reopen()),
+                    Order::Reload => {
+                        if let Some(Administration { standing, .. }) = &mut administration {
+                            report_reload(self.office(standing, orders, end.is_some()).reload());
+                        }
+                    }
                     Order::Drain if end.is_none() => {
                         end = Some(Instant::now() + DRAIN_TIME_MAX);
                         if !orders.have_supervisor() {
@@ -261,6 +284,14 @@ impl Server {
                 }
             }
         }
+    }
+}
+
+impl Server {
+    /// Answers for this server.
+    fn office<'a>(&'a mut self, standing: &'a mut Standing, orders: &'a mut Orders, draining: bool) -> Office<'a> {
+        let phase = if draining { Phase::Draining } else { Phase::Serving };
+        Office { standing, orders, phase, body: Body::Threads(self) }
     }
 }
 
@@ -308,11 +339,11 @@ pub(crate) fn report_draining() {
     eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
 }
 
-/// What to type into a browser, or into curl's `--unix-socket`.
-fn url(listener: &Listener) -> String {
-    match listener.address() {
-        ListenAddress::Tcp(address) => format!("http://{address}"),
-        unix @ ListenAddress::Unix(_) => unix.to_string(),
+/// One line that says what came of reloading.
+pub(crate) fn report_reload(result: Result<String, String>) {
+    match result {
+        Ok(done) => eprintln!("lamna: reloaded: {done}"),
+        Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
     }
 }
 

@@ -93,6 +93,15 @@ impl Drop for Listener {
 }
 
 impl BindError {
+    pub(crate) fn new(what: String, errno: Errno, remedy: String) -> BindError {
+        BindError { what, error: errno.into(), remedy }
+    }
+
+    /// The same for an address that came from another option than `--listen`, which remedies name.
+    pub(crate) fn for_option(self, option: &str) -> BindError {
+        BindError { remedy: self.remedy.replace("--listen", option), ..self }
+    }
+
     /// Whether more rights would have helped.
     pub fn is_permission_denied(&self) -> bool {
         self.error.kind() == io::ErrorKind::PermissionDenied
@@ -111,7 +120,8 @@ impl std::error::Error for BindError {
     }
 }
 
-fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
+/// Binds one address.
+pub(crate) fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
     match address {
         ListenAddress::Tcp(address) => bind_tcp(*address).map_err(|errno| tcp_error(*address, errno)),
         ListenAddress::Unix(path) => unix::bind(path),

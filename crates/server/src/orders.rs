@@ -3,6 +3,7 @@
 //! Owns: what signals mean, and the line between a supervisor and a worker process. Guarantees: a worker process learns
 //! of the end of its supervisor, whatever ended it, because the line ends with it. Carries nothing out.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub enum Order {
     Stop,
     /// Open the access log again by its name.
     Reopen,
+    /// Read the configuration again, and open the access log again.
+    Reload,
 }
 
 /// What a worker process tells its supervisor.
@@ -43,17 +46,19 @@ pub struct Orders {
     signals: Signals,
     interrupted: bool,
     supervisor: Option<Line>,
+    /// What this process has ordered itself, for an administrator.
+    given: VecDeque<Order>,
 }
 
 impl Orders {
-    /// Orders by signals: TERM and INT drain, the second INT stops, HUP reopens. To be called before there are threads.
+    /// Orders by signals: TERM and INT drain, the second INT stops, HUP reloads. To be called before there are threads.
     /// XFSZ is ignored: a full log file is an error like others. CHLD interrupts waiting, and orders nothing.
     ///
     /// # Errors
     /// No descriptors or memory.
     pub fn by_signals() -> Result<Orders, Errno> {
         let signals = [Signal::TERM, Signal::INT, Signal::HUP, Signal::XFSZ, Signal::CHILD];
-        Ok(Orders { signals: Signals::take(&signals)?, interrupted: false, supervisor: None })
+        Ok(Orders { signals: Signals::take(&signals)?, interrupted: false, supervisor: None, given: VecDeque::new() })
     }
 
     /// Orders by a supervisor, whose end means stopping. INT and HUP reach the supervisor as well as its workers when
@@ -62,7 +67,8 @@ impl Orders {
     /// # Errors
     /// No descriptors or memory.
     pub fn by_supervisor(line: Line) -> Result<Orders, Errno> {
-        Ok(Orders { signals: Signals::take(&[Signal::TERM])?, interrupted: false, supervisor: Some(line) })
+        let signals = Signals::take(&[Signal::TERM])?;
+        Ok(Orders { signals, interrupted: false, supervisor: Some(line), given: VecDeque::new() })
     }
 
     /// Whether there is a supervisor, who speaks to the administrator for this process.
@@ -84,7 +90,12 @@ impl Orders {
 
     /// The next order that has arrived, if one has.
     pub fn receive(&mut self) -> Option<Order> {
-        self.next_of_supervisor().or_else(|| self.next_signal())
+        self.given.pop_front().or_else(|| self.next_of_supervisor()).or_else(|| self.next_signal())
+    }
+
+    /// Gives an order to this process itself. It is received before any other.
+    pub fn give(&mut self, order: Order) {
+        self.given.push_back(order);
     }
 
     fn next_of_supervisor(&mut self) -> Option<Order> {
@@ -101,7 +112,7 @@ impl Orders {
     fn next_signal(&mut self) -> Option<Order> {
         loop {
             match self.signals.receive()? {
-                Signal::HUP => return Some(Order::Reopen),
+                Signal::HUP => return Some(Order::Reload),
                 Signal::TERM => return Some(Order::Drain),
                 Signal::INT if self.interrupted => return Some(Order::Stop),
                 Signal::INT => {

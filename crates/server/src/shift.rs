@@ -184,18 +184,12 @@ impl Shift {
         if settings.helpers == HelperKind::Processes && self.shared.nursery.is_none() {
             return Err("helper processes can be chosen at start only, with --helpers processes".to_owned());
         }
-        let connections = self.connections();
         match connections_max(settings) {
-            Some(most) if connections > most => Err(format!(
-                "{name} holds {most} connections at most, and {connections} are open. Raise threads_max, or wait."
-            )),
+            Some(most) if open_sockets() > most => {
+                Err(format!("{name} holds {most} connections at most, and more are open. Raise threads_max, or wait."))
+            }
             _ => Ok(()),
         }
-    }
-
-    /// Connections that the workers have.
-    fn connections(&self) -> usize {
-        (0..self.settings.workers).map(|index| self.shared.seat(index).connections() as usize).sum()
     }
 
     /// What the workers of an engine with `settings` will share: the same as those of this one, as far as the settings are.
@@ -300,6 +294,13 @@ fn connections_max(settings: &Settings) -> Option<usize> {
         }
         _ => None,
     }
+}
+
+/// Sockets of this process, and so at least as many as connections: not every engine counts its own.
+fn open_sockets() -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
 }
 
 /// Everything that the workers of the first shift share.

@@ -13,9 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
+use crate::admin::Admin;
+use crate::admin::office::{Administration, Body, Office};
+use crate::admin::steward::{Phase, Steward};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, Settings};
-use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server, announce, report_draining};
+use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server, announce, report_draining, report_reload};
 use crate::listen::Listener;
 use crate::orders::{Line, Order, Orders, Received, Report};
 use crate::sys::fork::fork;
@@ -30,8 +33,9 @@ pub(crate) fn serve(
     listeners: Vec<Listener>,
     commons: &Commons,
     orders: Orders,
+    administration: Administration,
 ) -> Result<(), ServeError> {
-    let mut supervisor = Supervisor::new(settings, listeners, commons, orders);
+    let mut supervisor = Supervisor::new(settings, listeners, commons, orders, administration);
     let result = supervisor.supervise();
     if result.is_err() {
         supervisor.end(Order::Stop);
@@ -50,6 +54,8 @@ struct Supervisor<'a> {
     listeners: Vec<Listener>,
     commons: &'a Commons,
     orders: Orders,
+    /// None in the copy that a worker process has.
+    administration: Option<Administration>,
     /// By seat.
     workers: Vec<Option<Worker>>,
     /// How many there should be, between these bounds.
@@ -95,7 +101,13 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 
 impl<'a> Supervisor<'a> {
-    fn new(settings: &'a Settings, listeners: Vec<Listener>, commons: &'a Commons, orders: Orders) -> Supervisor<'a> {
+    fn new(
+        settings: &'a Settings,
+        listeners: Vec<Listener>,
+        commons: &'a Commons,
+        orders: Orders,
+        administration: Administration,
+    ) -> Supervisor<'a> {
         let (wanted, most) = match settings.architecture {
             Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
             _ => (settings.workers, settings.workers),
@@ -106,6 +118,7 @@ impl<'a> Supervisor<'a> {
             listeners,
             commons,
             orders,
+            administration: Some(administration),
             workers: (0..most).map(|_| None).collect(),
             wanted,
             wanted_min: wanted,
@@ -137,14 +150,39 @@ impl<'a> Supervisor<'a> {
             Some(end) => end,
             None => self.restart.not_before().filter(|at| *at > now).map_or(self.look_at, |at| at.min(self.look_at)),
         };
-        self.orders.wait(lines.chain([alarm]), Some(due.saturating_duration_since(now)));
+        let admin = self.administration.iter().flat_map(|one| one.admin.descriptors());
+        self.orders.wait(lines.chain([alarm]).chain(admin), Some(due.saturating_duration_since(now)));
     }
 
-    /// Orders, reports and deaths.
+    /// Lets `work` be done with the endpoint and who answers for this server.
+    fn with_office(&mut self, work: impl FnOnce(&mut Admin, &mut Office<'_>)) {
+        let Some(Administration { admin, standing }) = &mut self.administration else { return };
+        let phase = match (self.announced, self.end) {
+            (_, Some(_)) => Phase::Draining,
+            (true, None) => Phase::Serving,
+            (false, None) => Phase::Starting,
+        };
+        let mut office = Office {
+            standing,
+            phase,
+            orders: &mut self.orders,
+            body: Body::Processes {
+                settings: self.settings,
+                commons: self.commons,
+                listeners: &self.listeners,
+                ids: self.workers.iter().flatten().map(|worker| worker.process.as_raw_pid() as u32).collect(),
+            },
+        };
+        work(admin, &mut office);
+    }
+
+    /// Requests of administrators, orders, reports and deaths.
     fn look_after_workers(&mut self) -> Result<(), ServeError> {
+        self.with_office(|admin, office| admin.handle(office));
         while let Some(order) = self.orders.receive() {
             match order {
                 Order::Reopen => self.order_all(order),
+                Order::Reload => self.with_office(|_, office| report_reload(office.reload())),
                 Order::Drain if self.end.is_none() => {
                     report_draining();
                     self.end(order);
@@ -272,6 +310,7 @@ impl Supervisor<'_> {
     /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.
     fn become_worker(&mut self, seat: usize, line: Line) -> i32 {
         self.workers.clear();
+        self.administration = None;
         let mut listeners = std::mem::take(&mut self.listeners);
         listeners.iter_mut().for_each(Listener::leave_file);
         let server = match Server::start(&self.share, listeners, self.commons, seat) {
@@ -284,7 +323,7 @@ impl Supervisor<'_> {
         line.report(&Report::Ready);
         match Orders::by_supervisor(line) {
             // A failure has been reported by whoever had it; the status tells the supervisor.
-            Ok(orders) => i32::from(server.run(orders).is_err()),
+            Ok(orders) => i32::from(server.run(orders, None).is_err()),
             // Without a line it would outlive the supervisor: better end and be replaced.
             Err(errno) => {
                 eprintln!("lamna: a worker cannot go on: {errno}");

@@ -27,6 +27,7 @@ pub(crate) struct Launch {
     wrapper: Vec<String>,
     program: PathBuf,
     listen: Option<String>,
+    runtime: Option<PathBuf>,
 }
 
 /// A server that has said that it serves.
@@ -52,6 +53,7 @@ impl Launch {
             wrapper: Vec::new(),
             program: env!("CARGO_BIN_EXE_lamna").into(),
             listen: None,
+            runtime: None,
         }
     }
 
@@ -98,6 +100,11 @@ impl Launch {
         self
     }
 
+    /// Where its control socket goes, if not to a directory of its own.
+    pub(crate) fn runtime(self, directory: &Path) -> Launch {
+        Launch { runtime: Some(directory.to_owned()), ..self }
+    }
+
     /// Another copy of the program.
     pub(crate) fn program(self, path: &Path) -> Launch {
         Launch { program: path.to_owned(), ..self }
@@ -119,7 +126,8 @@ impl Launch {
         (status, server.said.join("\n"))
     }
 
-    fn spawn(self) -> Server {
+    /// Starts it, and waits for nothing.
+    pub(crate) fn spawn(self) -> Server {
         let mut config = self.config;
         if !config.contains("[[site]]") {
             config.push_str("\n[[site]]\nroot = \"site\"\n");
@@ -145,6 +153,7 @@ impl Launch {
 
         let mut child = Command::new(&words[0])
             .args(&words[1..])
+            .env("LAMNA_RUNTIME_DIR", self.runtime.as_deref().unwrap_or(&self.directory.path().join("control")))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

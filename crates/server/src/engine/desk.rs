@@ -34,6 +34,9 @@ pub struct Desk<'a> {
     flushed: Instant,
     requests: u64,
     connections: u64,
+    hits: u64,
+    stale: u64,
+    misses: u64,
 }
 
 /// A target to be translated, in values of its own.
@@ -83,7 +86,19 @@ impl<'a> Desk<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_deref().map(AccessLog::buffer);
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
-        Desk { shared, now, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
+        Desk {
+            shared,
+            now,
+            front,
+            log,
+            unix_seconds,
+            flushed: now,
+            requests: 0,
+            connections: 0,
+            hits: 0,
+            stale: 0,
+            misses: 0,
+        }
     }
 
     /// A workspace for the connections of this worker.
@@ -133,10 +148,22 @@ impl<'a> Desk<'a> {
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         match self.front.lookup(&self.shared.store, key, self.now.0) {
-            Lookup::Fresh(entry) => Found::Fresh(entry),
-            Lookup::Aging(entry) => Found::Aging(entry, target(Some(entry.clone()))),
-            Lookup::Stale(entry) => Found::Missing(target(Some(entry))),
-            Lookup::Unknown => Found::Missing(target(None)),
+            Lookup::Fresh(entry) => {
+                self.hits += 1;
+                Found::Fresh(entry)
+            }
+            Lookup::Aging(entry) => {
+                self.hits += 1;
+                Found::Aging(entry, target(Some(entry.clone())))
+            }
+            Lookup::Stale(entry) => {
+                self.stale += 1;
+                Found::Missing(target(Some(entry)))
+            }
+            Lookup::Unknown => {
+                self.misses += 1;
+                Found::Missing(target(None))
+            }
         }
     }
 
@@ -162,8 +189,9 @@ impl<'a> Desk<'a> {
 
     /// When `flush` is due, if something waits for it.
     pub fn flush_due(&self) -> Option<Instant> {
-        let waits = self.log.as_ref().is_some_and(|log| !log.is_empty());
-        waits.then_some(Instant(self.flushed.0 + FLUSH_MS))
+        let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
+        let counted = self.requests + self.connections + self.hits + self.stale + self.misses > 0;
+        (logged || counted).then_some(Instant(self.flushed.0 + FLUSH_MS))
     }
 
     /// Hands log lines and counters over if it is time to.
@@ -180,8 +208,16 @@ impl<'a> Desk<'a> {
             log.flush();
         }
         let counters = &self.shared.counters;
-        counters.requests.fetch_add(std::mem::take(&mut self.requests), Relaxed);
-        counters.connections.fetch_add(std::mem::take(&mut self.connections), Relaxed);
+        let counted = [
+            (&counters.requests, &mut self.requests),
+            (&counters.connections, &mut self.connections),
+            (&counters.hits, &mut self.hits),
+            (&counters.stale, &mut self.stale),
+            (&counters.misses, &mut self.misses),
+        ];
+        for (common, own) in counted {
+            common.fetch_add(std::mem::take(own), Relaxed);
+        }
     }
 }
 

@@ -330,6 +330,12 @@ pub struct Counters {
     pub idle_shed: AtomicU64,
     /// How long the last engine took to hand its connections over, in microseconds.
     pub handover_us: AtomicU64,
+    /// Targets that were in the cache and fresh.
+    pub hits: AtomicU64,
+    /// Targets that were in the cache, to be compared with the file system first.
+    pub stale: AtomicU64,
+    /// Targets that were not in the cache.
+    pub misses: AtomicU64,
     /// Bytes that the caches of ended processes held in the end.
     pub cache_bytes: AtomicU64,
 }

@@ -102,7 +102,7 @@ impl Read<'_> {
         let sleep = if lightly { Sleep::Light } else { Sleep::Deep };
         let look_ms = self.residents.next_look().map(|at| at.since(now) + 1);
         let homecoming_ms = (self.away_count > 0).then_some(HOMECOMING_MS);
-        let timeout_ms = look_ms.into_iter().chain(homecoming_ms).min();
+        let timeout_ms = look_ms.into_iter().chain(homecoming_ms).chain(self.station.flush_ms()).min();
         let Read { poll, ends, again, station, vacated, .. } = self;
         pool.bells.read.poll(poll, sleep, timeout_ms, || {
             let arrived = !(ends.from_accept.is_empty() && ends.from_header.is_empty() && ends.from_data.is_empty());

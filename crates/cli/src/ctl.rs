@@ -1,0 +1,239 @@
+//! `lamna ctl`: asks or orders a running server, and puts the answer into words.
+//!
+//! Owns: the choice of the server and the layout for people. With `--json` the answer of the endpoint is printed as it is.
+//! Does not know how a server does what it is told.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use lamna_server::admin::client::{Reply, ask};
+use lamna_server::admin::place::{Servers, find};
+use lamna_server::admin::steward::{Arch, Phase};
+use lamna_server::admin::{Stats, Status};
+use lamna_server::config::settings::ListenAddress;
+use lamna_server::config::size::format_size;
+use serde_json::Value;
+
+use crate::args::{ArchCommand, CtlArgs, CtlCommand};
+use crate::exit::{Exit, Failed};
+
+/// A request of the endpoint, and how its answer is told.
+struct Errand {
+    method: &'static str,
+    path: &'static str,
+    content: String,
+    tell: fn(&str) -> Option<String>,
+}
+
+/// Carries `args` out.
+pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
+    let errand = errand(&args.command);
+    let address = match &args.admin {
+        Some(address) => address.clone(),
+        None => the_only_server(find())?,
+    };
+    let reply = ask(&address, errand.method, errand.path, &errand.content)?;
+    if reply.status != 200 {
+        return Err(refused(&reply, args.json));
+    }
+    let told = if args.json { None } else { (errand.tell)(&reply.content) };
+    // What this program cannot tell, an endpoint of another version, is printed as it is.
+    Ok(io::stdout().write_all(told.unwrap_or(reply.content).as_bytes())?)
+}
+
+fn errand(command: &CtlCommand) -> Errand {
+    let get = |path, tell| Errand { method: "GET", path, content: String::new(), tell };
+    let order = |path, content| Errand { method: "POST", path, content, tell: tell_done };
+    match command {
+        CtlCommand::Status => get("/v1/status", tell_status),
+        CtlCommand::Stats => get("/v1/stats", tell_stats),
+        CtlCommand::Arch { command: None | Some(ArchCommand::Get) } => get("/v1/arch", tell_arch),
+        CtlCommand::Arch { command: Some(ArchCommand::Why) } => get("/v1/arch/why", tell_done),
+        CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
+            let change = serde_json::to_string(&args.change()).expect("plain data can be written as JSON");
+            order("/v1/arch", change)
+        }
+        CtlCommand::Drain => order("/v1/drain", String::new()),
+        CtlCommand::Upgrade => order("/v1/upgrade", String::new()),
+        CtlCommand::Reload => order("/v1/reload", String::new()),
+    }
+}
+
+/// The only server that there is; several are listed, so that one can be chosen.
+fn the_only_server(servers: Servers) -> Result<ListenAddress, Failed> {
+    let stale = match servers.stale {
+        0 => String::new(),
+        1 => " The stale socket of one that died has been removed.".to_owned(),
+        many => format!(" The stale sockets of {many} that died have been removed."),
+    };
+    match servers.sockets.as_slice() {
+        [only] => Ok(ListenAddress::Unix(only.clone())),
+        [] => Err(Failed {
+            exit: Exit::Unavailable,
+            report: format!(
+                "lamna: no server of this user is running.{stale}\n  One that was started with --admin, or by another \
+                 user, is reached with --admin ADDR."
+            ),
+        }),
+        several => {
+            let mut report = format!("lamna: {} servers are running: choose one with --admin.{stale}", several.len());
+            for path in several {
+                let address = ListenAddress::Unix(path.clone());
+                let _ = write!(report, "\n  --admin {address}  {}", describe(&address));
+            }
+            Err(Failed { exit: Exit::Usage, report })
+        }
+    }
+}
+
+fn describe(address: &ListenAddress) -> String {
+    let status = ask(address, "GET", "/v1/status", "").map(|reply| serde_json::from_str::<Status>(&reply.content));
+    match status {
+        Ok(Ok(status)) => format!("process {}, {}", status.pid, status.addresses.join(", ")),
+        Ok(Err(_)) => "of another version".to_owned(),
+        Err(_) => "does not answer".to_owned(),
+    }
+}
+
+fn refused(reply: &Reply, json: bool) -> Failed {
+    let exit = match reply.status {
+        403 => Exit::NoPermission,
+        _ => Exit::Failure,
+    };
+    let value: Option<Value> = serde_json::from_str(&reply.content).ok();
+    let why = value.as_ref().and_then(|value| value.get("error")?.as_str()).unwrap_or(&reply.content);
+    let report = if json { reply.content.trim_end().to_owned() } else { format!("lamna: {why}") };
+    Failed { exit, report }
+}
+
+fn tell_done(json: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(json).ok()?;
+    Some(format!("{}\n", value.get("done")?.as_str()?))
+}
+
+fn tell_status(json: &str) -> Option<String> {
+    let status: Status = serde_json::from_str(json).ok()?;
+    let phase = match status.phase {
+        Phase::Starting => "starting",
+        Phase::Serving => "serving",
+        Phase::Draining => "draining",
+    };
+    let mut page = Page::default();
+    page.line("server", format!("lamna {}, process {}", status.version, status.pid));
+    page.line("state", format!("{phase}, up {}", duration(status.uptime_s)));
+    page.line("at", status.addresses.join(", "));
+    page.line("serves", status.roots.join(", "));
+    page.line("architecture", architecture(&status.arch));
+    let each: Vec<String> = status.workers.iter().flatten().map(u32::to_string).collect();
+    let each = if each.len() > 1 { format!(" ({})", each.join(" + ")) } else { String::new() };
+    let open = status.connections_open.map(|open| format!("{open} open{each}, ")).unwrap_or_default();
+    page.line("connections", format!("{open}{} so far", status.connections));
+    page.line("requests", status.requests.to_string());
+    let used = status.cache_bytes.map_or("divided among processes".to_owned(), |bytes| format!("{bytes} bytes"));
+    page.line("cache", format!("{used} of {}", format_size(status.arch.cache_bytes_max)));
+    Some(page.text)
+}
+
+fn tell_arch(json: &str) -> Option<String> {
+    let arch: Arch = serde_json::from_str(json).ok()?;
+    let mut page = Page::default();
+    page.line("architecture", architecture(&arch));
+    page.line("threads", format!("{}, at most {}", arch.threads, arch.threads_max));
+    page.line("helpers", format!("at most {}", arch.helpers_max));
+    page.line("cache", format!("at most {}", format_size(arch.cache_bytes_max)));
+    Some(page.text)
+}
+
+fn tell_stats(json: &str) -> Option<String> {
+    let stats: Stats = serde_json::from_str(json).ok()?;
+    let (lookups, disk, connections) = (&stats.lookups, &stats.disk, &stats.connections);
+    let mut page = Page::default();
+    page.line("requests", stats.requests.to_string());
+    let classes = (1..).zip(stats.responses.by_class).filter(|(_, count)| *count > 0);
+    let classes: Vec<String> = classes.map(|(class, count)| format!("{class}xx {count}")).collect();
+    page.line("responses", classes.join(", "));
+    page.line("content", format!("{} bytes", stats.responses.content_bytes));
+    let quantile = |q| stats.responses.duration.quantile_us(q).map_or("?".to_owned(), |us| format!("{us} us"));
+    page.line("duration", format!("50 % within {}, 99 % within {}", quantile(0.5), quantile(0.99)));
+    page.line("lookups", format!("{} hits, {} stale, {} misses", lookups.hits, lookups.stale, lookups.misses));
+    page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
+    page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
+    page.line("helper jobs", disk.helper_jobs.to_string());
+    let open = connections.open.map(|open| format!("{open} open, ")).unwrap_or_default();
+    let (pauses, shed) = (connections.accept_pauses, connections.idle_shed);
+    page.line("connections", format!("{open}{} so far, {pauses} accept pauses, {shed} shed", connections.accepted));
+    if stats.log_lines_dropped + stats.log_lines_lost > 0 {
+        page.line("log lines", format!("{} dropped, {} lost", stats.log_lines_dropped, stats.log_lines_lost));
+    }
+    if let Some(percent) = stats.memory_pressure_percent {
+        page.line("memory", format!("{percent} % of the last 10 s in want of it"));
+    }
+    for task in stats.tasks.iter().take(TASKS_TOLD) {
+        let (cpu_ms, waited_ms) = (task.cpu_us / 1000, task.run_queue_us / 1000);
+        let switches = format!("{} + {} switches", task.voluntary_switches, task.involuntary_switches);
+        page.line(
+            &format!("thread {}", task.name),
+            format!("{cpu_ms} ms CPU, {waited_ms} ms waiting for it, {switches}"),
+        );
+    }
+    if let Some(more) = stats.tasks.len().checked_sub(TASKS_TOLD).filter(|more| *more > 0) {
+        page.line("", format!("and {more} threads more"));
+    }
+    Some(page.text)
+}
+
+/// Threads that are told of one by one.
+const TASKS_TOLD: usize = 16;
+
+fn architecture(arch: &Arch) -> String {
+    let kind = match (arch.processes, arch.workers) {
+        (true, 1) => "process",
+        (true, _) => "processes",
+        (false, 1) => "worker",
+        (false, _) => "workers",
+    };
+    format!("{}, {} {kind}", arch.architecture, arch.workers)
+}
+
+/// Seconds in the two largest units.
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// Names and values, one a line.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        writeln!(self.text, "{name:<14}{value}").expect("writing to a string does not fail");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_the_two_largest_units() {
+        for (seconds, text) in [(0, "0 s"), (61, "1 min 1 s"), (3_660, "1 h 1 min"), (90_000, "1 d 1 h")] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_left_as_it_is() {
+        for tell in [tell_done, tell_status, tell_arch, tell_stats] {
+            assert_eq!(tell("{\"unknown\": 1}"), None);
+            assert_eq!(tell("nonsense"), None);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Control of running servers: what `lamna ctl` and the endpoint say and do, whoever asks and however badly.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Signal, geteuid};
+
+use crate::client::{Client, PATIENCE, Response};
+use crate::engine::{AMPED, CO_AMPED, Engine, MP, THREAD_POOL, for_engines};
+use crate::server::{Launch, Server, eventually};
+use crate::skip::skipped;
+
+for_engines!([
+    amped = AMPED,
+    sped_2 = SPED_2,
+    co_amped = CO_AMPED,
+    mp = MP,
+    pipelined = PIPELINED,
+    proactor = PROACTOR,
+    thread_pool = THREAD_POOL,
+] => [
+    the_endpoint_knows_the_server_and_counts_its_work,
+    a_server_that_drains_is_alive_and_not_ready,
+    clients_of_the_endpoint_that_do_not_behave_hold_up_nobody,
+]);
+
+/// What `lamna ctl` did.
+#[derive(Debug)]
+struct Told {
+    code: Option<i32>,
+    output: String,
+    error: String,
+}
+
+/// Runs `lamna ctl` for the servers of a directory.
+fn ctl(runtime: &Path, arguments: &[&str]) -> Told {
+    told(command(runtime, arguments))
+}
+
+fn command(runtime: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lamna"));
+    command.arg("ctl").args(arguments).env("LAMNA_RUNTIME_DIR", runtime);
+    command
+}
+
+fn told(mut command: Command) -> Told {
+    let output = command.output().expect("the program can be started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program prints UTF-8");
+    Told { code: output.status.code(), output: text(output.stdout), error: text(output.stderr) }
+}
+
+/// The directory of a server's control socket.
+fn runtime(server: &Server) -> PathBuf {
+    server.directory().join("control")
+}
+
+/// The control socket of a server.
+fn socket(server: &Server) -> PathBuf {
+    runtime(server).join(format!("{}.sock", server.pid().as_raw_nonzero()))
+}
+
+fn connect(server: &Server) -> Client<UnixStream> {
+    let stream = UnixStream::connect(socket(server)).expect("the endpoint is open");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
+    Client::new(stream)
+}
+
+fn get(server: &Server, path: &str) -> Response {
+    connect(server).get(path).expect("the endpoint answers")
+}
+
+fn text(response: &Response) -> String {
+    String::from_utf8(response.content.clone()).expect("the endpoint answers in UTF-8")
+}
+
+fn hello(engine: Engine) -> Server {
+    Launch::new(engine).file("hello.txt", "hello\n").start()
+}
+
+fn the_endpoint_knows_the_server_and_counts_its_work(engine: Engine) {
+    let server = hello(engine);
+    let mut client = server.connect();
+    assert!((0..20).all(|_| client.get("/hello.txt").is_ok_and(|response| response.status == 200)));
+    assert_eq!(client.get("/nothing").unwrap().status, 404);
+    let status = ctl(&runtime(&server), &["status"]);
+    assert_eq!((status.code, &*status.error), (Some(0), ""));
+    for part in [format!("process {}", server.pid().as_raw_nonzero()), format!("http://{}", server.address())] {
+        assert!(status.output.contains(&part), "{status:?}");
+    }
+    assert!(status.output.contains("serving, up ") && status.output.contains(engine.architecture), "{status:?}");
+    eventually("the open connection is counted, or said not to be", PATIENCE, || {
+        let status = text(&get(&server, "/v1/status"));
+        let counts = !["pipelined", "thread-pool"].contains(&engine.architecture);
+        let expected = if counts { "1" } else { "null" };
+        status.contains(&format!("\"connections_open\":{expected},")).then_some(())
+    });
+    drop(client);
+    eventually("all requests are counted", PATIENCE, || {
+        text(&get(&server, "/metrics")).contains("\nlamna_requests_total 21\n").then_some(())
+    });
+    assert_eq!(get(&server, "/livez").status, 200);
+    assert_eq!(get(&server, "/readyz").status, 200);
+    server.finish();
+}
+
+fn a_server_that_drains_is_alive_and_not_ready(engine: Engine) {
+    let launch = Launch::new(engine);
+    let large = fs::File::create(launch.site().join("large.bin")).unwrap();
+    large.set_len(64 << 20).unwrap();
+    let mut server = launch.start();
+    let mut client = server.connect();
+    client.send(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(client.receive_head().unwrap().status, 200);
+    let drained = ctl(&runtime(&server), &["drain"]);
+    assert_eq!(drained.code, Some(0), "{drained:?}");
+    assert_eq!(get(&server, "/livez").status, 200);
+    assert_eq!(get(&server, "/readyz").status, 503);
+    assert!(ctl(&runtime(&server), &["status"]).output.contains("draining, up"));
+    client.receive_exactly(64 << 20).unwrap();
+    assert!(server.wait().success());
+    assert!(!socket(&server).exists(), "the socket goes with the server");
+}
+
+fn clients_of_the_endpoint_that_do_not_behave_hold_up_nobody(engine: Engine) {
+    let server = hello(engine);
+    // More than there are places, and none of them says anything.
+    let silent: Vec<_> = (0..40).map(|_| UnixStream::connect(socket(&server)).unwrap()).collect();
+    let mut deaf = connect(&server);
+    deaf.send(b"GET /metrics HTTP/1.1\r\n\r\n");
+    let mut slow = connect(&server);
+    slow.send(b"GET /v1/st");
+    assert_eq!(get(&server, "/livez").status, 200);
+    assert_eq!(server.connect().get("/hello.txt").unwrap().content, b"hello\n");
+    slow.send(b"atus HTTP/1.1\r\n\r\n");
+    assert_eq!(slow.receive(true).unwrap().status, 200);
+    drop((silent, deaf));
+    // Nothing of it is left open, however it ended.
+    assert_eq!(get(&server, "/livez").status, 200);
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", server.pid().as_raw_nonzero())).unwrap().count();
+    let before = descriptors();
+    for _ in 0..50 {
+        drop(connect(&server));
+        assert_eq!(get(&server, "/livez").status, 200);
+    }
+    eventually("connections that have ended are closed", PATIENCE, || (descriptors() <= before).then_some(()));
+    server.finish();
+}
+
+#[test]
+fn nonsense_is_answered_with_what_is_wrong_with_it() {
+    let server = hello(AMPED);
+    let status = |request: &str| {
+        let mut client = connect(&server);
+        client.send(request.as_bytes());
+        client.receive(true).expect("nonsense is answered").status
+    };
+    assert_eq!(status("\0\x01\x02 nonsense\r\n\r\n"), 400);
+    assert_eq!(status("GET /nothing HTTP/1.1\r\n\r\n"), 404);
+    assert_eq!(status("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), 405);
+    assert_eq!(status("GET /v1/drain HTTP/1.1\r\n\r\n"), 405);
+    assert_eq!(status("DELETE /v1/arch HTTP/1.1\r\n\r\n"), 405);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nContent-Length: 3\r\n\r\n{x}"), 400);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"), 400);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 411);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"), 413);
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    server.finish();
+}
+
+#[test]
+fn a_request_that_is_too_large_is_refused_and_its_sender_can_read_why() {
+    let server = hello(AMPED);
+    let mut client = connect(&server);
+    client.send(format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000)).as_bytes());
+    assert_eq!(client.receive(true).unwrap().status, 431);
+    assert_eq!(get(&server, "/livez").status, 200);
+    server.finish();
+}
+
+#[test]
+fn two_servers_do_not_collide_and_one_has_to_be_chosen() {
+    let shared = tempfile::tempdir().unwrap();
+    let runtime = &shared.path().join("control");
+    let start = |engine| Launch::new(engine).runtime(runtime).start();
+    let (first, second) = (start(AMPED), start(MP));
+    let asked = ctl(runtime, &["status"]);
+    assert_eq!(asked.code, Some(2), "{asked:?}");
+    assert!(asked.error.contains("2 servers are running: choose one with --admin"), "{asked:?}");
+    for server in [&first, &second] {
+        let socket = runtime.join(format!("{}.sock", server.pid().as_raw_nonzero()));
+        let line = format!("--admin unix:{}  process {}", socket.display(), server.pid().as_raw_nonzero());
+        assert!(asked.error.contains(&line), "{asked:?}");
+        let chosen = ctl(runtime, &["--admin", &format!("unix:{}", socket.display()), "status"]);
+        assert!(chosen.output.contains(&format!("http://{}", server.address())), "{chosen:?}");
+    }
+    let second_at = second.address();
+    first.finish();
+    let only = ctl(runtime, &["status"]);
+    assert!(only.output.contains(&format!("http://{second_at}")), "{only:?}");
+}
+
+#[test]
+fn the_socket_of_a_server_that_was_killed_is_told_from_a_live_one_and_removed() {
+    let mut server = hello(AMPED);
+    let (runtime, socket) = (runtime(&server), socket(&server));
+    server.signal(Signal::KILL);
+    server.wait();
+    assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+    let named = ctl(&runtime, &["--admin", &format!("unix:{}", socket.display()), "status"]);
+    assert_eq!(named.code, Some(69), "{named:?}");
+    assert!(named.error.contains("the socket is stale, its server has died"), "{named:?}");
+    let found = ctl(&runtime, &["status"]);
+    assert_eq!(found.code, Some(69), "{found:?}");
+    assert!(found.error.contains("no server of this user is running"), "{found:?}");
+    assert!(found.error.contains("The stale socket of one that died has been removed"), "{found:?}");
+    assert!(!socket.exists());
+    assert_eq!(ctl(&runtime, &["status"]).code, Some(69));
+}
+
+#[test]
+fn a_new_server_removes_the_sockets_of_dead_ones() {
+    let mut dead = hello(AMPED);
+    let (runtime, stale) = (runtime(&dead), socket(&dead));
+    dead.signal(Signal::KILL);
+    dead.wait();
+    let server = Launch::new(AMPED).runtime(&runtime).start();
+    assert!(!stale.exists());
+    assert_eq!(ctl(&runtime, &["status"]).code, Some(0));
+    server.finish();
+}
+
+#[test]
+fn a_server_that_is_stopped_is_said_not_to_answer() {
+    let server = hello(AMPED);
+    server.signal(Signal::STOP);
+    let asked = ctl(&runtime(&server), &["status"]);
+    server.signal(Signal::CONT);
+    assert_eq!(asked.code, Some(69), "{asked:?}");
+    assert!(asked.error.contains("does not answer"), "{asked:?}");
+    server.finish();
+}
+
+#[test]
+fn who_is_neither_root_nor_the_server_s_user_may_not_control_it() {
+    if !geteuid().is_root() {
+        return skipped("who_is_neither_root_nor_the_server_s_user_may_not_control_it", "it takes root to be another");
+    }
+    const NOBODY: u32 = 65_534;
+    let launch = Launch::new(AMPED);
+    let directory = launch.directory().to_owned();
+    // Nobody can get to the program and to the socket, so that nothing but the server's own look keeps them out.
+    let (program, socket) = (directory.join("lamna"), directory.join("open.sock"));
+    fs::copy(env!("CARGO_BIN_EXE_lamna"), &program).unwrap();
+    let address = format!("unix:{}", socket.display());
+    let server = launch.argument("--admin").argument(&address).start();
+    fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(["ctl", "--admin", &address]).args(arguments).uid(NOBODY).gid(NOBODY);
+        told(command)
+    };
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let closed = ask(&["status"]);
+    assert_eq!(closed.code, Some(77), "{closed:?}");
+    fs::set_permissions(&socket, PermissionsExt::from_mode(0o666)).unwrap();
+    for command in ["status", "drain"] {
+        let refused = ask(&[command]);
+        assert_eq!(refused.code, Some(77), "{refused:?}");
+        assert!(refused.error.contains("only root and the user that runs this server"), "{refused:?}");
+    }
+    assert_eq!(ctl(&directory, &["--admin", &address, "status"]).code, Some(0));
+    server.finish();
+}
+
+#[test]
+fn over_tcp_the_endpoint_is_there_if_asked_for_and_takes_nothing_from_browsers() {
+    let mut server = Launch::new(AMPED).argument("--admin").argument("127.0.0.1:0").spawn();
+    let line = server.wait_to_hear("lamna: control at ");
+    let address = line.split("control at ").nth(1).unwrap().to_owned();
+    server.wait_to_hear("lamna: serving");
+    let runtime = runtime(&server);
+    let status = ctl(&runtime, &["--admin", &address, "status"]);
+    assert_eq!(status.code, Some(0), "{status:?}");
+    let post = |fields: &str| {
+        let mut client = Client::new(TcpStream::connect(&address).unwrap());
+        client.send(format!("POST /v1/drain HTTP/1.1\r\n{fields}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+        client.receive(true).unwrap().status
+    };
+    assert_eq!(post("Host: rebound.example"), 403);
+    assert_eq!(post(&format!("Host: {address}\r\nOrigin: http://{address}")), 403);
+    assert!(ctl(&runtime, &["--admin", &address, "status"]).output.contains("serving, up"));
+    assert_eq!(post(&format!("Host: {address}")), 200);
+    assert!(server.wait().success());
+    let gone = ctl(&runtime, &["--admin", &address, "status"]);
+    assert_eq!(gone.code, Some(69), "{gone:?}");
+    assert!(gone.error.contains("nobody listens on"), "{gone:?}");
+}
+
+#[test]
+fn a_server_without_an_endpoint_serves() {
+    let server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--admin").argument("off").start();
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    assert!(!runtime(&server).exists());
+    assert_eq!(ctl(&runtime(&server), &["status"]).code, Some(69));
+    server.finish();
+}
+
+#[test]
+fn a_server_serves_if_its_endpoint_cannot_be_had_unless_that_was_asked_for() {
+    let launch = Launch::new(AMPED).file("hello.txt", "hello\n");
+    let in_the_way = launch.directory().join("file");
+    fs::write(&in_the_way, "").unwrap();
+    let server = launch.runtime(&in_the_way).start();
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    assert!(server.finish().contains("`lamna ctl` will not find this server"));
+
+    let launch = Launch::new(AMPED);
+    let address = format!("unix:{}/nowhere/a.sock", launch.directory().display());
+    let (status, said) = launch.argument("--admin").argument(&address).fail();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("does not exist"), "{said}");
+}
+
+#[test]
+fn a_pool_of_threads_is_resized_while_it_serves() {
+    let server = Launch::new(THREAD_POOL).file("hello.txt", "hello\n").argument("--threads-max").argument("20").start();
+    let runtime = runtime(&server);
+    let set = ctl(&runtime, &["arch", "set", "--threads", "7"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(ctl(&runtime, &["arch"]).output.contains("7, at most 20"));
+    let same = ctl(&runtime, &["arch", "set", "thread-pool", "--threads", "8"]);
+    assert_eq!(same.code, Some(0), "{same:?}");
+    let refused = ctl(&runtime, &["arch", "set", "--threads", "21"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.error.contains("20 threads at most"), "{refused:?}");
+    assert!(ctl(&runtime, &["arch", "--json"]).output.contains("\"threads\":8,"));
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    server.finish();
+}
+
+#[test]
+fn why_this_architecture_serves_is_one_sentence() {
+    let server = hello(AMPED);
+    let why = ctl(&runtime(&server), &["arch", "why"]);
+    assert_eq!((why.code, why.output.lines().count()), (Some(0), 1), "{why:?}");
+    assert!(why.output.contains("amped"), "{why:?}");
+    server.finish();
+}
+
+#[test]
+fn what_makes_no_sense_is_wrong_usage() {
+    let nowhere = Path::new("/nonexistent");
+    for arguments in [&["arch", "set"][..], &["arch", "set", "mpm"], &["start"], &[], &["--admin", "off", "status"]] {
+        assert_eq!(ctl(nowhere, arguments).code, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_reload_opens_the_log_again_and_a_bad_file_changes_nothing_and_says_why() {
+    for engine in [AMPED, CO_AMPED] {
+        let launch = Launch::new(engine).file("hello.txt", "hello\n");
+        let (log, old) = (launch.directory().join("access.log"), launch.directory().join("access.log.1"));
+        let mut server = launch.argument("--log").argument(&log.display().to_string()).start();
+        let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+
+        fs::rename(&log, &old).unwrap();
+        let reloaded = ctl(&runtime, &["reload"]);
+        assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+        eventually("the log is opened again", PATIENCE, || log.exists().then_some(()));
+
+        let good = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{good}rot = \"x\"\n")).unwrap();
+        let refused = ctl(&runtime, &["reload"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.error.contains("lamna.toml:") && refused.error.contains("did you mean"), "{refused:?}");
+        server.signal(Signal::HUP);
+        server.wait_to_hear("not reloaded, going on as before");
+
+        fs::write(&file, good).unwrap();
+        server.signal(Signal::HUP);
+        server.wait_to_hear("lamna: reloaded");
+        assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+        server.finish();
+    }
+}
+
+#[test]
+fn the_whole_answer_arrives_however_slowly_it_is_read() {
+    let server = Launch::new(THREAD_POOL).argument("--threads").argument("200").start();
+    let mut stream = UnixStream::connect(socket(&server)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = Vec::new();
+    let mut piece = [0; 1000];
+    loop {
+        match stream.read(&mut piece).unwrap() {
+            0 => break,
+            bytes => answer.extend_from_slice(&piece[..bytes]),
+        }
+        assert_eq!(get(&server, "/livez").status, 200);
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.contains("\nlamna_requests_total 0\n") && answer.ends_with('\n'));
+    server.finish();
+}

@@ -1,0 +1,208 @@
+//! Status and figures for Prometheus: its text format, version 0.0.4.
+//!
+//! Owns: names, units, help. The standard HTTP metrics have the names of OpenTelemetry's semantic conventions as they are
+//! translated for Prometheus; what OpenTelemetry has no name for begins with `lamna_`.
+
+use std::fmt::Write as _;
+
+use super::duration::{BUCKETS, Distribution, bound_us};
+use super::steward::{Phase, Stats, Status};
+use super::tasks::Task;
+
+/// What it is sent as.
+pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The exposition.
+pub(super) fn render(status: &Status, stats: &Stats) -> String {
+    let mut page = Page::default();
+    about_requests(stats, &mut page);
+    about_connections(status, stats, &mut page);
+    about_caches_and_disk(status, stats, &mut page);
+    about_the_server(status, stats, &mut page);
+    about_tasks(&stats.tasks, &mut page);
+    page.text
+}
+
+fn about_requests(stats: &Stats, page: &mut Page) {
+    let responses = &stats.responses;
+    page.distribution(
+        "http_server_request_duration_seconds",
+        "From a complete request to its last byte given to the socket. Estimated from samples below a clock tick.",
+        &responses.duration,
+    );
+    page.family("http_server_responses_total", "counter", "Responses by the class of their status.");
+    for (class, count) in (1..).zip(responses.by_class) {
+        page.sample(&format!("http_server_responses_total{{class=\"{class}xx\"}}"), count);
+    }
+    page.counter("http_server_response_body_bytes_total", "Bytes of content answered with.", responses.content_bytes);
+    page.counter("lamna_requests_total", "Requests whose target was looked up.", stats.requests);
+}
+
+fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {
+    let connections = &stats.connections;
+    if let Some(workers) = &status.workers {
+        page.family("lamna_connections_open", "gauge", "Open connections of each worker.");
+        open_connections(workers, page);
+    }
+    page.counter("lamna_connections_total", "Connections accepted.", connections.accepted);
+    page.counter("lamna_accept_pauses_total", "Pauses for want of descriptors.", connections.accept_pauses);
+    page.counter("lamna_connections_shed_total", "Idle connections closed for descriptors.", connections.idle_shed);
+}
+
+fn open_connections(workers: &[u32], page: &mut Page) {
+    for (worker, open) in workers.iter().enumerate() {
+        page.sample(&format!("lamna_connections_open{{worker=\"{worker}\"}}"), open);
+    }
+}
+
+fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
+    let (lookups, disk) = (&stats.lookups, &stats.disk);
+    page.family("lamna_cache_lookups_total", "counter", "What workers knew of the targets that were asked for.");
+    for (result, count) in [("hit", lookups.hits), ("stale", lookups.stale), ("miss", lookups.misses)] {
+        page.sample(&format!("lamna_cache_lookups_total{{result=\"{result}\"}}"), count);
+    }
+    if let Some(bytes) = status.cache_bytes {
+        page.gauge("lamna_cache_bytes", "Bytes in the cache.", bytes);
+    }
+    page.gauge("lamna_cache_limit_bytes", "Bytes that the cache may hold.", status.arch.cache_bytes_max);
+    page.family("lamna_disk_operations_total", "counter", "Disk operations, and whether they would have blocked.");
+    let operations = [
+        ("open", "cached", disk.open_cached),
+        ("open", "blocked", disk.open_blocked),
+        ("read", "cached", disk.read_cached),
+        ("read", "blocked", disk.read_blocked),
+        ("test", "cachestat", disk.tested_by_cachestat),
+        ("test", "page", disk.tested_by_page),
+        ("test", "none", disk.untested),
+    ];
+    for (operation, result, count) in operations {
+        let labels = format!("operation=\"{operation}\",result=\"{result}\"");
+        page.sample(&format!("lamna_disk_operations_total{{{labels}}}"), count);
+    }
+    page.counter("lamna_helper_jobs_total", "Jobs given to helpers.", disk.helper_jobs);
+}
+
+fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {
+    let (version, arch) = (&status.version, &status.arch);
+    page.family("lamna_info", "gauge", "The program and its architecture.");
+    let labels = format!("version=\"{version}\",architecture=\"{}\"", arch.architecture);
+    page.sample(&format!("lamna_info{{{labels}}}"), 1);
+    page.gauge("lamna_workers", "Workers.", arch.workers as u64);
+    page.gauge("lamna_uptime_seconds", "Since the server started.", status.uptime_s);
+    page.gauge("lamna_ready", "Whether it takes connections.", u64::from(status.phase == Phase::Serving));
+    page.family("lamna_log_lines_missing_total", "counter", "Access log lines that were not written.");
+    page.sample("lamna_log_lines_missing_total{cause=\"dropped\"}", stats.log_lines_dropped);
+    page.sample("lamna_log_lines_missing_total{cause=\"lost\"}", stats.log_lines_lost);
+    if let Some(percent) = stats.memory_pressure_percent {
+        page.family(
+            "lamna_memory_pressure_ratio",
+            "gauge",
+            "Share of ten seconds in which something waited for memory.",
+        );
+        page.sample("lamna_memory_pressure_ratio", percent / 100.0);
+    }
+}
+
+fn about_tasks(tasks: &[Task], page: &mut Page) {
+    page.tasks("lamna_thread_cpu_seconds_total", "Time on a processor.", tasks, |task| seconds(task.cpu_us));
+    page.tasks("lamna_thread_run_queue_seconds_total", "Time waiting for a processor.", tasks, |task| {
+        seconds(task.run_queue_us)
+    });
+    page.tasks("lamna_thread_voluntary_switches_total", "Times that it waited.", tasks, |task| {
+        task.voluntary_switches.to_string()
+    });
+    page.tasks("lamna_thread_involuntary_switches_total", "Times that it was preempted.", tasks, |task| {
+        task.involuntary_switches.to_string()
+    });
+}
+
+/// Microseconds as seconds, exactly.
+fn seconds(microseconds: u64) -> String {
+    let text = format!("{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A label's value (exposition formats, "Comments, help text, and type information").
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("writing to a string does not fail");
+    }
+
+    fn sample(&mut self, name: &str, value: impl std::fmt::Display) {
+        writeln!(self.text, "{name} {value}").expect("writing to a string does not fail");
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help);
+        self.sample(name, value);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "gauge", help);
+        self.sample(name, value);
+    }
+
+    fn distribution(&mut self, name: &str, help: &str, durations: &Distribution) {
+        self.family(name, "histogram", help);
+        let mut below = 0;
+        for bucket in 0..BUCKETS {
+            below += durations.buckets[bucket];
+            let bound = bound_us(bucket).map_or("+Inf".to_owned(), seconds);
+            self.sample(&format!("{name}_bucket{{le=\"{bound}\"}}"), below);
+        }
+        self.sample(&format!("{name}_sum"), seconds(durations.sum_us));
+        self.sample(&format!("{name}_count"), below);
+    }
+
+    fn tasks(&mut self, name: &str, help: &str, tasks: &[Task], value: impl Fn(&Task) -> String) {
+        self.family(name, "counter", help);
+        for task in tasks {
+            let (thread, pid, tid) = (escaped(&task.name), task.pid, task.tid);
+            self.sample(&format!("{name}{{thread=\"{thread}\",pid=\"{pid}\",tid=\"{tid}\"}}"), value(task));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_exact() {
+        for (microseconds, text) in [(0, "0"), (1, "0.000001"), (1024, "0.001024"), (2_500_000, "2.5")] {
+            assert_eq!(seconds(microseconds), text);
+        }
+    }
+
+    #[test]
+    fn buckets_are_cumulative_and_end_with_the_count() {
+        let mut durations = Distribution { sum_us: 3_000_010, ..Distribution::default() };
+        durations.buckets[0] = 1;
+        durations.buckets[3] = 2;
+        durations.buckets[BUCKETS - 1] = 1;
+        let mut page = Page::default();
+        page.distribution("d", "h", &durations);
+        for line in ["d_bucket{le=\"0.000001\"} 1", "d_bucket{le=\"0.000008\"} 3", "d_bucket{le=\"+Inf\"} 4"] {
+            assert!(page.text.contains(&format!("{line}\n")), "{}", page.text);
+        }
+        assert!(page.text.ends_with("d_sum 3.00001\nd_count 4\n"), "{}", page.text);
+    }
+
+    #[test]
+    fn a_thread_of_any_name_keeps_the_format() {
+        let task = Task { name: "a\"b\\c\nd".to_owned(), ..Task::default() };
+        let mut page = Page::default();
+        page.tasks("t", "h", &[task], |_| "1".to_owned());
+        assert!(page.text.contains(r#"t{thread="a\"b\\c\nd",pid="0",tid="0"} 1"#), "{}", page.text);
+    }
+}

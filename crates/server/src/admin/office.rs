@@ -1,0 +1,333 @@
+//! The steward of the servers that there are: threads of one process, or worker processes with a supervisor.
+//!
+//! Owns: putting status and figures together from what workers share, and saying what cannot be changed while serving.
+//! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
+//! draining and opening the log again are orders like those of signals.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::steward::{
+    Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward,
+};
+use super::{Admin, tasks};
+use crate::commons::Commons;
+use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::engine::Control;
+use crate::lifecycle::Server;
+use crate::listen::Listener;
+use crate::orders::{Order, Orders};
+
+/// Reads the configuration again, as at the start: the same file, the same command line.
+pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
+
+/// How a server is administered as long as it lives.
+pub struct Administration {
+    /// The endpoint.
+    pub admin: Admin,
+    /// What stays what it is while the endpoint is asked.
+    pub standing: Standing,
+}
+
+/// What a server was started with.
+pub struct Standing {
+    /// The configuration that is in force, before it was fitted to what this kernel can do.
+    configured: Settings,
+    load: Load,
+    started: Instant,
+    /// Why the present architecture serves, if that is not because it was configured at the start.
+    why: String,
+}
+
+impl Administration {
+    /// Of a server that starts now with `configured`, which `load` reads again.
+    pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
+        Administration { admin, standing: Standing { configured, load, started: Instant::now(), why: String::new() } }
+    }
+}
+
+/// Answers for a running server.
+pub struct Office<'a> {
+    /// What it was started with.
+    pub standing: &'a mut Standing,
+    /// Where in its life it is.
+    pub phase: Phase,
+    /// Where orders go.
+    pub orders: &'a mut Orders,
+    /// What serves.
+    pub body: Body<'a>,
+}
+
+/// What serves.
+pub enum Body<'a> {
+    /// Threads of this process.
+    Threads(&'a mut Server),
+    /// Worker processes.
+    Processes {
+        /// How they work, as far as this kernel allows.
+        settings: &'a Settings,
+        /// What they have in common.
+        commons: &'a Commons,
+        /// Where connections come from.
+        listeners: &'a [Listener],
+        /// The processes.
+        ids: Vec<u32>,
+    },
+}
+
+impl Office<'_> {
+    fn settings(&self) -> &Settings {
+        match &self.body {
+            Body::Threads(server) => server.settings(),
+            Body::Processes { settings, .. } => settings,
+        }
+    }
+
+    fn commons(&self) -> &Commons {
+        match &self.body {
+            Body::Threads(server) => server.commons(),
+            Body::Processes { commons, .. } => commons,
+        }
+    }
+
+    fn listeners(&self) -> &[Listener] {
+        match &self.body {
+            Body::Threads(server) => &server.shared().listeners,
+            Body::Processes { listeners, .. } => listeners,
+        }
+    }
+
+    fn control(&self) -> Option<&Control> {
+        match &self.body {
+            Body::Threads(server) => Some(&server.shared().control),
+            Body::Processes { .. } => None,
+        }
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        match &self.body {
+            Body::Threads(server) => Some(server.shared().store.bytes()),
+            Body::Processes { .. } => None,
+        }
+    }
+
+    fn processes(&self) -> &[u32] {
+        match &self.body {
+            Body::Threads(_) => &[],
+            Body::Processes { ids, .. } => ids,
+        }
+    }
+}
+
+impl Steward for Office<'_> {
+    fn status(&self) -> Status {
+        let done = &self.commons().done;
+        let workers: Vec<u32> = self.commons().board.connections().collect();
+        let count = workers.len();
+        let workers = shows_connections(self.settings().architecture).then_some(workers);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.standing.started.elapsed().as_secs(),
+            phase: self.phase,
+            arch: self.arch(count),
+            addresses: self.listeners().iter().map(url).collect(),
+            roots: self.settings().sites.iter().map(|site| site.root.display().to_string()).collect(),
+            connections_open: workers.as_deref().map(sum),
+            workers,
+            connections: read(&done.connections),
+            requests: read(&done.requests),
+            cache_bytes: self.cache_bytes(),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let Commons { done, disk, log, board, .. } = self.commons();
+        let open: Vec<u32> = board.connections().collect();
+        let processes = self.processes().iter().copied().chain([std::process::id()]);
+        Stats {
+            connections: ConnectionStats {
+                accepted: read(&done.connections),
+                open: shows_connections(self.settings().architecture).then(|| sum(&open)),
+                accept_pauses: read(&done.accept_pauses),
+                idle_shed: read(&done.idle_shed),
+            },
+            requests: read(&done.requests),
+            responses: ResponseStats::default(),
+            lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
+            disk: DiskStats {
+                open_cached: read(&disk.open_cached),
+                open_blocked: read(&disk.open_blocked),
+                read_cached: read(&disk.read_cached),
+                read_blocked: read(&disk.read_blocked),
+                tested_by_cachestat: read(&disk.tested_by_cachestat),
+                tested_by_page: read(&disk.tested_by_page),
+                untested: read(&disk.untested),
+                helper_jobs: read(&disk.helper_jobs),
+            },
+            log_lines_dropped: log.dropped(),
+            log_lines_lost: log.lost(),
+            cache_bytes: self.cache_bytes(),
+            tasks: tasks::of(processes),
+            memory_pressure_percent: tasks::memory_pressure_percent(),
+        }
+    }
+
+    fn architecture_why(&self) -> String {
+        if !self.standing.why.is_empty() {
+            return self.standing.why.clone();
+        }
+        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
+        let mut why = format!("{} serves because it was configured", asked.name());
+        if asked != serving {
+            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
+        }
+        let _ = write!(why, "; nothing has been changed by the server itself");
+        why
+    }
+
+    fn set(&mut self, change: &Change) -> Result<String, String> {
+        let Body::Threads(server) = &mut self.body else { return Err(self.cannot_switch(change)) };
+        let before = server.settings().clone();
+        let settings = changed(&before, change)?;
+        if settings == before {
+            return Ok(format!("{} serves already", before.architecture.name()));
+        }
+        server.change(&settings).map_err(|error| error.to_string())?;
+        self.standing.why = format!("{} serves because an administrator has set it", settings.architecture.name());
+        Ok(describe(&before, &settings))
+    }
+
+    fn reload(&mut self) -> Result<String, String> {
+        // Whatever becomes of the rest, a log that was moved away is let go.
+        self.orders.give(Order::Reopen);
+        let settings = (self.standing.load)()?;
+        self.set_settings(settings)
+    }
+
+    fn drain(&mut self) {
+        self.orders.give(Order::Drain);
+    }
+
+    fn upgrade(&mut self) -> Result<String, String> {
+        Err(CANNOT_UPGRADE.to_owned())
+    }
+}
+
+// What this server cannot do: who makes it able to, replaces these, and nothing else.
+impl Office<'_> {
+    /// Changes over to other settings under live connections.
+    fn set_settings(&mut self, settings: Settings) -> Result<String, String> {
+        if settings == self.standing.configured {
+            return Ok("the configuration is as it was; the access log has been opened again".to_owned());
+        }
+        let Body::Threads(server) = &mut self.body else {
+            return Err("the configuration has changed, and worker processes cannot change over to it while serving: \
+                        restart the server. The access log has been opened again."
+                .to_owned());
+        };
+        if settings.listen != self.standing.configured.listen {
+            return Err("the configuration names other addresses to listen at, which takes a restart".to_owned());
+        }
+        // What an administrator has set meanwhile was meant for now, not for what the file says.
+        server.change(&settings).map_err(|error| error.to_string())?;
+        self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
+        self.standing.configured = settings;
+        Ok("the new configuration is in force, and the access log has been opened again".to_owned())
+    }
+
+    /// Why worker processes cannot be changed.
+    fn cannot_switch(&self, change: &Change) -> String {
+        let json = serde_json::to_string(change).unwrap_or_default();
+        format!(
+            "{} cannot be changed while serving ({json} was asked for): restart the server",
+            self.settings().architecture.name()
+        )
+    }
+}
+
+/// `settings` with `change`.
+///
+/// # Errors
+/// What cannot be had.
+fn changed(settings: &Settings, change: &Change) -> Result<Settings, String> {
+    let mut settings = settings.clone();
+    let Change { architecture, workers, threads, helpers_max, cache_policy, copy_bytes_max } = change;
+    if let Some(name) = architecture {
+        settings.architecture =
+            Architecture::from_name(name).ok_or_else(|| format!("there is no architecture {name:?}"))?;
+    }
+    if cache_policy.is_some() || copy_bytes_max.is_some() {
+        return Err("cache_policy and copy_bytes_max cannot be set while serving".to_owned());
+    }
+    settings.workers = workers.unwrap_or(settings.workers);
+    settings.helpers_max = helpers_max.unwrap_or(settings.helpers_max);
+    settings.threads = threads.unwrap_or(settings.threads);
+    if settings.threads > settings.threads_max {
+        return Err(format!("each worker may have {} threads at most (threads_max)", settings.threads_max));
+    }
+    Ok(settings)
+}
+
+/// What has become different.
+fn describe(before: &Settings, after: &Settings) -> String {
+    let mut parts = vec![format!("{} serves", after.architecture.name())];
+    if before.architecture != after.architecture {
+        parts[0].push_str(&format!(" in place of {}", before.architecture.name()));
+    }
+    let counts = [
+        ("workers", before.workers, after.workers),
+        ("threads", before.threads, after.threads),
+        ("helpers at most", before.helpers_max, after.helpers_max),
+    ];
+    let changed = counts.into_iter().filter(|(_, before, after)| before != after);
+    parts.extend(changed.map(|(name, before, after)| format!("{after} {name} instead of {before}")));
+    parts.join(", with ")
+}
+
+const CANNOT_UPGRADE: &str = "this version cannot hand over to another process: start the new one and drain this one";
+
+impl Office<'_> {
+    fn arch(&self, workers: usize) -> Arch {
+        let settings = self.settings();
+        Arch {
+            architecture: settings.architecture.name().to_owned(),
+            workers,
+            processes: settings.architecture.is_of_processes(),
+            threads: self.control().map_or(settings.threads, Control::threads),
+            threads_max: settings.threads_max,
+            helpers_max: settings.helpers_max,
+            cache_bytes_max: match settings.architecture {
+                Architecture::Mp => settings.process_cache_bytes_max,
+                _ => settings.cache_bytes_max,
+            },
+        }
+    }
+}
+
+/// What to type into a browser, or into curl's `--unix-socket`.
+pub(crate) fn url(listener: &Listener) -> String {
+    match listener.address() {
+        ListenAddress::Tcp(address) => format!("http://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
+    }
+}
+
+/// Whether workers show how many connections they have, which those do that share them out by it.
+fn shows_connections(architecture: Architecture) -> bool {
+    match architecture {
+        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
+        Architecture::Proactor => true,
+        Architecture::Pipelined | Architecture::ThreadPool => false,
+        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
+    }
+}
+
+fn sum(connections: &[u32]) -> u64 {
+    connections.iter().copied().map(u64::from).sum()
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}

@@ -1,0 +1,256 @@
+//! Where the endpoint is, so that two servers never collide and `lamna ctl` finds the one that there is.
+//!
+//! A server without `--admin` makes `DIRECTORY/PID.sock` in the first of these directories that it can have for itself:
+//! for root `/run/lamna`, which outlives sessions; `$XDG_RUNTIME_DIR/lamna`; `/tmp/lamna-UID`. Who looks for servers
+//! looks into all of them, and into `/run/user/UID/lamna`. With `$LAMNA_RUNTIME_DIR` that is the one directory.
+//!
+//! Owns: these directories and what is stale in them. Guarantees: a directory is its user's own and closed to others
+//! (0700), whoever made it first; sockets are made and swept under a lock on the directory, so that one that has been
+//! bound and not yet listened on is not taken for stale. A socket of another name, or elsewhere, is left alone.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::geteuid;
+
+use crate::config::address::AddressError;
+use crate::config::settings::ListenAddress;
+use crate::listen::{self, BindError, Listener};
+
+/// Where the endpoint is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AdminAddress {
+    /// Nowhere.
+    Off,
+    /// A Unix socket that `lamna ctl` finds.
+    #[default]
+    Found,
+    /// Here.
+    At(ListenAddress),
+}
+
+impl FromStr for AdminAddress {
+    type Err = AddressError;
+
+    /// Reads `off`, `unix:PATH`, or a TCP address as `--listen` takes it.
+    fn from_str(text: &str) -> Result<AdminAddress, AddressError> {
+        match text {
+            "off" => Ok(AdminAddress::Off),
+            address => address.parse().map(AdminAddress::At),
+        }
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AdminAddress::Off => formatter.write_str("off"),
+            AdminAddress::Found => formatter.write_str("a Unix socket of its own"),
+            AdminAddress::At(address) => address.fmt(formatter),
+        }
+    }
+}
+
+/// The sockets of the servers of this user that are alive, and how many stale ones were removed on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Servers {
+    /// In the order of their names.
+    pub sockets: Vec<PathBuf>,
+    /// Of servers that died without removing theirs.
+    pub stale: usize,
+}
+
+/// Looks for the servers of this user.
+pub fn find() -> Servers {
+    let mut servers = Servers::default();
+    for path in directories_to_search() {
+        // One that is not there, or is somebody else's, has no servers of ours.
+        let Ok(directory) = Directory::open(&path) else { continue };
+        servers.stale += directory.sweep();
+        servers.sockets.extend(directory.sockets());
+    }
+    servers
+}
+
+/// Binds a socket that [`find`] finds.
+///
+/// # Errors
+/// What is wrong with the last of the directories.
+pub(super) fn bind() -> Result<Listener, BindError> {
+    let mut result = Err(failed(Path::new("/tmp"), Errno::NOENT));
+    for path in directories() {
+        result = Directory::make(&path).map_err(|errno| failed(&path, errno)).and_then(|directory| directory.bind());
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// Only its user may speak to it, even without the endpoint's own look at credentials.
+pub(super) fn close_to_others(path: &Path) {
+    // If that fails, credentials are still looked at.
+    let _ = rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR);
+}
+
+fn failed(directory: &Path, errno: Errno) -> BindError {
+    let what = format!("cannot make a control socket in {}", directory.display());
+    BindError::new(what, errno, "name a place with --admin unix:PATH, or do without it: --admin off".to_owned())
+}
+
+/// Where a server of this user may have its socket, in the order of preference.
+fn directories() -> Vec<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(only) = variable("LAMNA_RUNTIME_DIR") {
+        return vec![only];
+    }
+    let user = geteuid();
+    let of_root = user.is_root().then(|| "/run/lamna".into());
+    let of_session = variable("XDG_RUNTIME_DIR").map(|path| path.join("lamna"));
+    of_root.into_iter().chain(of_session).chain([format!("/tmp/lamna-{user}").into()]).collect()
+}
+
+/// Where they are looked for: also where a session has them that this process is no part of.
+fn directories_to_search() -> Vec<PathBuf> {
+    let (mut directories, session) = (directories(), PathBuf::from(format!("/run/user/{}/lamna", geteuid())));
+    let is_default = std::env::var_os("LAMNA_RUNTIME_DIR").is_none();
+    if is_default && !directories.contains(&session) {
+        directories.push(session);
+    }
+    directories
+}
+
+/// A directory that is this user's alone, locked.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    /// Holds the lock.
+    _descriptor: OwnedFd,
+}
+
+/// What ends the names of sockets.
+const EXTENSION: &str = "sock";
+/// Servers of one process id that may be alive in one directory: in so many containers that share it.
+const SAME_MAX: u32 = 64;
+
+impl Directory {
+    /// Makes it, unless it is there.
+    fn make(path: &Path) -> Result<Directory, Errno> {
+        // Beneath somebody else's session directory root would be able to, and its user would no longer.
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        let owner = rustix::fs::stat(parent)?.st_uid;
+        if owner != geteuid().as_raw() && owner != 0 {
+            return Err(Errno::PERM);
+        }
+        match mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Directory::open(path),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn open(path: &Path) -> Result<Directory, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        let descriptor = openat(CWD, path, flags, Mode::empty())?;
+        if !is_private(&fstat(&descriptor)?) {
+            return Err(Errno::PERM);
+        }
+        flock(&descriptor, FlockOperation::LockExclusive)?;
+        Ok(Directory { path: path.to_owned(), _descriptor: descriptor })
+    }
+
+    fn bind(&self) -> Result<Listener, BindError> {
+        self.sweep();
+        let process = std::process::id();
+        let names = (0..SAME_MAX).map(|number| match number {
+            0 => format!("{process}.{EXTENSION}"),
+            more => format!("{process}-{more}.{EXTENSION}"),
+        });
+        let free = names.map(|name| self.path.join(name)).find(|path| lstat(path).is_err());
+        let path = free.ok_or_else(|| failed(&self.path, Errno::EXIST))?;
+        listen::bind_one(&ListenAddress::Unix(path)).map_err(|error| error.for_option("--admin"))
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
+        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION) && is_socket(path));
+        paths.sort();
+        paths
+    }
+
+    /// Removes the sockets that nobody listens on. Returns how many.
+    fn sweep(&self) -> usize {
+        let stale = self.sockets().into_iter().filter(|path| is_stale(path));
+        stale.filter(|path| rustix::fs::unlink(path).is_ok()).count()
+    }
+}
+
+fn is_private(found: &Stat) -> bool {
+    let others = Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+    found.st_uid == geteuid().as_raw() && !others
+}
+
+fn is_socket(path: &Path) -> bool {
+    lstat(path).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Socket)
+}
+
+fn is_stale(path: &Path) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok(probe) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    let Ok(address) = SocketAddrUnix::new(path) else { return false };
+    connect(&probe, &address) == Err(Errno::CONNREFUSED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn an_address_is_off_a_path_or_a_port_of_loopback() {
+        assert_eq!("off".parse(), Ok(AdminAddress::Off));
+        assert_eq!("9000".parse(), Ok(AdminAddress::At(ListenAddress::Tcp(([127, 0, 0, 1], 9000).into()))));
+        assert_eq!("unix:/run/a".parse(), Ok(AdminAddress::At(ListenAddress::Unix("/run/a".into()))));
+        assert!("on".parse::<AdminAddress>().is_err());
+    }
+
+    #[test]
+    fn the_second_server_of_a_process_id_gets_another_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("lamna");
+        let bind = || Directory::make(&path).unwrap().bind().unwrap();
+        let (first, second) = (bind(), bind());
+        assert_ne!(first.address(), second.address());
+        assert_eq!(Directory::open(&path).unwrap().sockets().len(), 2);
+    }
+
+    #[test]
+    fn sweeping_removes_stale_sockets_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("lamna");
+        let directory = Directory::make(&path).unwrap();
+        drop(UnixListener::bind(path.join("1.sock")).unwrap());
+        drop(UnixListener::bind(path.join("other")).unwrap());
+        std::fs::write(path.join("2.sock"), "").unwrap();
+        let live = UnixListener::bind(path.join("3.sock")).unwrap();
+        assert_eq!(directory.sweep(), 1);
+        assert_eq!(directory.sockets(), [path.join("3.sock")]);
+        assert!(path.join("other").exists() && path.join("2.sock").exists());
+        drop(live);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_not_used() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("lamna");
+        drop(Directory::make(&path).unwrap());
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(Directory::make(&path).unwrap_err(), Errno::PERM);
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be asked for, and what is answered.
+//!
+//! Owns: paths, methods, rights and media types. Everything under `/v1/` is JSON; what fails is
+//! `{"error": "a sentence"}`. Does not know sockets.
+
+use serde::Serialize;
+
+use super::metrics;
+use super::request::Request;
+use super::steward::{Change, Phase, Steward};
+use super::visit::{Answer, Ask, Rights};
+
+/// The answer to what has come from who has these rights. Over TCP (`by_tcp`), requests that a browser may have been
+/// made to send are refused.
+pub(super) fn answer(ask: Ask, rights: Rights, by_tcp: bool, steward: &mut dyn Steward) -> Answer {
+    let request = match ask {
+        Ask::Request(request) => request,
+        Ask::Nonsense(status, why) => return failure(status, why),
+    };
+    if rights == Rights::None {
+        return failure(403, "only root and the user that runs this server may control it");
+    }
+    if by_tcp && request.foreign {
+        return failure(
+            403,
+            "requests of pages in a browser, and by other names than localhost, are not taken: use the address itself",
+        );
+    }
+    let Some(route) = ROUTES.iter().find(|route| route.path == request.path) else {
+        return failure(404, "there is nothing of this name; see docs/control.md");
+    };
+    let reads = matches!(request.method.as_str(), "GET" | "HEAD");
+    match (reads, route.read, route.order) {
+        (true, Some(read), _) => read(steward),
+        (false, _, Some(_)) if request.method != "POST" => not_allowed(route),
+        (false, _, Some(_)) if rights != Rights::All => {
+            failure(403, "orders are taken from this machine only: use its Unix socket or a loopback address")
+        }
+        (false, _, Some(order)) => order(steward, &request),
+        _ => not_allowed(route),
+    }
+}
+
+/// What a path stands for.
+struct Route {
+    path: &'static str,
+    read: Option<fn(&mut dyn Steward) -> Answer>,
+    order: Option<fn(&mut dyn Steward, &Request) -> Answer>,
+}
+
+const ROUTES: [Route; 10] = [
+    Route { path: "/livez", read: Some(livez), order: None },
+    Route { path: "/readyz", read: Some(readyz), order: None },
+    Route { path: "/metrics", read: Some(exposition), order: None },
+    Route { path: "/v1/status", read: Some(|steward| json(200, &steward.status())), order: None },
+    Route { path: "/v1/stats", read: Some(|steward| json(200, &steward.stats())), order: None },
+    Route { path: "/v1/arch", read: Some(|steward| json(200, &steward.status().arch)), order: Some(set) },
+    Route { path: "/v1/arch/why", read: Some(|steward| done(Ok(steward.architecture_why()))), order: None },
+    Route { path: "/v1/reload", read: None, order: Some(|steward, _| done(steward.reload())) },
+    Route { path: "/v1/drain", read: None, order: Some(drain) },
+    Route { path: "/v1/upgrade", read: None, order: Some(|steward, _| done(steward.upgrade())) },
+];
+
+/// What was done or found out, in words.
+#[derive(Serialize)]
+struct Done {
+    done: String,
+}
+
+/// Why not, in words.
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: &'a str,
+}
+
+fn livez(_: &mut dyn Steward) -> Answer {
+    text(200, "ok\n")
+}
+
+fn readyz(steward: &mut dyn Steward) -> Answer {
+    match steward.status().phase {
+        Phase::Serving => text(200, "ok\n"),
+        Phase::Starting => text(503, "starting\n"),
+        Phase::Draining => text(503, "draining\n"),
+    }
+}
+
+fn exposition(steward: &mut dyn Steward) -> Answer {
+    let content = metrics::render(&steward.status(), &steward.stats()).into_bytes();
+    Answer { status: 200, media_type: metrics::MEDIA_TYPE, allow: None, content }
+}
+
+fn set(steward: &mut dyn Steward, request: &Request) -> Answer {
+    let change: Change = match serde_json::from_slice(&request.content) {
+        Ok(change) => change,
+        Err(error) => return failure(400, &format!("this is not a change: {error}")),
+    };
+    match change.check() {
+        Ok(()) => done(steward.set(&change)),
+        Err(why) => failure(400, &why),
+    }
+}
+
+fn drain(steward: &mut dyn Steward, _: &Request) -> Answer {
+    steward.drain();
+    done(Ok("draining: what has begun is finished, then the server ends".to_owned()))
+}
+
+fn done(result: Result<String, String>) -> Answer {
+    match result {
+        Ok(done) => json(200, &Done { done }),
+        Err(error) => failure(409, &error),
+    }
+}
+
+fn failure(status: u16, error: &str) -> Answer {
+    json(status, &Failure { error })
+}
+
+fn not_allowed(route: &Route) -> Answer {
+    let methods = match (route.read, route.order) {
+        (Some(_), Some(_)) => "GET, HEAD, POST",
+        (Some(_), None) => "GET, HEAD",
+        _ => "POST",
+    };
+    Answer { allow: Some(methods), ..failure(405, &format!("{} takes {methods}", route.path)) }
+}
+
+fn json(status: u16, value: &impl Serialize) -> Answer {
+    // Fails for maps whose keys are no text, of which there is none.
+    let mut content = serde_json::to_vec(value).expect("plain data can be written as JSON");
+    content.push(b'\n');
+    Answer { status, media_type: "application/json", allow: None, content }
+}
+
+fn text(status: u16, text: &str) -> Answer {
+    Answer { status, media_type: "text/plain; charset=utf-8", allow: None, content: text.into() }
+}

@@ -1,0 +1,173 @@
+//! One connection to the endpoint, for one request.
+//!
+//! ```text
+//! Receiving --request or refusal--> Sending --all sent--> Lingering --peer closes--> (gone)
+//!     any state --peer gone, or TIME_MAX over--> (gone)
+//! ```
+//!
+//! Owns: the connection and its bounds. Guarantees: never waits; what a peer sends or does not read costs bounded
+//! memory for a bounded time. Lingers (RFC 9112 9.6), so that a peer that sends too much can still read why it is refused.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+
+use lamna_proto::message::Status;
+
+use super::request::{self, Parsed, Request};
+
+/// How long a visit may last in all.
+pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
+/// Receives of one look: what is discarded of a peer that never stops must not hold up everybody else.
+const RECEIVES_MAX: usize = 16;
+
+/// What who is at the other end may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rights {
+    /// Everything.
+    All,
+    /// Everything that changes nothing.
+    Read,
+    /// To be told that it may not.
+    None,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) media_type: &'static str,
+    /// The methods that would have been allowed, for 405 (RFC 9110 15.5.6).
+    pub(super) allow: Option<&'static str>,
+    pub(super) content: Vec<u8>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Visit {
+    socket: OwnedFd,
+    /// What the peer may do.
+    pub(super) rights: Rights,
+    /// Whether it came over TCP, which browsers can speak.
+    pub(super) by_tcp: bool,
+    state: State,
+    until: Instant,
+}
+
+#[derive(Debug)]
+enum State {
+    Receiving(Vec<u8>),
+    Sending { bytes: Vec<u8>, sent: usize },
+    Lingering,
+    Gone,
+}
+
+impl Visit {
+    pub(super) fn new(socket: OwnedFd, rights: Rights, by_tcp: bool, now: Instant) -> Visit {
+        Visit { socket, rights, by_tcp, state: State::Receiving(Vec::new()), until: now + TIME_MAX }
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Goes on as far as that is possible without waiting; `answer` is asked once, for the whole request or the reason
+    /// why there is none. False when the visit is over.
+    pub(super) fn go_on(&mut self, now: Instant, answer: impl FnOnce(&Visit, Ask) -> Answer) -> bool {
+        if self.until <= now {
+            return false;
+        }
+        if let Some(ask) = self.receive() {
+            let without_content = matches!(&ask, Ask::Request(request) if request.method == "HEAD");
+            let bytes = answer(self, ask).encode(without_content);
+            self.state = State::Sending { bytes, sent: 0 };
+        }
+        self.send();
+        self.linger();
+        !matches!(self.state, State::Gone)
+    }
+
+    fn receive(&mut self) -> Option<Ask> {
+        for _ in 0..RECEIVES_MAX {
+            let State::Receiving(input) = &mut self.state else { return None };
+            let mut buffer = [0; 4096];
+            match recv(&self.socket, &mut buffer, RecvFlags::empty()) {
+                Ok((0, _)) => self.state = State::Gone,
+                Ok((bytes, _)) => input.extend_from_slice(&buffer[..bytes]),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return None,
+                Err(_) => self.state = State::Gone,
+            }
+            let State::Receiving(input) = &self.state else { return None };
+            match request::parse(input) {
+                Parsed::Partial => {}
+                Parsed::Complete(request) => return Some(Ask::Request(request)),
+                Parsed::Refused(status, why) => return Some(Ask::Nonsense(status, why)),
+            }
+        }
+        None
+    }
+
+    fn send(&mut self) {
+        while let State::Sending { bytes, sent } = &mut self.state {
+            if *sent == bytes.len() {
+                // It fails if the peer is gone, which receiving will tell.
+                let _ = shutdown(&self.socket, Shutdown::Write);
+                self.state = State::Lingering;
+                return;
+            }
+            match send(&self.socket, &bytes[*sent..], SendFlags::NOSIGNAL) {
+                Ok(more) => *sent += more,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.state = State::Gone,
+            }
+        }
+    }
+
+    fn linger(&mut self) {
+        for _ in 0..RECEIVES_MAX {
+            if !matches!(self.state, State::Lingering) {
+                return;
+            }
+            match recv(&self.socket, &mut [0; 4096], RecvFlags::empty()) {
+                Ok((0, _)) => self.state = State::Gone,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.state = State::Gone,
+            }
+        }
+        // It sends and sends: it has had its chance to read.
+        self.state = State::Gone;
+    }
+}
+
+/// What has arrived.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    /// A request.
+    Request(Request),
+    /// None: the status that says so, and why.
+    Nonsense(u16, &'static str),
+}
+
+impl Answer {
+    fn encode(self, without_content: bool) -> Vec<u8> {
+        let Answer { status, media_type, allow, content } = self;
+        let (phrase, length) = (Status(status).reason_phrase(), content.len());
+        let mut bytes = Vec::with_capacity(length + 256);
+        write!(bytes, "HTTP/1.1 {status} {phrase}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n")
+            .expect("writing to memory cannot fail");
+        if let Some(methods) = allow {
+            write!(bytes, "Allow: {methods}\r\n").expect("writing to memory cannot fail");
+        }
+        bytes.extend_from_slice(b"Cache-Control: no-store\r\nConnection: close\r\n\r\n");
+        if !without_content {
+            bytes.extend_from_slice(&content);
+        }
+        bytes
+    }
+}
