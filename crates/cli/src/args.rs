@@ -7,12 +7,13 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use lamna_policy::control::Profile;
 use lamna_server::admin::{AdminAddress, Change};
-use lamna_server::config::Overrides;
 use lamna_server::config::settings::{
-    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
+    CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
 use lamna_server::config::size::{format_size, parse_size};
+use lamna_server::config::{Overrides, Workers};
 
 use crate::exit;
 
@@ -101,7 +102,7 @@ pub(crate) enum ArchCommand {
 pub(crate) struct SetArgs {
     /// The architecture
     #[arg(value_name = "NAME", value_parser = architecture_parser())]
-    name: Option<Architecture>,
+    name: Option<Choice>,
 
     /// Event loops
     #[arg(long, value_name = "N", value_parser = count_parser(WORKERS))]
@@ -128,7 +129,7 @@ impl SetArgs {
     /// What the arguments say, for the endpoint.
     pub(crate) fn change(&self) -> Change {
         Change {
-            architecture: self.name.map(|architecture| architecture.name().to_owned()),
+            architecture: self.name.map(|choice| choice.name().to_owned()),
             workers: self.workers,
             threads: self.threads,
             helpers_max: self.helpers_max,
@@ -154,15 +155,20 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddress>,
 
-    /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block,
-    /// proactor hands every step to the kernel through io_uring, the thread engines and mp wait in a thread or process
-    /// for each connection that is being served, co-amped is amped with worker processes
+    /// Concurrency architecture: auto begins with amped and changes to what is better under the load; sped is event loops
+    /// alone, amped has helper threads for what would block, proactor hands every step to the kernel through io_uring,
+    /// the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is amped
+    /// with worker processes [default: auto]
     #[arg(long, value_parser = architecture_parser())]
-    arch: Option<Architecture>,
+    arch: Option<Choice>,
 
-    /// Event loops
-    #[arg(long, value_name = "N", value_parser = count_parser(WORKERS))]
-    workers: Option<usize>,
+    /// Event loops; auto: as many as are busy, with --arch auto
+    #[arg(long, value_name = "N|auto", value_parser = workers)]
+    workers: Option<Workers>,
+
+    /// What --arch auto goes by: a profile, as `lamna tune` writes it
+    #[arg(long, value_name = "FILE", value_parser = profile)]
+    profile: Option<Profile>,
 
     /// What helpers are: threads, or processes as Flash had them
     #[arg(long, value_parser = helper_kind_parser())]
@@ -226,6 +232,7 @@ impl ServeArgs {
             listen: self.listen.clone(),
             architecture: self.arch,
             workers: self.workers,
+            profile: self.profile.clone(),
             helpers_max: self.helpers_max,
             threads: self.threads,
             threads_max: self.threads_max,
@@ -242,10 +249,24 @@ impl ServeArgs {
     }
 }
 
-fn architecture_parser() -> impl TypedValueParser<Value = Architecture> {
-    let value = |each: Architecture| PossibleValue::new(each.name()).aliases(each.alias());
-    PossibleValuesParser::new(Architecture::ALL.map(value))
-        .try_map(|name| Architecture::from_name(&name).ok_or("unknown architecture"))
+fn architecture_parser() -> impl TypedValueParser<Value = Choice> {
+    let value = |each: Choice| {
+        let alias = if let Choice::Fixed(architecture) = each { architecture.alias() } else { None };
+        PossibleValue::new(each.name()).aliases(alias)
+    };
+    PossibleValuesParser::new(Choice::all().map(value))
+        .try_map(|name| Choice::from_name(&name).ok_or("unknown architecture"))
+}
+
+fn profile(file: &str) -> Result<Profile, String> {
+    lamna_server::config::profile::read(file.as_ref())
+}
+
+fn workers(text: &str) -> Result<Workers, String> {
+    match text {
+        "auto" => Ok(Workers::Auto),
+        count => count_parser(WORKERS)(count).map(Workers::Count),
+    }
 }
 
 fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::adapt::{Adapter, Wish};
 use crate::admin::office::{Administration, Body, Office, Standing, url};
 use crate::admin::steward::{Phase, Steward};
 use crate::commons::Commons;
@@ -132,6 +133,8 @@ pub struct Server {
     shift: Shift,
     leaving: Leaving,
     commons: Commons,
+    /// If it adapts.
+    adapter: Option<Adapter>,
 }
 
 impl Server {
@@ -151,7 +154,8 @@ impl Server {
         first_seat: usize,
     ) -> Result<Server, ServeError> {
         let shift = Shift::first(settings, listeners, commons, first_seat)?;
-        Ok(Server { shift, leaving: Leaving::default(), commons: commons.clone() })
+        let adapter = settings.adapts.then(|| Adapter::new(settings, commons));
+        Ok(Server { shift, leaving: Leaving::default(), commons: commons.clone(), adapter })
     }
 
     /// What all processes of it have in common.
@@ -176,6 +180,35 @@ impl Server {
     /// # Errors
     /// Why not; then everything is as it was.
     pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+        self.switch(settings)?;
+        // What has been found out so far was about something else.
+        self.adapter = settings.adapts.then(|| Adapter::new(settings, &self.commons));
+        Ok(())
+    }
+
+    /// Why the present engine serves, if the server has chosen it.
+    pub(crate) fn why(&self) -> Option<&str> {
+        self.adapter.as_ref().map(Adapter::why)
+    }
+
+    /// Lets the server look at itself, and change what it finds better.
+    fn adapt(&mut self) {
+        let Some(adapter) = &mut self.adapter else { return };
+        let Some(Wish { settings, because, engine }) = adapter.look(&self.shift.settings, &self.commons) else {
+            return;
+        };
+        match self.switch(&settings) {
+            Ok(()) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
+            Err(error) => {
+                eprintln!("lamna: going on as before, because {error}. It was to be changed: {because}");
+                if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
+                    adapter.handle_failed(engine, &self.shift.settings, &error.to_string());
+                }
+            }
+        }
+    }
+
+    fn switch(&mut self, settings: &Settings) -> Result<(), SwitchError> {
         self.reap();
         if self.shift.shared.control.is_draining() {
             return Err(SwitchError::Impossible("the server is about to end".to_owned()));
@@ -249,8 +282,12 @@ impl Server {
         while !self.shift.is_over() {
             let busy = end.is_some() || !self.leaving.is_empty();
             let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
-            orders.wait(descriptors, Some(if busy { DRAIN_POLL } else { IDLE_POLL }));
+            let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
+            orders.wait(descriptors, Some(if busy { DRAIN_POLL.min(look) } else { look }));
             self.reap();
+            if end.is_none() {
+                self.adapt();
+            }
             if let Some(Administration { admin, standing }) = &mut administration {
                 admin.handle(&mut self.office(standing, orders, end.is_some()));
             }
@@ -327,7 +364,7 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
         "lamna: serving {} at {} ({}, {workers})",
         roots.join(", "),
         addresses.join(", "),
-        settings.architecture.name()
+        settings.choice().describe(settings.architecture)
     );
     if std::io::stderr().is_terminal() {
         eprintln!("lamna: press Ctrl-C to stop");

@@ -13,7 +13,7 @@ use super::steward::{
 };
 use super::{Admin, tasks};
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::config::settings::{Architecture, Choice, ListenAddress, Settings};
 use crate::engine::Control;
 use crate::lifecycle::Server;
 use crate::listen::Listener;
@@ -175,6 +175,11 @@ impl Steward for Office<'_> {
     }
 
     fn architecture_why(&self) -> String {
+        if let Body::Threads(server) = &self.body
+            && let Some(why) = server.why()
+        {
+            return why.to_owned();
+        }
         if !self.standing.why.is_empty() {
             return self.standing.why.clone();
         }
@@ -218,7 +223,7 @@ impl Steward for Office<'_> {
 // What this server cannot do: who makes it able to, replaces these, and nothing else.
 impl Office<'_> {
     /// Changes over to other settings under live connections.
-    fn set_settings(&mut self, settings: Settings) -> Result<String, String> {
+    fn set_settings(&mut self, mut settings: Settings) -> Result<String, String> {
         if settings == self.standing.configured {
             return Ok("the configuration is as it was; the access log has been opened again".to_owned());
         }
@@ -230,10 +235,18 @@ impl Office<'_> {
         if settings.listen != self.standing.configured.listen {
             return Err("the configuration names other addresses to listen at, which takes a restart".to_owned());
         }
+        let configured = settings.clone();
+        if settings.adapts {
+            // It goes on with what it has found best so far.
+            settings.architecture = server.settings().architecture;
+        }
+        if settings.workers_adapt {
+            settings.workers = server.settings().workers;
+        }
         // What an administrator has set meanwhile was meant for now, not for what the file says.
         server.change(&settings).map_err(|error| error.to_string())?;
         self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
-        self.standing.configured = settings;
+        self.standing.configured = configured;
         Ok("the new configuration is in force, and the access log has been opened again".to_owned())
     }
 
@@ -255,13 +268,13 @@ fn changed(settings: &Settings, change: &Change) -> Result<Settings, String> {
     let mut settings = settings.clone();
     let Change { architecture, workers, threads, helpers_max, cache_policy, copy_bytes_max } = change;
     if let Some(name) = architecture {
-        settings.architecture =
-            Architecture::from_name(name).ok_or_else(|| format!("there is no architecture {name:?}"))?;
+        settings.choose(Choice::from_name(name).ok_or_else(|| format!("there is no architecture {name:?}"))?);
     }
     if cache_policy.is_some() || copy_bytes_max.is_some() {
         return Err("cache_policy and copy_bytes_max cannot be set while serving".to_owned());
     }
     settings.workers = workers.unwrap_or(settings.workers);
+    settings.workers_adapt &= workers.is_none();
     settings.helpers_max = helpers_max.unwrap_or(settings.helpers_max);
     settings.threads = threads.unwrap_or(settings.threads);
     if settings.threads > settings.threads_max {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::tasks::Task;
-use crate::config::settings::{Architecture, HELPERS, THREADS, WORKERS};
+use crate::config::settings::{Choice, HELPERS, THREADS, WORKERS};
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait Steward {
@@ -137,9 +137,9 @@ impl Change {
             return Err("nothing was named that is to change".to_owned());
         }
         if let Some(name) = &self.architecture
-            && Architecture::from_name(name).is_none()
+            && Choice::from_name(name).is_none()
         {
-            let known: Vec<&str> = Architecture::ALL.into_iter().map(Architecture::name).collect();
+            let known: Vec<&str> = Choice::all().map(Choice::name).collect();
             return Err(format!("there is no architecture {name:?}; there are {}", known.join(", ")));
         }
         let counts = [
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_change_is_within_bounds_and_changes_something() {
         assert!(error("{}").contains("nothing was named"));
-        assert!(error(r#"{"architecture": "mpm"}"#).contains("there is no architecture \"mpm\"; there are mp, "));
+        assert!(error(r#"{"architecture": "mpm"}"#).contains("there is no architecture \"mpm\"; there are auto, mp, "));
         assert!(error(r#"{"threads": 0}"#).contains("threads is a number from 1"));
         let change: Change = serde_json::from_str(r#"{"architecture": "mt", "workers": 2}"#).unwrap();
         assert_eq!(change.check(), Ok(()));

@@ -105,6 +105,13 @@ pub(super) enum Amount {
     Text(String),
 }
 
+impl Amount {
+    /// Whether it is this text.
+    pub(super) fn is_text(&self, expected: &str) -> bool {
+        matches!(self, Amount::Text(text) if text == expected)
+    }
+}
+
 /// One text or a list of texts.
 #[derive(Clone, Debug)]
 pub(super) struct Texts(pub(super) Vec<String>);

@@ -6,23 +6,27 @@
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
+use lamna_policy::control::Profile;
+
 use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
-use super::settings::{Architecture, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
+use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::validate::{self, check_directory};
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
 /// directory. Numbers are within the bounds of their settings: who parses them checks that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The directory to serve. Only without a file, or with one that has no site.
     pub directory: Option<PathBuf>,
     /// See [`Settings::listen`]. Not empty: replaces the addresses of the file.
     pub listen: Vec<ListenAddress>,
     /// See [`Settings::architecture`].
-    pub architecture: Option<Architecture>,
-    /// See [`Settings::workers`].
-    pub workers: Option<usize>,
+    pub architecture: Option<Choice>,
+    /// See [`Settings::workers`]; [`Workers::Auto`] is [`Settings::workers_adapt`].
+    pub workers: Option<Workers>,
+    /// See [`Settings::profile`].
+    pub profile: Option<Profile>,
     /// See [`Settings::helpers_max`].
     pub helpers_max: Option<usize>,
     /// See [`Settings::threads`].
@@ -49,6 +53,15 @@ pub struct Overrides {
     pub without: Vec<String>,
 }
 
+/// How many workers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// As many as a server that adapts finds right.
+    Auto,
+    /// So many.
+    Count(usize),
+}
+
 /// The settings of a file, if there is one, and of the command line.
 ///
 /// Without a file, or with one that has no site while a directory is given, there is one site for any host that serves
@@ -62,6 +75,7 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, Conf
         None => Settings::default(),
     };
     settings.without.clone_from(&overrides.without);
+    settings.profile.clone_from(&overrides.profile);
     match (&overrides.directory, file) {
         (Some(directory), Some(file)) if !settings.sites.is_empty() => {
             let (directory, file) = (directory.clone(), file.to_owned());
@@ -94,8 +108,11 @@ impl Overrides {
         if let Some(log) = &self.log {
             settings.log = absolute_log(log);
         }
-        settings.architecture = self.architecture.unwrap_or(settings.architecture);
-        settings.workers = self.workers.unwrap_or(settings.workers);
+        self.architecture.into_iter().for_each(|choice| settings.choose(choice));
+        if let Some(workers) = self.workers {
+            settings.workers_adapt = workers == Workers::Auto;
+            settings.workers = if let Workers::Count(count) = workers { count } else { 1 };
+        }
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
         settings.threads = self.threads.unwrap_or(settings.threads);
         settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);

@@ -15,6 +15,7 @@ mod file;
 mod limits;
 mod load;
 mod memory;
+pub mod profile;
 mod render;
 pub mod settings;
 mod site;
@@ -25,6 +26,6 @@ mod tests;
 mod validate;
 
 pub use explain::ConfigError;
-pub use load::{Overrides, load, parse};
+pub use load::{Overrides, Workers, load, parse};
 pub use memory::default_cache_bytes;
 pub use render::render;

@@ -18,8 +18,8 @@ pub fn render(settings: &Settings) -> String {
     let mut page = Page::default();
     let addresses = settings.listen.iter().map(ToString::to_string);
     page.line("listen", list(addresses));
-    page.line("arch", quoted(settings.architecture.name()));
-    page.line("workers", settings.workers);
+    page.line("arch", quoted(settings.choice().name()));
+    page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
     page.line("threads", settings.threads);
@@ -157,7 +157,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS,
+        Alias, CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS,
         TRANSLATIONS, WORKERS,
     };
     use super::*;
@@ -225,7 +225,7 @@ mod tests {
         let sites = prop::collection::vec(site(root.to_owned()), 1..3);
         let parts = (
             prop::collection::vec(address, 0..3),
-            prop::sample::select(Architecture::ALL.to_vec()),
+            (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>()),
             (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             log,
@@ -236,7 +236,7 @@ mod tests {
         parts.prop_map(
             |(
                 listen,
-                architecture,
+                (choice, workers_adapt),
                 (workers, helpers_max, threads, threads_max, cache_bytes_max),
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 log,
@@ -247,10 +247,10 @@ mod tests {
                 for (index, site) in sites.iter_mut().enumerate().skip(1) {
                     site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
                 }
-                Settings {
+                let mut settings = Settings {
                     listen,
-                    architecture,
-                    workers,
+                    workers: if workers_adapt { 1 } else { workers },
+                    workers_adapt,
                     helpers_max,
                     threads,
                     threads_max,
@@ -263,9 +263,11 @@ mod tests {
                     log,
                     log_format,
                     limits,
-                    without: Vec::new(),
                     sites,
-                }
+                    ..Settings::default()
+                };
+                settings.choose(choice);
+                settings
             },
         )
     }

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use lamna_policy::control::Profile;
+
 /// Which concurrency architecture serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
@@ -72,6 +74,46 @@ impl Architecture {
     /// Whether its workers are processes, with a supervisor.
     pub fn is_of_processes(self) -> bool {
         matches!(self, Architecture::CoAmped | Architecture::Mp)
+    }
+}
+
+/// What is asked for as architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Whichever the server finds best, as it goes.
+    Auto,
+    /// This one.
+    Fixed(Architecture),
+}
+
+impl Choice {
+    /// Every choice, in the order of documentation.
+    pub fn all() -> impl Iterator<Item = Choice> {
+        [Choice::Auto].into_iter().chain(Architecture::ALL.into_iter().map(Choice::Fixed))
+    }
+
+    /// The name in configuration, on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Choice::Auto => "auto",
+            Choice::Fixed(architecture) => architecture.name(),
+        }
+    }
+
+    /// The choice as announced when `serving` serves.
+    pub fn describe(self, serving: Architecture) -> String {
+        match self {
+            Choice::Auto => format!("auto: {}", serving.name()),
+            Choice::Fixed(_) => serving.name().to_owned(),
+        }
+    }
+
+    /// The choice of this name.
+    pub fn from_name(name: &str) -> Option<Choice> {
+        match name {
+            "auto" => Some(Choice::Auto),
+            name => Architecture::from_name(name).map(Choice::Fixed),
+        }
     }
 }
 
@@ -183,11 +225,17 @@ impl HelperKind {
 pub struct Settings {
     /// Addresses to bind. Empty: loopback port 8080, or the next free port.
     pub listen: Vec<ListenAddress>,
-    /// The engine.
+    /// The engine; that to begin with if the server adapts.
     pub architecture: Architecture,
+    /// Whether the server changes the engine by itself when another is better: `arch = "auto"`.
+    pub adapts: bool,
     /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
     /// one before that only shares the work out and warms two caches.
     pub workers: usize,
+    /// Whether a server that adapts changes the number of workers, too: `workers = "auto"`.
+    pub workers_adapt: bool,
+    /// What a server that adapts goes by; none for what is built in. From a file that the command line names.
+    pub profile: Option<Profile>,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
@@ -224,13 +272,31 @@ pub struct Settings {
     pub sites: Vec<SiteSettings>,
 }
 
+impl Settings {
+    /// What is asked for as architecture.
+    pub fn choice(&self) -> Choice {
+        if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }
+    }
+
+    /// Asks for an architecture. A server that adapts goes on with the one that it has.
+    pub fn choose(&mut self, choice: Choice) {
+        self.adapts = choice == Choice::Auto;
+        if let Choice::Fixed(architecture) = choice {
+            self.architecture = architecture;
+        }
+    }
+}
+
 impl Default for Settings {
     /// The defaults of everything, with no site yet: a server needs at least one.
     fn default() -> Self {
         Settings {
             listen: Vec::new(),
             architecture: Architecture::Amped,
+            adapts: true,
             workers: 1,
+            workers_adapt: true,
+            profile: None,
             helpers: HelperKind::Threads,
             helpers_max: 32,
             processes: 32,

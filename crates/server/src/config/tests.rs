@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use lamna_policy::control::Profile;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::limits::Unit;
 use super::settings::*;
 use super::size::format_size;
-use super::{ConfigError, Overrides, load, parse};
+use super::{ConfigError, Overrides, Workers, load, parse};
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
 fn directory_with(text: &str) -> TempDir {
@@ -104,7 +105,10 @@ fn one_file_holds_everything() {
             ListenAddress::Unix(base.join("run/x.sock")),
         ],
         architecture: Architecture::Sped,
+        adapts: false,
         workers: 2,
+        workers_adapt: false,
+        profile: None,
         helpers_max: 8,
         threads: 9,
         threads_max: 10,
@@ -166,8 +170,9 @@ fn the_command_line_overrides_the_file() {
     let directory = directory_with("listen = [\"1\"]\nworkers = 3\nlog = \"off\"\n[[site]]\nroot = \"site\"\n");
     let overrides = Overrides {
         listen: vec![ListenAddress::Unix("x".into())],
-        architecture: Some(Architecture::Sped),
-        workers: Some(2),
+        architecture: Some(Choice::Fixed(Architecture::Sped)),
+        workers: Some(Workers::Count(2)),
+        profile: Some(Profile::built_in()),
         helpers_max: Some(7),
         threads: Some(5),
         threads_max: Some(6),
@@ -185,7 +190,8 @@ fn the_command_line_overrides_the_file() {
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
     let socket = std::env::current_dir().unwrap().join("x");
     assert_eq!(settings.listen, [ListenAddress::Unix(socket)]);
-    assert_eq!(settings.architecture, Architecture::Sped);
+    assert_eq!((settings.choice(), settings.workers_adapt), (Choice::Fixed(Architecture::Sped), false));
+    assert_eq!(settings.profile, Some(Profile::built_in()));
     assert_eq!((settings.workers, settings.helpers_max), (2, 7));
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!((settings.processes, settings.processes_max), (8, 9));

@@ -14,7 +14,7 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS,
+    CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS,
     TRANSLATIONS, WORKERS,
 };
 use super::site;
@@ -30,9 +30,9 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         settings.listen.extend(checker.listen_address(text));
     }
     if let Some(name) = &file.arch {
-        let names = Architecture::ALL.map(Architecture::name);
-        if let Some(found) = checker.name("arch", name, &names, Architecture::from_name) {
-            settings.architecture = found;
+        let names: Vec<&str> = Choice::all().map(Choice::name).collect();
+        if let Some(found) = checker.name("arch", name, &names, Choice::from_name) {
+            settings.choose(found);
         }
     }
     if let Some(name) = &file.log_format {
@@ -44,7 +44,8 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     if let Some(text) = &file.log {
         settings.log = checker.log_target(text);
     }
-    if let Some(given) = &file.workers {
+    if let Some(given) = file.workers.as_ref().filter(|given| !given.get_ref().is_text("auto")) {
+        settings.workers_adapt = false;
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
     }
     if let Some(given) = &file.helpers_max {

@@ -34,6 +34,7 @@ pub struct Desk<'a> {
     flushed: Instant,
     requests: u64,
     connections: u64,
+    sent_bytes: u64,
     hits: u64,
     stale: u64,
     misses: u64,
@@ -95,6 +96,7 @@ impl<'a> Desk<'a> {
             flushed: now,
             requests: 0,
             connections: 0,
+            sent_bytes: 0,
             hits: 0,
             stale: 0,
             misses: 0,
@@ -182,6 +184,11 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Bytes were given to a socket.
+    pub fn count_sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+    }
+
     /// A connection was taken.
     pub fn count_connection(&mut self) {
         self.connections += 1;
@@ -211,6 +218,7 @@ impl<'a> Desk<'a> {
         let counted = [
             (&counters.requests, &mut self.requests),
             (&counters.connections, &mut self.connections),
+            (&counters.sent_bytes, &mut self.sent_bytes),
             (&counters.hits, &mut self.hits),
             (&counters.stale, &mut self.stale),
             (&counters.misses, &mut self.misses),

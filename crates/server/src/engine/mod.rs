@@ -324,6 +324,8 @@ pub struct Counters {
     pub connections: AtomicU64,
     /// Requests answered.
     pub requests: AtomicU64,
+    /// Bytes given to sockets.
+    pub sent_bytes: AtomicU64,
     /// Times that accepting had to pause for want of descriptors or memory.
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
