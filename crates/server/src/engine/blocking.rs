@@ -359,6 +359,7 @@ impl Driver<'_> {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, self.desk.now);
+                    self.desk.handle_sent();
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }

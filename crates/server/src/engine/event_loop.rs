@@ -383,6 +383,7 @@ impl<C: Carrier> Worker<'_, C> {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, now);
+                    self.desk.handle_sent();
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }

@@ -89,6 +89,7 @@ impl Parcel {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, desk.now);
+                    desk.handle_sent();
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }
