@@ -12,6 +12,7 @@ pub mod limits;
 pub mod message;
 pub mod parse;
 pub mod resource;
+pub mod tally;
 pub mod time;
 pub mod transmit;
 pub mod workspace;

@@ -11,6 +11,7 @@ use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::message::Head;
 use crate::resource::Resource;
+use crate::tally::Tally;
 use crate::time::Instant;
 
 /// Answers that do not come from a site: one page for each refusal, and the answer to OPTIONS.
@@ -44,6 +45,8 @@ pub struct Workspace {
     pub(crate) answered: Option<Brief>,
     /// The head that the last report refers to.
     pub(crate) reported: Option<Head>,
+    /// Of the answers to all connections that this was lent to.
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// What it takes to write answers.
@@ -104,6 +107,7 @@ impl Workspace {
             spare: Vec::new(),
             answered: None,
             reported: None,
+            tally: Arc::default(),
         })
     }
 
@@ -124,6 +128,11 @@ impl Workspace {
     /// Keep requests until they are answered in full, so that they can be logged.
     pub fn keep_requests(&mut self) {
         self.keeps_requests = true;
+    }
+
+    /// From now on counts what is answered in `tally`.
+    pub fn count_in(&mut self, tally: Arc<Tally>) {
+        self.tally = tally;
     }
 
     /// Bounds of the connections served with this.

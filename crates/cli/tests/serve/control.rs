@@ -103,8 +103,18 @@ fn the_endpoint_knows_the_server_and_counts_its_work(engine: Engine) {
     });
     drop(client);
     eventually("all requests are counted", PATIENCE, || {
-        text(&get(&server, "/metrics")).contains("\nlamna_requests_total 21\n").then_some(())
+        let metrics = text(&get(&server, "/metrics"));
+        let expected = [
+            "lamna_requests_total 21",
+            "http_server_responses_total{class=\"2xx\"} 20",
+            "http_server_responses_total{class=\"4xx\"} 1",
+            "http_server_request_duration_seconds_bucket{le=\"+Inf\"} 21",
+            "http_server_request_duration_seconds_count 21",
+        ];
+        expected.iter().all(|line| metrics.contains(&format!("\n{line}\n"))).then_some(())
     });
+    let stats = ctl(&runtime(&server), &["stats"]);
+    assert!(stats.output.contains("2xx 20, 4xx 1"), "{stats:?}");
     assert_eq!(get(&server, "/livez").status, 200);
     assert_eq!(get(&server, "/readyz").status, 200);
     server.finish();

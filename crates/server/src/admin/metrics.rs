@@ -5,7 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::duration::{BUCKETS, Distribution, bound_us};
+use lamna_proto::tally::{BUCKETS, bound_us};
+
+use super::duration::Distribution;
 use super::steward::{Phase, Stats, Status};
 use super::tasks::Task;
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use super::duration::Distribution;
 use super::steward::{
     Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward,
 };
@@ -154,7 +155,14 @@ impl Steward for Office<'_> {
                 idle_shed: read(&done.idle_shed),
             },
             requests: read(&done.requests),
-            responses: ResponseStats::default(),
+            responses: ResponseStats {
+                by_class: done.responses.each_ref().map(read),
+                content_bytes: read(&done.content_bytes),
+                duration: Distribution {
+                    buckets: done.durations.each_ref().map(read),
+                    sum_us: read(&done.duration_sum_us),
+                },
+            },
             lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
             disk: DiskStats {
                 open_cached: read(&disk.open_cached),

@@ -367,7 +367,7 @@ impl Driver<'_> {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, self.desk.now);
-                    self.desk.count_sent(bytes);
+                    self.desk.handle_sent(bytes);
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }

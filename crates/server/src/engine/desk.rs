@@ -6,18 +6,20 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::exchange::Translate;
 use lamna_proto::message::Field;
 use lamna_proto::resource::Representation;
+use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
 use crate::cache::generations::Key;
 use crate::cache::{Entry, Front, Lookup};
 use crate::content::translate::Question;
+use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
 use crate::io::Wait;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -38,6 +40,9 @@ pub struct Desk<'a> {
     hits: u64,
     stale: u64,
     misses: u64,
+    /// What was answered with the workspaces of this desk.
+    tally: Arc<Tally>,
+    sampler: Sampler,
 }
 
 /// A target to be translated, in values of its own.
@@ -100,6 +105,8 @@ impl<'a> Desk<'a> {
             hits: 0,
             stale: 0,
             misses: 0,
+            tally: Arc::default(),
+            sampler: Sampler::new(),
         }
     }
 
@@ -107,6 +114,7 @@ impl<'a> Desk<'a> {
     pub fn workspace(&self) -> Box<Workspace> {
         let Shared { limits, pages, .. } = self.shared;
         let mut workspace = Workspace::new(limits.clone(), pages.clone(), COPY_BYTES_MAX, self.unix_seconds);
+        workspace.count_in(self.tally.clone());
         if self.log.is_some() {
             workspace.keep_requests();
         }
@@ -118,6 +126,7 @@ impl<'a> Desk<'a> {
         self.now = self.shared.clock.now();
         self.unix_seconds = unix_seconds();
         workspace.handle_unix_seconds(self.unix_seconds);
+        self.sampler.begin(self.now.0, self.tally.at_once());
     }
 
     /// What is known about the target of a new request.
@@ -185,8 +194,9 @@ impl<'a> Desk<'a> {
     }
 
     /// Bytes were given to a socket.
-    pub fn count_sent(&mut self, bytes: u64) {
+    pub fn handle_sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
+        self.sampler.handle_sent(self.now.0, self.tally.at_once());
     }
 
     /// A connection was taken.
@@ -226,6 +236,27 @@ impl<'a> Desk<'a> {
         for (common, own) in counted {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
+        self.flush_answers();
+    }
+}
+
+impl Desk<'_> {
+    fn flush_answers(&mut self) {
+        let answers = self.tally.take();
+        let (at_once, sum_us) = self.sampler.spread(answers.at_once);
+        let counters = &self.shared.counters;
+        add_all(&counters.responses, answers.by_class);
+        add_all(&counters.durations, answers.durations);
+        add_all(&counters.durations, at_once);
+        add_all([&counters.content_bytes], [answers.content_bytes]);
+        add_all([&counters.duration_sum_us], [answers.duration_sum_us + sum_us]);
+    }
+}
+
+/// Adds numbers, most of which are zero, to what others add to as well.
+fn add_all<'c, const COUNT: usize>(counters: impl IntoIterator<Item = &'c AtomicU64>, numbers: [u64; COUNT]) {
+    for (counter, number) in counters.into_iter().zip(numbers).filter(|(_, number)| *number > 0) {
+        counter.fetch_add(number, Relaxed);
     }
 }
 

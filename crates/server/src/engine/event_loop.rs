@@ -399,7 +399,7 @@ impl<C: Carrier> Worker<'_, C> {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, now);
-                    self.desk.count_sent(bytes);
+                    self.desk.handle_sent(bytes);
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }

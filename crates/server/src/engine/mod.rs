@@ -24,6 +24,7 @@ pub mod mp;
 pub mod nursery;
 pub mod pipelined;
 pub mod proactor;
+pub mod sampling;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use lamna_proto::limits::Limits;
+use lamna_proto::tally::BUCKETS;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Pages;
 use rustix::event::{EventfdFlags, eventfd};
@@ -332,6 +334,14 @@ pub struct Counters {
     pub idle_shed: AtomicU64,
     /// How long the last engine took to hand its connections over, in microseconds.
     pub handover_us: AtomicU64,
+    /// Responses by the first digit of their status: 1xx to 5xx.
+    pub responses: [AtomicU64; 5],
+    /// Bytes of content that was answered with.
+    pub content_bytes: AtomicU64,
+    /// How long answers took, by bucket.
+    pub durations: [AtomicU64; BUCKETS],
+    /// Of all durations, in microseconds.
+    pub duration_sum_us: AtomicU64,
     /// Targets that were in the cache and fresh.
     pub hits: AtomicU64,
     /// Targets that were in the cache, to be compared with the file system first.

@@ -398,7 +398,7 @@ impl Worker<'_> {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, now);
-                    self.desk.count_sent(bytes);
+                    self.desk.handle_sent(bytes);
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }

@@ -30,6 +30,7 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head };
         let persistence = persistence_of(request, self.closing);
         if let Some((status, content_bytes)) = answer::plain(request, resource, persistence, &mut workspace.outlet) {
+            workspace.tally.record(status.0, content_bytes, 0);
             if workspace.keeps_requests {
                 let (head, at) = (*head, workspace.input.position());
                 workspace.answered = Some(Brief { head, at, status: status.0, content_bytes, started: self.received });
@@ -79,7 +80,7 @@ impl Connection {
 
     /// Lets answers that are first in line go on, as far as they are ready.
     pub(super) fn advance(&mut self) {
-        let closing = self.closing;
+        let (closing, now) = (self.closing, self.since.max(self.received));
         let Some(active) = &mut self.active else {
             return;
         };
@@ -102,6 +103,7 @@ impl Connection {
             if !answer.is_finished() {
                 return;
             }
+            workspace.tally.record(answer.status.0, answer.content_bytes, now.since(exchange.started));
             let finished = active.exchanges.pop_front();
             if workspace.keeps_requests {
                 active.answered.extend(finished);

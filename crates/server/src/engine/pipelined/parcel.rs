@@ -94,7 +94,7 @@ impl Parcel {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
                     slot.connection.handle_sent(bytes, desk.now);
-                    desk.count_sent(bytes);
+                    desk.handle_sent(bytes);
                 }
                 Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
             }

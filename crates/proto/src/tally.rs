@@ -1,0 +1,122 @@
+//! What one worker has answered, in numbers: statuses, bytes, durations.
+//!
+//! Owns: the counters and the bounds of the buckets that durations are counted in. Guarantees: fixed memory, and no more
+//! than a few additions for each answer; one worker adds, and nobody else writes. Durations are as exact as the instants
+//! that connections are given: those that such a clock does not see are counted as "at once".
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Buckets of durations: up to 1, 2, 4, ... 2^26 microseconds (67 seconds), and longer.
+pub const BUCKETS: usize = 28;
+
+/// The bucket of a duration.
+pub fn bucket(microseconds: u64) -> usize {
+    let exponent = u64::BITS - microseconds.saturating_sub(1).leading_zeros();
+    (exponent as usize).min(BUCKETS - 1)
+}
+
+/// The longest duration in a bucket, in microseconds; none for the last one.
+pub fn bound_us(bucket: usize) -> Option<u64> {
+    (bucket < BUCKETS - 1).then(|| 1 << bucket)
+}
+
+/// The counters of a worker. Atomic only so that who made a workspace can keep a handle on its tally: there are no
+/// read-modify-write operations.
+#[derive(Debug, Default)]
+pub struct Tally {
+    by_class: [AtomicU64; 5],
+    content_bytes: AtomicU64,
+    at_once: AtomicU64,
+    durations: [AtomicU64; BUCKETS],
+    duration_sum_us: AtomicU64,
+}
+
+/// What a tally has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// By the first digit of the status: 1xx to 5xx.
+    pub by_class: [u64; 5],
+    /// Bytes of content handed to the socket, or to its queue.
+    pub content_bytes: u64,
+    /// Those that took no time by the clock that there is.
+    pub at_once: u64,
+    /// Those that took longer, by bucket.
+    pub durations: [u64; BUCKETS],
+    /// Of the durations in `durations`, in microseconds.
+    pub duration_sum_us: u64,
+}
+
+impl Tally {
+    /// How many were answered at once since the counters were last taken.
+    pub fn at_once(&self) -> u64 {
+        self.at_once.load(Relaxed)
+    }
+
+    /// What was counted since this was called last. To be called by the worker whose tally it is.
+    pub fn take(&self) -> Answers {
+        let take = |counter: &AtomicU64| {
+            let value = counter.load(Relaxed);
+            counter.store(0, Relaxed);
+            value
+        };
+        Answers {
+            by_class: self.by_class.each_ref().map(take),
+            content_bytes: take(&self.content_bytes),
+            at_once: take(&self.at_once),
+            durations: self.durations.each_ref().map(take),
+            duration_sum_us: take(&self.duration_sum_us),
+        }
+    }
+
+    pub(crate) fn record(&self, status: u16, content_bytes: u64, duration_ms: u64) {
+        let class = usize::from(status / 100).clamp(1, 5) - 1;
+        add(&self.by_class[class], 1);
+        add(&self.content_bytes, content_bytes);
+        if duration_ms == 0 {
+            return add(&self.at_once, 1);
+        }
+        let duration_us = duration_ms.saturating_mul(1000);
+        add(&self.durations[bucket(duration_us)], 1);
+        add(&self.duration_sum_us, duration_us);
+    }
+}
+
+/// Not atomic as a whole, because nobody else writes.
+fn add(counter: &AtomicU64, number: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(number), Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_was_taken_is_not_counted_again() {
+        let tally = Tally::default();
+        tally.record(200, 10, 0);
+        tally.record(404, 5, 3);
+        let answers = tally.take();
+        assert_eq!((answers.by_class, answers.content_bytes, answers.at_once), ([0, 1, 0, 1, 0], 15, 1));
+        assert_eq!((answers.durations[bucket(3000)], answers.duration_sum_us), (1, 3000));
+        assert_eq!(tally.take(), Answers::default());
+    }
+
+    proptest! {
+        #[test]
+        fn every_duration_is_within_its_bucket(microseconds in any::<u64>()) {
+            let index = bucket(microseconds);
+            prop_assert!(bound_us(index).is_none_or(|bound| microseconds <= bound));
+            prop_assert!(index == 0 || bound_us(index - 1).is_some_and(|bound| microseconds > bound));
+        }
+
+        #[test]
+        fn every_answer_is_counted_once(answers in prop::collection::vec((100u16..600, 0u64..100, 0u64..100_000), 0..50)) {
+            let tally = Tally::default();
+            answers.iter().for_each(|&(status, bytes, ms)| tally.record(status, bytes, ms));
+            let taken = tally.take();
+            prop_assert_eq!(taken.by_class.iter().sum::<u64>(), answers.len() as u64);
+            prop_assert_eq!(taken.at_once + taken.durations.iter().sum::<u64>(), answers.len() as u64);
+        }
+    }
+}
