@@ -14,6 +14,7 @@ use lamna_server::config::settings::{
 use lamna_server::config::size::{format_size, parse_size};
 
 use crate::exit;
+use crate::sim::SimArgs;
 
 const SIGNALS: &str = "\
 Signals:
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     /// Validate what `serve` would do with the same arguments, and print the effective settings as a configuration file
     #[command(after_help = exit::HELP)]
     Check(ServeArgs),
+    /// Simulate: what each architecture would do on other machines, and how well that is known
+    Sim(SimArgs),
 }
 
 /// What to serve, and how. Overrides the configuration file.
