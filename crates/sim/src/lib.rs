@@ -13,6 +13,7 @@ pub mod advise;
 pub mod arch;
 pub mod kernel;
 pub mod machine;
+pub mod measure;
 pub mod paper;
 pub mod parameters;
 pub mod policies;

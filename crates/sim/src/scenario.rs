@@ -33,6 +33,10 @@ pub struct Scenario {
     pub policy: PolicyName,
     /// Event loops, or pools of the pipeline; 0 is one for each processor.
     pub workers: u32,
+    /// Whether the clients are a thread on the server's machine, bound to its last processor.
+    pub clients_on_server: bool,
+    /// Whether each worker is bound to a processor, by turns. Threads that wait are, if there is one worker.
+    pub bound_workers: bool,
     /// Requests measured in each replication.
     pub requests: u64,
     /// Requests before measuring begins.
@@ -56,6 +60,8 @@ impl Default for Scenario {
             clients: 1_000,
             policy: PolicyName(Algorithm::Lru),
             workers: 0,
+            clients_on_server: false,
+            bound_workers: false,
             requests: 100_000,
             warm_up_requests: 20_000,
             replications: 3,

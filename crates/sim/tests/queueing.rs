@@ -39,13 +39,13 @@ fn open_station(
                 calendar.after(arrivals.exponential(interval) as Nanos, Event::Arrival);
                 arrived.push(calendar.now());
                 let task = TaskId(arrived.len() as u32 - 1);
-                processors.wake(task, service(&mut services) as Nanos)
+                processors.wake(task, service(&mut services) as Nanos, calendar.now())
             }
             Event::Processor(processor) => match processors.finish(processor) {
                 Finished::Preempted(start) => Some(start),
                 Finished::Task(TaskId(task)) => {
                     sojourn.add((calendar.now() - arrived[task as usize]) as f64);
-                    processors.block(processor)
+                    processors.block(processor, calendar.now())
                 }
             },
         };
@@ -126,14 +126,14 @@ fn repaired_per_s(machines: usize, repairmen: usize, work: f64, repair: f64) -> 
     while done < 500_000 {
         let (breaks, number) = calendar.next().expect("machines never rest");
         let start = if breaks {
-            processors.wake(TaskId(number as u32), repairs.exponential(repair) as Nanos)
+            processors.wake(TaskId(number as u32), repairs.exponential(repair) as Nanos, calendar.now())
         } else {
             match processors.finish(number) {
                 Finished::Preempted(start) => Some(start),
                 Finished::Task(TaskId(machine)) => {
                     done += 1;
                     calendar.after(works.exponential(work) as Nanos, (true, machine as usize));
-                    processors.block(number)
+                    processors.block(number, calendar.now())
                 }
             }
         };
