@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lamna_sim::advise::{Question, advise};
+use lamna_sim::measure::calibrate;
 use lamna_sim::paper::{self, Experiments, Figure, Reading};
 use lamna_sim::parameters::Parameters;
 use lamna_sim::policies::{hit_ratio_panels, hit_ratios, hit_ratios_csv};
@@ -78,6 +79,10 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// Measures what each step costs Lamna on this machine; prints a parameter set
+    ///
+    /// Runs this program's own server on loopback, for about a minute. Nothing else should be running.
+    Calibrate(CalibrateArgs),
     /// Fits the popularity of the six workloads to Table 5 of the paper
     Fit,
 }
@@ -115,6 +120,38 @@ struct AdviseArgs {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+struct CalibrateArgs {
+    /// What the set is to be called
+    #[arg(long, default_value = "measured")]
+    name: String,
+    /// Rounds of all trials; medians count
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    #[command(flatten)]
+    real: RealServer,
+}
+
+/// How real servers are run.
+#[derive(Debug, Args)]
+struct RealServer {
+    /// A program whose `serve` is measured [default: this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Folder for files to serve, on the disk in question; made anew and removed
+    #[arg(long, value_name = "DIR", default_value = "target/sim-measure")]
+    scratch: PathBuf,
+    /// Milliseconds of each trial that count
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=600_000))]
+    trial_ms: u64,
+}
+
+impl RealServer {
+    fn program(&self) -> io::Result<PathBuf> {
+        self.program.clone().map_or_else(std::env::current_exe, Ok)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -165,8 +202,21 @@ fn carry_out(args: &SimArgs) -> Done {
         Verb::Claims { folders } => Ok(paper::write_claims(&folders.out, &folders.work)?),
         Verb::Advise(args) => advise_on(args, &parameters, jobs),
         Verb::Policies { workloads, requests, svg } => policies(workloads, *requests, svg.as_deref()),
+        Verb::Calibrate(args) => measure_parameters(args),
         Verb::Fit => fit(),
     }
+}
+
+fn measure_parameters(args: &CalibrateArgs) -> Done {
+    let plan = calibrate::Plan {
+        program: args.real.program()?,
+        name: args.name.clone(),
+        scratch: args.real.scratch.clone(),
+        rounds: args.rounds,
+        measured: Duration::from_millis(args.real.trial_ms),
+    };
+    let calibration = with_progress(|progress| Ok(calibrate::calibrate(&plan, progress)?))?;
+    print(&calibration.to_toml())
 }
 
 fn paper_figures(args: &PaperArgs, jobs: usize) -> Done {

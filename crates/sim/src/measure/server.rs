@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -162,14 +162,6 @@ fn stat_ticks(stat: &str) -> Option<u64> {
 
 fn malformed() -> io::Error {
     io::Error::other("/proc/PID/stat is not as expected")
-}
-
-/// The program that is running, which serves as well.
-///
-/// # Errors
-/// `/proc` is not there.
-pub fn this_program() -> io::Result<PathBuf> {
-    std::env::current_exe().map(|path| Path::new(&path).to_path_buf())
 }
 
 #[cfg(test)]
