@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lamna_sim::advise::{Question, advise};
-use lamna_sim::measure::calibrate;
+use lamna_sim::measure::{calibrate, validate};
 use lamna_sim::paper::{self, Experiments, Figure, Reading};
 use lamna_sim::parameters::Parameters;
 use lamna_sim::policies::{hit_ratio_panels, hit_ratios, hit_ratios_csv};
@@ -83,6 +83,11 @@ enum Verb {
     ///
     /// Runs this program's own server on loopback, for about a minute. Nothing else should be running.
     Calibrate(CalibrateArgs),
+    /// Holds predictions against the real server on this machine; prints a table
+    ///
+    /// `--parameters` is to be a set that `calibrate` wrote here. Limits on memory and disk need root and control groups of
+    /// version 1; scenarios that need them are left out, and named, where they are not permitted.
+    Validate(ValidateArgs),
     /// Fits the popularity of the six workloads to Table 5 of the paper
     Fit,
 }
@@ -130,6 +135,27 @@ struct CalibrateArgs {
     /// Rounds of all trials; medians count
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    #[command(flatten)]
+    real: RealServer,
+}
+
+#[derive(Debug, Args)]
+struct ValidateArgs {
+    /// cached, cached-large, trace or slow-disk; can be repeated [default: all]
+    #[arg(long)]
+    scenario: Vec<validate::Name>,
+    /// Trace for the scenario of this name
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// What that scenario leaves the server of memory
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64M")]
+    memory: u64,
+    /// Rounds of all trials; medians count
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Also writes CSV here
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     #[command(flatten)]
     real: RealServer,
 }
@@ -203,8 +229,26 @@ fn carry_out(args: &SimArgs) -> Done {
         Verb::Advise(args) => advise_on(args, &parameters, jobs),
         Verb::Policies { workloads, requests, svg } => policies(workloads, *requests, svg.as_deref()),
         Verb::Calibrate(args) => measure_parameters(args),
+        Verb::Validate(args) => validate_predictions(args, &parameters),
         Verb::Fit => fit(),
     }
+}
+
+fn validate_predictions(args: &ValidateArgs, parameters: &Parameters) -> Done {
+    let plan = validate::Plan {
+        program: args.real.program()?,
+        scratch: args.real.scratch.clone(),
+        scenarios: if args.scenario.is_empty() { validate::Name::ALL.to_vec() } else { args.scenario.clone() },
+        trace: args.trace.clone(),
+        memory_bytes: args.memory,
+        rounds: args.rounds,
+        measured: Duration::from_millis(args.real.trial_ms),
+    };
+    let report = with_progress(|progress| Ok(validate::validate(&plan, parameters, progress)?))?;
+    if let Some(path) = &args.csv {
+        fs::write(path, report.to_csv()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    print(&report.to_markdown())
 }
 
 fn measure_parameters(args: &CalibrateArgs) -> Done {

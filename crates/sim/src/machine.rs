@@ -151,7 +151,11 @@ impl Machine {
         };
         machine.processors.let_sleep(nanos(parameters.processor.wake_us), nanos(parameters.processor.sleeps_after_us));
         if machine.load.is_some() {
-            machine.processors.bind(LOAD, machine.processors_len - 1);
+            let last = machine.processors_len - 1;
+            machine.processors.bind(LOAD, last);
+            if scenario.clients_spin {
+                machine.processors.keep_awake(last);
+            }
         }
         machine.fill_caches(seed);
         machine

@@ -35,6 +35,8 @@ pub struct Scenario {
     pub workers: u32,
     /// Whether the clients are a thread on the server's machine, bound to its last processor.
     pub clients_on_server: bool,
+    /// Whether that thread never sleeps while it waits.
+    pub clients_spin: bool,
     /// Whether each worker is bound to a processor, by turns. Threads that wait are, if there is one worker.
     pub bound_workers: bool,
     /// Requests measured in each replication.
@@ -61,6 +63,7 @@ impl Default for Scenario {
             policy: PolicyName(Algorithm::Lru),
             workers: 0,
             clients_on_server: false,
+            clients_spin: false,
             bound_workers: false,
             requests: 100_000,
             warm_up_requests: 20_000,

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::load::{Target, Use};
-use super::micro::{self, middle};
+use super::micro;
 use super::server::{ServerSettings, confined};
-use super::trial::{Observed, Trial};
+use super::trial::{FOREIGN_MAX, Observed, Trial, median};
 use super::{disk, written};
 use crate::kernel::Stream;
 use crate::parameters::{LoadParameters, Parameters, TransmitBy};
@@ -208,18 +208,6 @@ impl<'p> Site<'p> {
     }
 }
 
-fn median(rounds: &[Observed]) -> Observed {
-    let of = |value: fn(&Observed) -> f64| middle(rounds.iter().map(value).collect());
-    Observed {
-        requests_per_s: of(|o| o.requests_per_s),
-        latency_p50_us: of(|o| o.latency_p50_us),
-        latency_p99_us: of(|o| o.latency_p99_us),
-        server_us: of(|o| o.server_us),
-        load_us: of(|o| o.load_us),
-        per_wait: of(|o| o.per_wait),
-    }
-}
-
 /// Intercept and slope of the line with the least squares.
 pub fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let count = points.len() as f64;
@@ -238,7 +226,7 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
     let over_sizes =
         |value: fn(&Observed) -> f64| line(&SIZES.map(|size| (units(size), value(&medians.of(Name::Size(size))))));
     let (server_us, transmit_us) = over_sizes(|o| o.server_us);
-    let (load_us, receive_unit_us) = over_sizes(|o| o.load_us);
+    let (load_us, receive_unit_us) = over_sizes(|o| o.load_us - o.vain_us);
     // A batch costs a + n * (one request within it).
     let batch_us = |batch: u32| medians.of(Name::Batch(batch)).server_us * f64::from(batch);
     let within_us = (batch_us(BATCHES[1]) - batch_us(BATCHES[0])) / f64::from(BATCHES[1] - BATCHES[0]);
@@ -252,7 +240,8 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
     let spawn_us = (medians.of(Name::ThreadPerRequest).server_us - session_us).max(0.0);
     let untranslated_us = (medians.of(Name::Untranslated).server_us - base.server_us).max(0.0);
     let alone = medians.of(Name::OneClient);
-    let wake_us = ((alone.latency_p50_us - base.server_us - base.load_us) / 2.0).max(0.0);
+    // The load does not sleep, so only the server has to be woken.
+    let wake_us = (alone.latency_p50_us - base.server_us - (base.load_us - base.vain_us)).max(0.0);
     let load = LoadParameters {
         poll_us: steps.calls.poll_us,
         receive_us: (load_us - steps.calls.send_request_us - poll_share_us).max(0.0),
@@ -262,7 +251,10 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
 
     let mut parameters = Parameters::linux();
     parameters.name = plan.name.clone();
-    parameters.source = "lamna sim calibrate: Lamna on this machine; the comments say how".into();
+    parameters.source = match medians.0.iter().filter(|(_, observed)| observed.foreign > FOREIGN_MAX).count() {
+        0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
+        disturbed => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),
+    };
     let costs = &mut parameters.costs;
     (costs.connection_us, costs.parse_us, costs.lookup_us, costs.header_us) =
         (connection_us, parse_us, lookup_us, header_us);
@@ -326,10 +318,7 @@ fn sentences(base: &Observed, session_us: f64, alone: &Observed, within_us: f64)
         ("processor.switch_us", "two threads on one processor and two pipes, less the calls".into()),
         ("processor.quantum_us", "assumed".into()),
         ("processor.granularity_us", "assumed".into()),
-        (
-            "processor.wake_us",
-            format!("half of what one client's latency ({:.1}) has beyond the work", alone.latency_p50_us),
-        ),
+        ("processor.wake_us", format!("what one client's latency ({:.1}) has beyond the work", alone.latency_p50_us)),
         ("processor.sleeps_after_us", "assumed".into()),
         ("locks.acquire_us", "a mutex that is free, single calls; unused with fronts".into()),
         ("locks.shards", "assumed; unused with fronts".into()),
@@ -376,7 +365,9 @@ mod tests {
             latency_p99_us: 1.0,
             server_us: 1.0,
             load_us: 1.0,
+            vain_us: 0.0,
             per_wait: 1.0,
+            foreign: 0.0,
         };
         round(&mut parameters);
         let how = sentences(&observed, 1.0, &observed, 1.0);

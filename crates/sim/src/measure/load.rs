@@ -60,8 +60,10 @@ pub struct Seen {
     pub latency: Histogram,
     /// Processor time of this thread.
     pub cpu_s: f64,
-    /// Times the client waited for events.
+    /// Times the client waited for events and found some.
     pub waits: u64,
+    /// Times it found none.
+    pub vain_polls: u64,
 }
 
 impl Seen {
@@ -90,25 +92,33 @@ pub struct Load<'a> {
     poll: OwnedFd,
     clients: Vec<Client>,
     buffer: Vec<u8>,
+    spins: bool,
     started: bool,
 }
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// A server that answers nothing for so long has failed.
-const SILENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+const SILENCE: Duration = Duration::from_secs(20);
 
 impl<'a> Load<'a> {
-    /// Opens `connections` to `address`.
+    /// Opens `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the server never
+    /// has to wake it, as it never has to wake clients that are elsewhere.
     ///
     /// # Errors
     /// What connecting says, or an address that is not loopback.
-    pub fn connect(address: SocketAddr, connections: u32, targets: &'a [Target], usage: Use) -> io::Result<Load<'a>> {
+    pub fn connect(
+        address: SocketAddr,
+        connections: u32,
+        targets: &'a [Target],
+        usage: Use,
+        spins: bool,
+    ) -> io::Result<Load<'a>> {
         if !address.ip().is_loopback() {
             return Err(io::Error::other("load goes to loopback only"));
         }
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let buffer = vec![0; BUFFER_BYTES];
-        let mut load = Load { address, targets, usage, poll, clients: Vec::new(), buffer, started: false };
+        let mut load = Load { address, targets, usage, poll, clients: Vec::new(), buffer, spins, started: false };
         for index in 0..connections {
             let socket = load.open(index.into())?;
             load.clients.push(Client {
@@ -131,20 +141,28 @@ impl<'a> Load<'a> {
     pub fn run(&mut self, duration: Duration, mut next: impl FnMut(usize) -> usize) -> io::Result<Seen> {
         let begun = Instant::now();
         let cpu_before = thread_cpu_s();
-        let mut seen = Seen { completed: 0, elapsed_s: 0.0, latency: Histogram::new(), cpu_s: 0.0, waits: 0 };
+        let mut seen =
+            Seen { completed: 0, elapsed_s: 0.0, latency: Histogram::new(), cpu_s: 0.0, waits: 0, vain_polls: 0 };
         if !std::mem::replace(&mut self.started, true) {
             for index in 0..self.clients.len() {
                 self.ask(index, next(index))?;
             }
         }
+        let pause = Timespec { tv_sec: i64::from(!self.spins), tv_nsec: 0 };
         let mut events = Vec::<Event>::with_capacity(256);
+        let mut heard = begun;
         while begun.elapsed() < duration {
             events.clear();
-            epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), Some(&SILENCE))?;
-            seen.waits += 1;
+            epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), Some(&pause))?;
             if events.is_empty() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is silent"));
+                seen.vain_polls += 1;
+                if heard.elapsed() > SILENCE {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is silent"));
+                }
+                continue;
             }
+            seen.waits += 1;
+            heard = Instant::now();
             for event in &events {
                 let index = event.data.u64() as usize;
                 if self.receive(index, &mut seen)? {

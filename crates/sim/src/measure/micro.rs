@@ -23,6 +23,7 @@ use lamna_proto::time;
 use lamna_proto::workspace::{Pages, Workspace};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::pipe::pipe;
+use rustix::time::Timespec;
 
 use super::load::{Target, thread_cpu_s};
 
@@ -140,6 +141,20 @@ pub fn socket_calls() -> io::Result<SocketCalls> {
         receive_request_us: net(2),
         send_response_us: net(3),
         receive_response_us: net(4),
+    })
+}
+
+/// epoll_wait(2) with no event, which does not wait, and a look at the clock.
+pub fn vain_poll_us() -> f64 {
+    let Ok(poll) = epoll::create(CreateFlags::CLOEXEC) else { return 0.0 };
+    let mut events = Vec::<Event>::with_capacity(64);
+    let begun = Instant::now();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    median(|| {
+        per_call_us(20_000, || {
+            _ = epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&at_once));
+            _ = std::hint::black_box(begun.elapsed());
+        })
     })
 }
 

@@ -5,9 +5,11 @@
 //! use a load client of their own. Nothing here is deterministic, and nothing in the models depends on it.
 
 pub mod calibrate;
+pub mod cgroup;
 pub mod disk;
 pub mod load;
 pub mod micro;
 pub mod server;
 pub mod trial;
+pub mod validate;
 mod written;

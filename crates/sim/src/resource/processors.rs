@@ -92,6 +92,8 @@ pub struct Processors {
     own: Vec<RunQueue>,
     /// By task; tasks beyond the end are not bound.
     homes: Vec<Option<usize>>,
+    /// Who never sleeps, though idle: whoever waits there looks all the time.
+    awake: Vec<bool>,
     wake: Nanos,
     sleeps_after: Nanos,
     switch: Nanos,
@@ -118,6 +120,7 @@ impl Processors {
             common: RunQueue::default(),
             own: (0..count).map(|_| RunQueue::default()).collect(),
             homes: Vec::new(),
+            awake: vec![false; count],
             wake: 0,
             sleeps_after: 0,
             switch,
@@ -133,6 +136,11 @@ impl Processors {
     /// work.
     pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos) {
         (self.wake, self.sleeps_after) = (wake, sleeps_after);
+    }
+
+    /// From now on `processor` does not sleep.
+    pub fn keep_awake(&mut self, processor: usize) {
+        self.awake[processor] = true;
     }
 
     /// From now on only `processor` runs `task`, which is blocked.
@@ -153,7 +161,7 @@ impl Processors {
             return None;
         };
         let processor = self.idle.remove(place);
-        let slept = now - self.processors[processor].idle_since >= self.sleeps_after;
+        let slept = !self.awake[processor] && now - self.processors[processor].idle_since >= self.sleeps_after;
         let start = self.dispatch(processor, task, work);
         Some(Start { after: start.after + if slept { self.wake } else { 0 }, ..start })
     }
