@@ -90,6 +90,7 @@ pub struct Machine {
     requests: Vec<Request>,
     client_delay: Nanos,
     load: Option<LoadThread>,
+    wakes: u64,
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
     next_waiter: Vec<u32>,
@@ -144,6 +145,7 @@ impl Machine {
             load: scenario
                 .clients_on_server
                 .then(|| LoadThread::new(&parameters.load, parameters.costs.transmit_unit_bytes)),
+            wakes: 0,
             first_waiter: vec![NOT_READING; files],
             next_waiter: Vec::new(),
             arrivals: Vec::new(),
@@ -202,6 +204,7 @@ impl Machine {
     }
 
     fn wake_any(&mut self, task: TaskId) {
+        self.wakes += 1;
         let start = self.processors.wake(task, 0, self.calendar.now());
         self.schedule(start);
     }
@@ -349,7 +352,11 @@ impl Machine {
 
     fn deliver_arrivals(&mut self, architecture: &mut impl Architecture) {
         while let Some(request) = self.arrivals.pop() {
+            let wakes_before = self.wakes;
             architecture.arrive(request, self);
+            if let Some(load) = self.load.as_mut().filter(|_| self.wakes > wakes_before) {
+                load.rouse();
+            }
         }
     }
 

@@ -69,6 +69,8 @@ pub struct Costs {
     pub wait_us: f64,
     /// Giving work to a helper, or a read to the kernel, and hearing that it is done; each.
     pub hand_off_us: f64,
+    /// `pipelined`: passing a connection to the next stage, whether that sleeps or not.
+    pub pass_us: f64,
     /// A read from disk.
     pub read_us: f64,
     /// Creating and ending a thread.
@@ -197,6 +199,8 @@ pub struct LoadParameters {
     pub receive_unit_us: f64,
     /// Sending a request.
     pub send_us: f64,
+    /// Waking the thread that sleeps until the request comes, in addition.
+    pub rouse_us: f64,
 }
 
 /// Why a set could not be had.
@@ -259,6 +263,7 @@ impl Parameters {
             costs.transmit_us,
             costs.poll_us,
             costs.wait_us,
+            costs.pass_us,
             costs.hand_off_us,
             costs.read_us,
             costs.spawn_us,
@@ -271,6 +276,7 @@ impl Parameters {
             self.load.receive_us,
             self.load.receive_unit_us,
             self.load.send_us,
+            self.load.rouse_us,
             self.network.client_delay_us,
             self.network.bits_per_s,
         ];

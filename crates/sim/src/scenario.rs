@@ -39,6 +39,8 @@ pub struct Scenario {
     pub clients_spin: bool,
     /// Whether each worker is bound to a processor, by turns. Threads that wait are, if there is one worker.
     pub bound_workers: bool,
+    /// Event loops: clients of each worker, in the order of clients; evenly if empty.
+    pub worker_clients: Vec<u32>,
     /// Requests measured in each replication.
     pub requests: u64,
     /// Requests before measuring begins.
@@ -65,6 +67,7 @@ impl Default for Scenario {
             clients_on_server: false,
             clients_spin: false,
             bound_workers: false,
+            worker_clients: Vec::new(),
             requests: 100_000,
             warm_up_requests: 20_000,
             replications: 3,

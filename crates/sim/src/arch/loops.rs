@@ -82,6 +82,8 @@ pub(super) struct Loops {
     reads: Vec<VecDeque<RequestId>>,
     disk: Disk,
     shared: bool,
+    /// The loop of each client, where they are not spread evenly.
+    owners: Vec<usize>,
 }
 
 impl Loops {
@@ -94,11 +96,20 @@ impl Loops {
             reads: vec![VecDeque::new(); if shared { 1 } else { workers as usize }],
             disk,
             shared,
+            owners: Vec::new(),
         }
     }
 
+    /// Gives each loop so many clients, in their order. Clients beyond those are spread evenly.
+    pub(super) fn with_clients(mut self, worker_clients: &[u32]) -> Self {
+        let own = |(worker, &clients): (usize, &u32)| std::iter::repeat_n(worker % self.loops.len(), clients as usize);
+        self.owners = worker_clients.iter().enumerate().flat_map(own).collect();
+        self
+    }
+
     fn loop_of(&self, request: RequestId) -> usize {
-        request.0 as usize % self.loops.len()
+        let index = request.0 as usize;
+        self.owners.get(index).copied().unwrap_or(index % self.loops.len())
     }
 
     fn notify(&mut self, event: Event, request: RequestId, machine: &mut Machine) {

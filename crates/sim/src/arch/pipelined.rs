@@ -98,11 +98,10 @@ pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead
 }
 
 impl Pipelined {
-    /// Passes a job on, for which the thread `from` has to wake the next one if that sleeps.
+    /// Passes a job on, which costs the thread `from` something, and more if it has to wake the next one.
     fn pass_from(&mut self, from: usize, job: Job, stage: Stage, machine: &mut Machine) {
-        if self.pass(job, stage, machine) {
-            self.threads[from].owed += machine.costs.hand_off;
-        }
+        let woken = self.pass(job, stage, machine);
+        self.threads[from].owed += machine.costs.pass + if woken { machine.costs.hand_off } else { 0 };
     }
 
     /// Whether the thread had to be woken.

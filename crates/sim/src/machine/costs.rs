@@ -29,6 +29,8 @@ pub struct Costs {
     pub read: Nanos,
     /// See [`crate::parameters::Costs`].
     pub spawn: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub pass: Nanos,
     /// Whether a connection carries more than one request.
     pub kept: bool,
     transmit: Nanos,
@@ -74,6 +76,7 @@ impl From<&Parameters> for Costs {
             hand_off: nanos(costs.hand_off_us),
             read: nanos(costs.read_us),
             spawn: nanos(costs.spawn_us),
+            pass: nanos(costs.pass_us),
             kept: costs.requests_per_connection > 1,
             transmit: nanos(costs.transmit_us),
             transmit_unit_bytes: costs.transmit_unit_bytes,

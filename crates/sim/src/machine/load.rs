@@ -36,6 +36,9 @@ pub(super) struct LoadThread {
     receive: Nanos,
     receive_unit: Nanos,
     send: Nanos,
+    rouse: Nanos,
+    /// Work that is still to be done: waking those who slept until a request came.
+    owed: Nanos,
     unit_bytes: u64,
     phase: Phase,
     ready: VecDeque<(RequestId, u64)>,
@@ -51,6 +54,8 @@ impl LoadThread {
             receive: nanos(parameters.receive_us),
             receive_unit: nanos(parameters.receive_unit_us),
             send: nanos(parameters.send_us),
+            rouse: nanos(parameters.rouse_us),
+            owed: 0,
             unit_bytes,
             phase: Phase::Idle,
             ready: VecDeque::new(),
@@ -89,7 +94,13 @@ impl LoadThread {
             unreachable!("what is known of is there");
         };
         self.phase = Phase::Received(request);
-        Turn::Step(Step::Run(self.receive + bytes.div_ceil(self.unit_bytes) * self.receive_unit))
+        let owed = std::mem::take(&mut self.owed);
+        Turn::Step(Step::Run(owed + self.receive + bytes.div_ceil(self.unit_bytes) * self.receive_unit))
+    }
+
+    /// Somebody slept until the request came that was sent last.
+    pub(super) fn rouse(&mut self) {
+        self.owed += self.rouse;
     }
 
     /// Sends the next request of the client whose response was received last.

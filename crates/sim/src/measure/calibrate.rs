@@ -57,6 +57,8 @@ const SIZES: [u64; 4] = [500, 5_000, 20_000, 50_000];
 const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
 const SMALL_FILES: usize = 20_000;
+/// Times a small response is passed on: from reading to finding, from there to sending.
+const PASSES: u32 = 2;
 const CACHE_BYTES: u64 = 64 << 20;
 const CACHE_BYTES_LEAST: u64 = 1 << 20;
 const UNIT_BYTES: u64 = 512;
@@ -68,6 +70,7 @@ enum Name {
     Batch(u32),
     NewConnections,
     OneClient,
+    Pipelined,
     ThreadPerSession,
     ThreadPerRequest,
     Untranslated,
@@ -81,7 +84,7 @@ impl Medians {
         self.0
             .iter()
             .find(|(own, _)| *own == name)
-            .map(|(_, observed)| *observed)
+            .map(|(_, observed)| observed.clone())
             .unwrap_or_else(|| unreachable!("every trial was run"))
     }
 }
@@ -152,8 +155,14 @@ impl<'p> Site<'p> {
 
     fn measure(&self, progress: impl Fn(usize, usize)) -> io::Result<Medians> {
         let names: Vec<Name> = SIZES.map(Name::Size).into_iter().chain(BATCHES.map(Name::Batch)).collect();
-        let others =
-            [Name::NewConnections, Name::OneClient, Name::ThreadPerSession, Name::ThreadPerRequest, Name::Untranslated];
+        let others = [
+            Name::NewConnections,
+            Name::OneClient,
+            Name::Pipelined,
+            Name::ThreadPerSession,
+            Name::ThreadPerRequest,
+            Name::Untranslated,
+        ];
         let names: Vec<Name> = names.into_iter().chain(others).collect();
         let rounds = self.plan.rounds.max(1) as usize;
         let mut observed: Vec<Vec<Observed>> = vec![Vec::new(); names.len()];
@@ -168,6 +177,7 @@ impl<'p> Site<'p> {
 
     fn run(&self, name: Name) -> io::Result<Observed> {
         let architecture = match name {
+            Name::Pipelined => "pipelined",
             Name::ThreadPerSession => "thread-per-session",
             Name::ThreadPerRequest => "thread-per-request",
             _ => "sped",
@@ -237,6 +247,10 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
     let connection_us = (medians.of(Name::NewConnections).server_us - base.server_us).max(0.0);
     let session_us = medians.of(Name::ThreadPerSession).server_us;
     let wait_us = (session_us - (base.server_us - poll_share_us) - steps.switch).max(0.0);
+    let sessions = medians.of(Name::ThreadPerSession);
+    let rouse_us = (sessions.load_us - sessions.vain_us - (base.load_us - base.vain_us)).max(0.0);
+    let pipelined_us = medians.of(Name::Pipelined).server_us;
+    let pass_us = ((pipelined_us - base.server_us) / f64::from(PASSES)).max(0.0);
     let spawn_us = (medians.of(Name::ThreadPerRequest).server_us - session_us).max(0.0);
     let untranslated_us = (medians.of(Name::Untranslated).server_us - base.server_us).max(0.0);
     let alone = medians.of(Name::OneClient);
@@ -247,6 +261,7 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
         receive_us: (load_us - steps.calls.send_request_us - poll_share_us).max(0.0),
         receive_unit_us,
         send_us: steps.calls.send_request_us,
+        rouse_us,
     };
 
     let mut parameters = Parameters::linux();
@@ -262,6 +277,7 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
     (costs.transmit_us, costs.transmit_unit_bytes, costs.transmit_by) =
         (transmit_us, UNIT_BYTES, TransmitBy::Processor);
     (costs.poll_us, costs.wait_us, costs.hand_off_us) = (steps.calls.poll_us, wait_us, steps.hand_off);
+    costs.pass_us = pass_us;
     (costs.spawn_us, costs.requests_per_connection) = (spawn_us, 1_000_000);
     (parameters.processor.switch_us, parameters.processor.wake_us) = (steps.switch, wake_us);
     parameters.processor.sleeps_after_us = SLEEPS_AFTER_US;
@@ -272,7 +288,7 @@ fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters
     parameters.load = load;
     parameters.disks.insert("this".into(), disk);
     round(&mut parameters);
-    let how = sentences(&base, session_us, &alone, within_us);
+    let how = sentences(&base, session_us, pipelined_us, &alone, within_us);
     Calibration { parameters, how }
 }
 
@@ -284,9 +300,11 @@ fn round(parameters: &mut Parameters) {
         .into_iter()
         .for_each(round);
     [&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us].into_iter().for_each(round);
-    [&mut costs.hand_off_us, &mut costs.read_us, &mut costs.spawn_us].into_iter().for_each(round);
+    [&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.read_us, &mut costs.spawn_us].into_iter().for_each(round);
     [&mut processor.switch_us, &mut processor.wake_us, &mut locks.acquire_us].into_iter().for_each(round);
-    [&mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us, &mut load.send_us].into_iter().for_each(round);
+    [&mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us, &mut load.send_us, &mut load.rouse_us]
+        .into_iter()
+        .for_each(round);
     for disk in disks.values_mut() {
         [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s].into_iter().for_each(round);
     }
@@ -295,7 +313,13 @@ fn round(parameters: &mut Parameters) {
 /// A processor with less of a pause than this is found awake in the trials; not measured more finely.
 const SLEEPS_AFTER_US: f64 = 5.0;
 
-fn sentences(base: &Observed, session_us: f64, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
+fn sentences(
+    base: &Observed,
+    session_us: f64,
+    pipelined_us: f64,
+    alone: &Observed,
+    within_us: f64,
+) -> Vec<(&'static str, String)> {
     let all =
         format!("server's processor time per request: {:.2} with 500 bytes, kept, 32 connections", base.server_us);
     vec![
@@ -313,6 +337,10 @@ fn sentences(base: &Observed, session_us: f64, alone: &Observed, within_us: f64)
         ("costs.poll_us", "epoll_wait(2) with one event, single calls".into()),
         ("costs.wait_us", format!("thread-per-session ({session_us:.2}) less sped and one switch")),
         ("costs.hand_off_us", "unparking and parking a thread beyond the switch, single calls".into()),
+        (
+            "costs.pass_us",
+            format!("half of pipelined ({pipelined_us:.2}) less sped: a small response is passed on twice"),
+        ),
         ("costs.read_us", "processor time of reading 16 KiB from disk beyond that from memory".into()),
         ("costs.spawn_us", "thread-per-request less thread-per-session".into()),
         ("processor.switch_us", "two threads on one processor and two pipes, less the calls".into()),
@@ -338,6 +366,7 @@ fn sentences(base: &Observed, session_us: f64, alone: &Observed, within_us: f64)
         ("load.receive_us", "the rest of the load's processor time per request; intercept over sizes".into()),
         ("load.receive_unit_us", "slope of the load's processor time over 500 B to 50 KB".into()),
         ("load.send_us", "send(2) of a request, single calls".into()),
+        ("load.rouse_us", "the load's processor time on thread-per-session less that on sped".into()),
         ("disks.this.latency_us", "median of 512 cold reads of 4 KiB".into()),
         ("disks.this.spread", "from their tenths at both ends".into()),
         ("disks.this.bytes_per_s", "a cold file of 64 MiB".into()),
@@ -368,9 +397,10 @@ mod tests {
             vain_us: 0.0,
             per_wait: 1.0,
             foreign: 0.0,
+            worker_connections: Vec::new(),
         };
         round(&mut parameters);
-        let how = sentences(&observed, 1.0, &observed, 1.0);
+        let how = sentences(&observed, 1.0, 1.0, &observed, 1.0);
         let count = how.len();
         let text = Calibration { parameters: parameters.clone(), how }.to_toml();
         assert_eq!(text.matches("  # ").count(), count, "{text}");

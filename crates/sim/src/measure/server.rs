@@ -90,6 +90,22 @@ impl Server {
         Ok(())
     }
 
+    /// Connections in the event set of each worker of an engine of event loops, in the order of workers: from what the kernel
+    /// says of event sets (`tfd:` in `/proc/PID/fdinfo`, proc(5)).
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn connections_of_workers(&self) -> io::Result<Vec<u32>> {
+        let mut sets: Vec<Vec<u64>> = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{}/fdinfo", self.child.id()))? {
+            let members = event_set_members(&fs::read_to_string(entry?.path()).unwrap_or_default());
+            if !members.is_empty() {
+                sets.push(members);
+            }
+        }
+        Ok(count_own_members(sets))
+    }
+
     /// Processor time of the process, its children, and all their threads, ended ones included.
     ///
     /// # Errors
@@ -160,6 +176,25 @@ fn stat_ticks(stat: &str) -> Option<u64> {
     (ticks.len() == 4).then(|| ticks.iter().sum())
 }
 
+/// The descriptors in an event set.
+fn event_set_members(fdinfo: &str) -> Vec<u64> {
+    let member = |line: &str| line.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok();
+    fdinfo.lines().filter_map(member).collect()
+}
+
+/// How many connections each set has. Listening sockets are in all of them; the lowest other descriptor is the waker's, and
+/// wakers were made in the order of workers.
+fn count_own_members(mut sets: Vec<Vec<u64>>) -> Vec<u32> {
+    let all = sets.clone();
+    let common = |member: &u64| all.iter().filter(|set| set.contains(member)).count() > 1;
+    sets.iter_mut().for_each(|set| {
+        set.retain(|member| !common(member));
+        set.sort_unstable();
+    });
+    sets.sort();
+    sets.iter().map(|set| set.len().saturating_sub(1) as u32).collect()
+}
+
 fn malformed() -> io::Error {
     io::Error::other("/proc/PID/stat is not as expected")
 }
@@ -167,6 +202,13 @@ fn malformed() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_are_counted_without_listener_and_waker() {
+        let info = "pos:\t0\ntfd:       8 events:  19 data: 1\ntfd:  3 events: 1\n tfd: 7\n";
+        assert_eq!(event_set_members(info), [8, 3]);
+        assert_eq!(count_own_members(vec![vec![8, 3, 21, 20, 22], vec![7, 3, 30]]), [1, 3]);
+    }
 
     #[test]
     fn ticks_are_read_behind_a_name_with_spaces_and_parentheses() {

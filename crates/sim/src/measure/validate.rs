@@ -1,7 +1,8 @@
 //! Predictions held against reality: each engine in scenarios on this machine, simulated with measured parameters and run.
 //!
 //! Owns: the scenarios, once as trials of the real server and once as scenarios of the models. Guarantees: the prediction is
-//! made from the parameter set alone; nothing measured here flows into it. A scenario that this machine does not permit,
+//! made from the parameter set alone, and from how many connections each worker took, which is a matter of who was
+//! awake when they came; nothing else that is observed flows into it. A scenario that this machine does not permit,
 //! and an engine that the program does not have, are left out and named.
 
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use super::cgroup::Group;
 use super::disk;
 use super::load::{Target, Use};
 use super::server::ServerSettings;
-use super::trial::{self, Observed, Trial, median};
+use super::trial::{self, Observed, Trial, middle_trial};
 use crate::arch::Kind;
 use crate::kernel::Stream;
 use crate::parameters::{DiskParameters, Parameters};
@@ -267,12 +268,13 @@ impl Setting {
                 progress(round * points.len() + place + 1);
             }
         }
-        for (&((engine, kind), workers), seen) in points.iter().zip(&observed) {
+        for (&((engine, kind), workers), seen) in points.iter().zip(observed) {
             if seen.is_empty() {
                 continue;
             }
-            let predicted = self.predict(kind, workers, parameters)?;
-            report.rows.push(Row { scenario: self.name, engine, workers, predicted, observed: median(seen) });
+            let observed = middle_trial(seen);
+            let predicted = self.predict(kind, workers, &observed.worker_connections, parameters)?;
+            report.rows.push(Row { scenario: self.name, engine, workers, predicted, observed });
         }
         Ok(())
     }
@@ -309,7 +311,13 @@ impl Setting {
         }
     }
 
-    fn predict(&self, kind: Kind, workers: u32, parameters: &Parameters) -> io::Result<Outcome> {
+    fn predict(
+        &self,
+        kind: Kind,
+        workers: u32,
+        worker_clients: &[u32],
+        parameters: &Parameters,
+    ) -> io::Result<Outcome> {
         let mut parameters = parameters.clone();
         parameters.disks.insert(DISK.into(), self.disk);
         let processors = trial::processors();
@@ -325,6 +333,7 @@ impl Setting {
             clients_on_server: true,
             clients_spin: workers == 1 && processors > 1,
             bound_workers: true,
+            worker_clients: worker_clients.to_vec(),
             requests: SIMULATED_REQUESTS,
             warm_up_requests: SIMULATED_REQUESTS / 4,
             replications: 3,
