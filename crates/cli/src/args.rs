@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use lamna_server::config::Overrides;
 use lamna_server::config::settings::{
-    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, THREADS, WORKERS,
+    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
 use lamna_server::config::size::{format_size, parse_size};
 
@@ -64,7 +64,8 @@ pub(crate) struct ServeArgs {
     listen: Vec<ListenAddress>,
 
     /// Concurrency architecture: sped is event loops alone, amped has helper threads for what would block,
-    /// the thread engines wait in a thread for each connection that is being served
+    /// proactor hands every step to the kernel through io_uring, the thread engines and mp wait in a thread or process
+    /// for each connection that is being served, co-amped is amped with worker processes
     #[arg(long, value_parser = architecture_parser())]
     arch: Option<Architecture>,
 
@@ -72,7 +73,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = count_parser(WORKERS))]
     workers: Option<usize>,
 
-    /// The most helper threads of each worker
+    /// What helpers are: threads, or processes as Flash had them
+    #[arg(long, value_parser = helper_kind_parser())]
+    helpers: Option<HelperKind>,
+
+    /// The most helpers of each worker
     #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
     helpers_max: Option<usize>,
 
@@ -83,6 +88,14 @@ pub(crate) struct ServeArgs {
     /// The most threads for connections of each worker of the thread engines
     #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
     threads_max: Option<usize>,
+
+    /// Processes of mp: to begin with, and at least
+    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES))]
+    processes: Option<usize>,
+
+    /// The most processes of mp, which is how many connections it serves at a time
+    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES))]
+    processes_max: Option<usize>,
 
     /// The most memory for cached content, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
@@ -120,6 +133,9 @@ impl ServeArgs {
             helpers_max: self.helpers_max,
             threads: self.threads,
             threads_max: self.threads_max,
+            helpers: self.helpers,
+            processes: self.processes,
+            processes_max: self.processes_max,
             cache_bytes_max: self.cache_bytes,
             log: self.log.clone(),
             log_format: self.log_format,
@@ -134,6 +150,11 @@ fn architecture_parser() -> impl TypedValueParser<Value = Architecture> {
     let value = |each: Architecture| PossibleValue::new(each.name()).aliases(each.alias());
     PossibleValuesParser::new(Architecture::ALL.map(value))
         .try_map(|name| Architecture::from_name(&name).ok_or("unknown architecture"))
+}
+
+fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {
+    PossibleValuesParser::new(HelperKind::ALL.map(HelperKind::name))
+        .try_map(|name| HelperKind::from_name(&name).ok_or("unknown kind"))
 }
 
 fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {
@@ -196,7 +217,8 @@ mod tests {
             ["--cache-bytes", "64MB"],
             ["--cache-bytes", "1"],
             ["--listen", "example.org:80"],
-            ["--arch", "mp"],
+            ["--arch", "mpm"],
+            ["--processes", "1025"],
             ["--log", ""],
         ] {
             let line = ["lamna", "serve"].into_iter().chain(arguments);

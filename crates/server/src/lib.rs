@@ -4,8 +4,10 @@
 //! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
 //! [`io::send`] sends it, and [`log`] writes it down.
 
+pub mod board;
 pub mod cache;
 mod calendar;
+pub mod commons;
 pub mod config;
 pub mod content;
 pub mod engine;
@@ -13,7 +15,10 @@ pub mod io;
 pub mod lifecycle;
 pub mod listen;
 pub mod log;
+pub mod orders;
+pub mod shift;
 pub mod site;
+pub mod supervisor;
 pub mod sys;
 
-pub use lifecycle::{ServeError, serve};
+pub use lifecycle::{ServeError, Server, serve};

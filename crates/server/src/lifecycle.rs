@@ -1,33 +1,29 @@
-//! The life of a server: from settings to running workers, signals, draining, and the end.
+//! The life of a server in one process: from settings to running workers, orders, draining, and the end.
 //!
-//! Owns: the order in which things start and stop, and what signals mean. Guarantees: listening sockets stay open until
+//! Owns: the order in which things start and stop. Guarantees: listening sockets stay open until
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
 use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use crate::cache::Store;
-use crate::config::settings::{Architecture, ListenAddress, Settings};
-use crate::content::answers;
-use crate::engine::{self, Clock, Control, Counters, Shared};
+use crate::commons::Commons;
+use crate::config::settings::{Architecture, ListenAddress, LogTarget, Settings};
+use crate::engine::Shared;
 use crate::io::Abilities;
 use crate::listen::Listener;
-use crate::log::AccessLog;
-use crate::site::Sites;
+use crate::orders::{Order, Orders};
+use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
+use crate::supervisor;
 
 /// How long draining waits for what is being sent before it gives up.
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// A thread that serves, and how it ends.
-type Worker = JoinHandle<Result<(), Errno>>;
 
 /// Why a server did not start or ended early.
 #[derive(Debug)]
@@ -35,13 +31,20 @@ pub enum ServeError {
     /// A directory cannot be opened.
     Root(std::path::PathBuf, Errno),
     /// The access log cannot be opened.
-    Log(std::io::Error),
+    Log(LogTarget, std::io::Error),
     /// Descriptors, memory or threads are lacking.
     Resources(std::io::Error),
     /// So many workers could not go on.
     Workers(usize),
     /// An unknown name in `without`.
     Without(String),
+    /// A worker process cannot begin.
+    Worker {
+        /// Why, in words.
+        cause: String,
+        /// Whether a missing permission is the cause.
+        permission: bool,
+    },
 }
 
 impl fmt::Display for ServeError {
@@ -52,14 +55,21 @@ impl fmt::Display for ServeError {
                 "cannot serve {}: {errno}. Name a directory that this user may search, or check the spelling.",
                 path.display()
             ),
-            ServeError::Log(error) => write!(f, "{error}. Choose another place with --log FILE, or --log off."),
+            ServeError::Log(target, error) => {
+                let name = match target {
+                    LogTarget::File(path) => path.display().to_string(),
+                    LogTarget::Stdout | LogTarget::Off => "standard output".to_owned(),
+                };
+                write!(f, "cannot write {name}: {error}. Choose another place with --log FILE, or --log off.")
+            }
             ServeError::Resources(error) => {
                 write!(f, "cannot start: {error}. The limits on open files and threads (ulimit -a) may be too low.")
             }
             ServeError::Workers(count) => write!(f, "{count} of the workers ended before they were told to"),
             ServeError::Without(name) => {
-                write!(f, "{name} is not something to do without: openat2, nowait or cachestat.")
+                write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
             }
+            ServeError::Worker { cause, .. } => f.write_str(cause),
         }
     }
 }
@@ -71,10 +81,11 @@ impl ServeError {
     pub fn is_permission(&self) -> bool {
         match self {
             ServeError::Root(_, errno) => matches!(*errno, Errno::ACCESS | Errno::PERM),
-            ServeError::Log(error) | ServeError::Resources(error) => {
+            ServeError::Log(_, error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
             ServeError::Workers(_) | ServeError::Without(_) => false,
+            ServeError::Worker { permission, .. } => *permission,
         }
     }
 }
@@ -91,70 +102,196 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-/// Serves until a signal ends it.
+/// Serves until a signal ends it. To be called before the process has threads.
 ///
 /// # Errors
 /// What keeps it from starting.
 pub fn serve(settings: &Settings, listeners: Vec<Listener>) -> Result<(), ServeError> {
     raise_descriptor_limit();
-    let signals = Signals::install()?;
-    let shared = Arc::new(prepare(settings, listeners)?);
-    announce(settings, &shared);
-    let workers = start(settings, &shared)?;
-    supervise(&signals, &shared, &workers);
-    // One that could not go on, or panicked, has said why on standard error.
-    let failed = workers.into_iter().map(Worker::join).filter(|end| !matches!(end, Ok(Ok(())))).count();
-    finish(shared);
-    if failed == 0 { Ok(()) } else { Err(ServeError::Workers(failed)) }
-}
-
-/// Everything that the workers share.
-fn prepare(settings: &Settings, listeners: Vec<Listener>) -> Result<Shared, ServeError> {
-    let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
-    let log = AccessLog::open(&settings.log, settings.log_format).map_err(ServeError::Log)?;
-    Ok(Shared {
-        sites,
-        store: Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE),
-        abilities: Abilities::without(&settings.without).map_err(ServeError::Without)?,
-        limits: Arc::new(settings.limits.clone()),
-        pages: Arc::new(answers::pages()),
-        listeners,
-        log,
-        clock: Clock::start(),
-        control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
-        counters: Counters::default(),
-    })
-}
-
-fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Vec<Worker>, ServeError> {
-    let (architecture, helpers_max) = (settings.architecture, settings.helpers_max);
-    let mut workers = Vec::new();
-    for index in 0..settings.workers {
-        let shared = shared.clone();
-        let work = move || {
-            let result = match architecture {
-                Architecture::Sped => engine::sped::run(&shared, index),
-                Architecture::Amped => engine::amped::run(&shared, index, helpers_max),
-                Architecture::Pipelined => engine::pipelined::run(&shared, index),
-                Architecture::ThreadPool => engine::thread_pool::run(&shared, index),
-                Architecture::ThreadPerRequest => engine::thread_per_request::run(&shared, index),
-                Architecture::ThreadPerSession => engine::thread_per_session::run(&shared),
-            };
-            if let Err(errno) = result {
-                eprintln!("lamna: worker {index} cannot go on: {errno}");
-            }
-            result
-        };
-        workers.push(thread::Builder::new().name(format!("worker-{index}")).spawn(work)?);
+    let settings = &possible(settings)?;
+    let commons = Commons::new()?;
+    let orders = Orders::by_signals()?;
+    let result = if settings.architecture.is_of_processes() {
+        supervisor::serve(settings, listeners, &commons, orders)
+    } else {
+        let server = Server::start(settings, listeners, &commons, 0)?;
+        announce(settings, &server.shift.shared.listeners);
+        server.run(orders)
+    };
+    for line in commons.to_string().lines() {
+        eprintln!("lamna: {line}");
     }
-    Ok(workers)
+    result
+}
+
+/// The server in one process: all there is, or one worker process of several.
+#[derive(Debug)]
+pub struct Server {
+    shift: Shift,
+    leaving: Leaving,
+}
+
+impl Server {
+    /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
+        Server::start(&possible(settings)?, listeners, &Commons::new()?, 0)
+    }
+
+    /// Starts the workers. The first takes seat `first_seat` at the board.
+    pub(crate) fn start(
+        settings: &Settings,
+        listeners: Vec<Listener>,
+        commons: &Commons,
+        first_seat: usize,
+    ) -> Result<Server, ServeError> {
+        let shift = Shift::first(settings, listeners, commons, first_seat)?;
+        Ok(Server { shift, leaving: Leaving::default() })
+    }
+
+    /// What it serves with.
+    pub fn settings(&self) -> &Settings {
+        &self.shift.settings
+    }
+
+    /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns when
+    /// the new engine serves; the old one may still be handing over (see [`Server::is_changing`]). Where it listens cannot
+    /// be changed.
+    ///
+    /// # Errors
+    /// Why not; then everything is as it was.
+    pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+        self.reap();
+        if self.shift.shared.control.is_draining() {
+            return Err(SwitchError::Impossible("the server is about to end".to_owned()));
+        }
+        let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
+            let why = "an engine with many workers is still handing over: try again in a moment";
+            return Err(SwitchError::Impossible(why.to_owned()));
+        };
+        match self.shift.next(settings, seat) {
+            Ok(next) => {
+                let previous = std::mem::replace(&mut self.shift, next);
+                previous.leave_to(&self.shift);
+                self.leaving.push(previous);
+                Ok(())
+            }
+            Err(not_next) => {
+                let NotNext { error, begun } = *not_next;
+                begun.into_iter().for_each(|shift| self.leaving.push(shift));
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether an engine is still handing its connections over.
+    pub fn is_changing(&mut self) -> bool {
+        self.reap();
+        !self.leaving.is_empty()
+    }
+
+    /// Ends at once. Returns when all is over.
+    pub fn stop(mut self) {
+        self.shift.shared.control.stop();
+        while !self.shift.is_over() || self.is_changing() {
+            thread::sleep(DRAIN_POLL);
+        }
+        self.end();
+    }
+
+    fn reap(&mut self) {
+        if let Some(took) = self.leaving.reap(&self.shift) {
+            self.shift.shared.counters.handover_us.store(took.as_micros() as u64, Relaxed);
+        }
+    }
+
+    /// Does what it is ordered until the workers have returned, and writes the log out.
+    ///
+    /// # Errors
+    /// [`ServeError::Workers`].
+    pub(crate) fn run(mut self, mut orders: Orders) -> Result<(), ServeError> {
+        self.obey(&mut orders);
+        match self.end() {
+            0 => Ok(()),
+            failed => Err(ServeError::Workers(failed)),
+        }
+    }
+
+    /// Lets go of everything. Returns how many workers have failed.
+    fn end(self) -> usize {
+        let shared = self.shift.shared.clone();
+        let failed = self.shift.join();
+        shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
+        shared.log.iter().for_each(|log| log.close());
+        release(shared);
+        failed
+    }
+
+    fn obey(&mut self, orders: &mut Orders) {
+        let mut end: Option<Instant> = None;
+        let mut drains = false;
+        while !self.shift.is_over() {
+            let busy = end.is_some() || !self.leaving.is_empty();
+            orders.wait(std::iter::empty(), Some(if busy { DRAIN_POLL } else { IDLE_POLL }));
+            self.reap();
+            while let Some(order) = orders.receive() {
+                match order {
+                    Order::Reopen => self.shift.shared.log.iter().for_each(|log| log.reopen()),
+                    Order::Drain if end.is_none() => {
+                        end = Some(Instant::now() + DRAIN_TIME_MAX);
+                        if !orders.have_supervisor() {
+                            report_draining();
+                        }
+                        drains = true;
+                    }
+                    Order::Drain => {}
+                    Order::Stop => end = Some(Instant::now()),
+                }
+            }
+            // Not before an engine that is handing over has done so: what it has is to be finished as well.
+            if drains && self.leaving.is_empty() {
+                self.shift.shared.control.drain();
+            }
+            if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
+                self.shift.shared.control.stop();
+                if late > STOP_TIME_MAX {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The settings with an architecture that this kernel carries.
+fn possible(settings: &Settings) -> Result<Settings, ServeError> {
+    let mut settings = settings.clone();
+    Abilities::without(&settings.without).map_err(ServeError::Without)?;
+    if let Err(errno) = shift::is_possible(&settings) {
+        settings.architecture = Architecture::Amped;
+        eprintln!(
+            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. {}",
+            shift::IO_URING_NEEDS
+        );
+    }
+    Ok(settings)
 }
 
 /// One line: where, how, and how many.
-fn announce(settings: &Settings, shared: &Shared) {
-    let addresses: Vec<String> = shared.listeners.iter().map(url).collect();
+pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
+    let addresses: Vec<String> = listeners.iter().map(url).collect();
     let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
-    let workers = if settings.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", settings.workers) };
+    let count = match settings.architecture {
+        Architecture::Mp => settings.processes,
+        _ => settings.workers,
+    };
+    let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
+    let workers = match (count, kind) {
+        (1, kind) => format!("1 {kind}"),
+        (count, "process") => format!("{count} processes"),
+        (count, kind) => format!("{count} {kind}s"),
+    };
     eprintln!(
         "lamna: serving {} at {} ({}, {workers})",
         roots.join(", "),
@@ -166,6 +303,11 @@ fn announce(settings: &Settings, shared: &Shared) {
     }
 }
 
+/// One line that says that draining has begun.
+pub(crate) fn report_draining() {
+    eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
+}
+
 /// What to type into a browser, or into curl's `--unix-socket`.
 fn url(listener: &Listener) -> String {
     match listener.address() {
@@ -174,53 +316,13 @@ fn url(listener: &Listener) -> String {
     }
 }
 
-/// Waits for signals, and does what they ask, until the workers have returned.
-fn supervise(signals: &Signals, shared: &Shared, workers: &[Worker]) {
-    let mut drain_until: Option<Instant> = None;
-    let mut interrupts = 0;
-    while workers.iter().any(|worker| !worker.is_finished()) {
-        let timeout = if drain_until.is_some() { DRAIN_POLL } else { IDLE_POLL };
-        for signal in signals.wait(timeout) {
-            match signal {
-                SIGHUP => {
-                    if let Some(log) = &shared.log {
-                        log.reopen();
-                    }
-                }
-                SIGINT if interrupts > 0 => shared.control.stop(),
-                SIGINT | SIGTERM => {
-                    interrupts += usize::from(signal == SIGINT);
-                    if drain_until.is_none() {
-                        drain_until = Some(Instant::now() + DRAIN_TIME_MAX);
-                        eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
-                        shared.control.drain();
-                    }
-                }
-                _ => {}
-            }
-        }
-        if drain_until.is_some_and(|until| until <= Instant::now()) {
-            shared.control.stop();
-        }
-    }
-}
-
 /// How often the end of the workers is looked for while draining, and while nothing is expected.
 const DRAIN_POLL: Duration = Duration::from_millis(10);
 const IDLE_POLL: Duration = Duration::from_secs(1);
-
-/// Writes the log out and says what was done.
-fn finish(shared: Arc<Shared>) {
-    if let Some(log) = &shared.log {
-        log.close();
-        let counters = log.counters();
-        if counters.dropped() + counters.lost() > 0 {
-            eprintln!("lamna: access log lines dropped: {}, lost: {}", counters.dropped(), counters.lost());
-        }
-    }
-    eprintln!("{}", summary(&shared));
-    release(shared);
-}
+/// How long a worker that was told to stop is waited for: it may be waiting for a disk.
+const STOP_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long helpers that still wait for a disk are waited for.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Lets go of what is shared, and with it of the files of Unix sockets, once helpers have done so. They end with their
 /// workers; one that still waits for a disk is not waited for.
@@ -234,68 +336,9 @@ fn release(mut shared: Arc<Shared>) {
     }
 }
 
-const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
-
-fn summary(shared: &Shared) -> String {
-    let (done, disk) = (&shared.counters, &shared.abilities.counters);
-    let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed);
-    format!(
-        "lamna: served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
-         have blocked; residency tests: {} by cachestat, {} by page, {} not possible; helper jobs: {}; accept pauses: {}, \
-         idle connections shed: {}; cache: {} bytes",
-        read(&done.requests),
-        read(&done.connections),
-        read(&disk.open_cached),
-        read(&disk.open_blocked),
-        read(&disk.read_cached),
-        read(&disk.read_blocked),
-        read(&disk.tested_by_cachestat),
-        read(&disk.tested_by_page),
-        read(&disk.untested),
-        read(&disk.helper_jobs),
-        read(&done.accept_pauses),
-        read(&done.idle_shed),
-        shared.store.bytes(),
-    )
-}
-
-/// The cache may hold every fourth descriptor: the others are for connections.
-const CACHE_DESCRIPTOR_SHARE: u64 = 4;
-
-fn descriptor_limit() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
-}
-
 /// Connections need descriptors: take as many as we are allowed to.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If it fails the old limit stays, and running out is survived.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-}
-
-/// Signals as a stream that can be waited for.
-struct Signals {
-    receiver: crossbeam_channel::Receiver<i32>,
-}
-
-impl Signals {
-    /// Takes over the signals that a server answers to. SIGXFSZ is ignored: a full log file is an error like others.
-    fn install() -> Result<Signals, std::io::Error> {
-        let (sender, receiver) = crossbeam_channel::unbounded();
-        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ])?;
-        thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for signal in signals.forever() {
-                if sender.send(signal).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(Signals { receiver })
-    }
-
-    /// The signals that have arrived, waiting for the first at most `timeout`.
-    fn wait(&self, timeout: Duration) -> Vec<i32> {
-        let first = self.receiver.recv_timeout(timeout).ok();
-        first.into_iter().chain(self.receiver.try_iter()).collect()
-    }
 }

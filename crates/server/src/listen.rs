@@ -23,7 +23,7 @@ use crate::sys;
 const DEFAULT_PORTS: RangeInclusive<u16> = 8080..=8099;
 
 /// Connections that may wait to be accepted. The kernel caps it by `net.core.somaxconn`, which is 4096 by default.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// Seconds for which the kernel keeps a connection without data to itself. A client that connects ahead of its first
 /// request is accepted after that.
@@ -70,6 +70,11 @@ impl Listener {
     /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
     pub fn address(&self) -> &ListenAddress {
         &self.address
+    }
+
+    /// Leaves the file of a Unix socket to another process: for the copy that a fork makes.
+    pub(crate) fn leave_file(&mut self) {
+        std::mem::forget(self.file.take());
     }
 }
 

@@ -18,9 +18,11 @@ use std::time::Duration;
 use lamna_server::cache::Store;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_server::content::answers;
-use lamna_server::engine::{Clock, Control, Counters, Shared, amped, sped};
+use lamna_server::engine::handover::Handover;
+use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
 use lamna_server::io::Abilities;
 use lamna_server::site::Sites;
+use lamna_server::sys::common::Common;
 
 /// Counts what threads allocate that asked for it.
 struct Counting;
@@ -143,16 +145,22 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
     let shared = Shared {
-        sites: Sites::open(&settings).expect("the directory is there"),
-        store: Store::new(1 << 26, 100),
-        abilities: Abilities::default(),
+        sites: Arc::new(Sites::open(&settings).expect("the directory is there")),
+        store: Arc::new(Store::new(1 << 26, 100)),
+        abilities: Arc::new(Abilities::default()),
         limits: Arc::new(settings.limits),
         pages: Arc::new(answers::pages()),
-        listeners,
+        listeners: Arc::new(listeners),
         log: None,
         clock: Clock::start(),
         control: Control::new(1, 1, 1).expect("there are descriptors"),
-        counters: Counters::default(),
+        handover: Handover::new(1),
+        counters: Common::<Counters>::default(),
+        log_counters: Common::default(),
+        board: Common::default(),
+        first_seat: 0,
+        alarm: Arc::new(Waker::new().unwrap()),
+        nursery: None,
     };
     (Arc::new(shared), address)
 }

@@ -13,6 +13,7 @@ use crate::skip::skipped;
 for_engines!([
     sped = SPED,
     amped = AMPED,
+    proactor = PROACTOR,
     thread_pool = THREAD_POOL,
     thread_per_session = THREAD_PER_SESSION,
 ] => [

@@ -1,4 +1,4 @@
-//! The engines under test: each architecture, and AMPED with each optional system call taken away.
+//! The engines under test: each architecture, with one worker and with two, and with each optional system call taken away.
 
 /// One way of serving.
 #[derive(Clone, Copy, Debug)]
@@ -7,31 +7,81 @@ pub(crate) struct Engine {
     pub(crate) architecture: &'static str,
     /// What `--without` takes.
     pub(crate) without: Option<&'static str>,
+    /// Further arguments.
+    pub(crate) arguments: &'static [&'static str],
 }
 
+const TWO_WORKERS: &[&str] = &["--workers", "2"];
+
 /// Everything in line.
-pub(crate) const SPED: Engine = Engine { architecture: "sped", without: None };
+pub(crate) const SPED: Engine = Engine { architecture: "sped", without: None, arguments: &[] };
+/// Two loops that share a cache.
+pub(crate) const SPED_2: Engine = Engine { arguments: TWO_WORKERS, ..SPED };
+/// Names are opened by path and checked afterwards, in line.
+pub(crate) const SPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..SPED };
 /// With helpers.
-pub(crate) const AMPED: Engine = Engine { architecture: "amped", without: None };
+pub(crate) const AMPED: Engine = Engine { architecture: "amped", ..SPED };
+/// Two loops, each with helpers.
+pub(crate) const AMPED_2: Engine = Engine { arguments: TWO_WORKERS, ..AMPED };
 /// Names are opened by path and checked afterwards.
 pub(crate) const AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..AMPED };
 /// Every read goes to a helper.
 pub(crate) const AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..AMPED };
 /// Residency is tested page by page.
 pub(crate) const AMPED_WITHOUT_CACHESTAT: Engine = Engine { without: Some("cachestat"), ..AMPED };
+/// Helpers as Flash had them.
+pub(crate) const AMPED_WITH_HELPER_PROCESSES: Engine = Engine { arguments: &["--helpers", "processes"], ..AMPED };
+/// Helper processes open names by path.
+pub(crate) const HELPER_PROCESSES_WITHOUT_OPENAT2: Engine =
+    Engine { without: Some("openat2"), ..AMPED_WITH_HELPER_PROCESSES };
+/// Helper processes are asked for every stretch.
+pub(crate) const HELPER_PROCESSES_WITHOUT_NOWAIT: Engine =
+    Engine { without: Some("nowait"), ..AMPED_WITH_HELPER_PROCESSES };
+/// One worker process.
+pub(crate) const CO_AMPED_1: Engine = Engine { architecture: "co-amped", ..AMPED };
+/// Two worker processes.
+pub(crate) const CO_AMPED: Engine = Engine { arguments: TWO_WORKERS, ..CO_AMPED_1 };
+/// In each process names are opened by path.
+pub(crate) const CO_AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..CO_AMPED };
+/// In each process every read goes to a helper.
+pub(crate) const CO_AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..CO_AMPED };
+/// A process for each connection.
+pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
+/// In each process names are opened by path.
+pub(crate) const MP_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..MP };
 /// Stages and helpers in threads of their own.
-pub(crate) const PIPELINED: Engine = Engine { architecture: "pipelined", without: None };
+pub(crate) const PIPELINED: Engine = Engine { architecture: "pipelined", ..SPED };
+/// Two pools that share a cache.
+pub(crate) const PIPELINED_2: Engine = Engine { arguments: TWO_WORKERS, ..PIPELINED };
 /// Names are opened by path and checked afterwards, all by the path helper.
 pub(crate) const PIPELINED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..PIPELINED };
 /// Every read goes to a helper.
 pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..PIPELINED };
 
 /// A pool of threads, one for each connection that is active.
-pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", without: None };
+pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", ..SPED };
+/// Two pools.
+pub(crate) const THREAD_POOL_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_POOL };
+/// Names are opened by path.
+pub(crate) const THREAD_POOL_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..THREAD_POOL };
 /// A thread for each request.
-pub(crate) const THREAD_PER_REQUEST: Engine = Engine { architecture: "thread-per-request", without: None };
+pub(crate) const THREAD_PER_REQUEST: Engine = Engine { architecture: "thread-per-request", ..SPED };
+/// Two threads that wait for requests.
+pub(crate) const THREAD_PER_REQUEST_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_PER_REQUEST };
 /// A thread for each connection.
-pub(crate) const THREAD_PER_SESSION: Engine = Engine { architecture: "thread-per-session", without: None };
+pub(crate) const THREAD_PER_SESSION: Engine = Engine { architecture: "thread-per-session", ..SPED };
+/// Two threads that wait for connections.
+pub(crate) const THREAD_PER_SESSION_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_PER_SESSION };
+/// One ring per worker.
+pub(crate) const PROACTOR: Engine = Engine { architecture: "proactor", ..SPED };
+/// Two rings.
+pub(crate) const PROACTOR_2: Engine = Engine { arguments: TWO_WORKERS, ..PROACTOR };
+/// Names are looked up by helpers.
+pub(crate) const PROACTOR_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..PROACTOR };
+/// Every stretch is read by the ring.
+pub(crate) const PROACTOR_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..PROACTOR };
+/// Another engine takes its place.
+pub(crate) const PROACTOR_WITHOUT_IO_URING: Engine = Engine { without: Some("io_uring"), ..PROACTOR };
 
 /// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name.
 macro_rules! for_engines {

@@ -19,14 +19,17 @@ use crate::skip::skipped;
 use crate::tree::pattern;
 
 for_engines!([
-    sped = SPED,
-    amped = AMPED,
+    mp = MP,
     thread_pool = THREAD_POOL,
-    pipelined = PIPELINED,
     thread_per_request = THREAD_PER_REQUEST,
     thread_per_session = THREAD_PER_SESSION,
+    sped = SPED,
+    amped = AMPED,
+    amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+    co_amped = CO_AMPED,
+    pipelined = PIPELINED,
+    proactor = PROACTOR,
 ] => [
-    when_descriptors_run_out_connections_wait_and_are_answered,
     a_file_truncated_in_mid_download_ends_that_connection_only,
     a_file_edited_in_mid_download_ends_that_connection_only,
     a_file_replaced_in_mid_download_is_never_mixed,
@@ -37,17 +40,38 @@ for_engines!([
     a_slow_writer_delays_nobody,
     clients_that_vanish_are_forgotten,
     what_cannot_be_read_is_forbidden,
-    a_terminated_server_finishes_what_has_begun,
     a_second_interrupt_stops_at_once,
 ]);
 
-/// Engines for which an idle connection holds no thread.
+/// Engines of one process: what happens to descriptors happens to all connections, and the order to drain reaches every
+/// worker at once. The module `processes` has the like for the others.
+mod one_process {
+    use super::{
+        a_terminated_server_finishes_what_has_begun, when_descriptors_run_out_connections_wait_and_are_answered,
+    };
+
+    crate::engine::for_engines!([
+        thread_pool = THREAD_POOL,
+        thread_per_request = THREAD_PER_REQUEST,
+        thread_per_session = THREAD_PER_SESSION,
+        sped = SPED,
+        amped = AMPED,
+        amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+        pipelined = PIPELINED,
+    ] => [
+        when_descriptors_run_out_connections_wait_and_are_answered,
+        a_terminated_server_finishes_what_has_begun,
+    ]);
+}
+
+/// Engines of one process for which an idle connection holds no thread.
 mod idle {
     use super::{five_thousand_idle_connections_and_a_request, when_descriptors_run_out_idle_connections_make_room};
 
     crate::engine::for_engines!([
         sped = SPED,
         amped = AMPED,
+        amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
         pipelined = PIPELINED,
         thread_pool = THREAD_POOL,
         thread_per_request = THREAD_PER_REQUEST,

@@ -7,6 +7,7 @@ mod client;
 mod counts;
 mod engine;
 mod faults;
+mod processes;
 mod script;
 mod server;
 mod skip;

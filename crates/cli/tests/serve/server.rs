@@ -105,6 +105,21 @@ impl Launch {
 
     /// Starts it, and waits until it serves.
     pub(crate) fn start(self) -> Server {
+        let mut server = self.spawn();
+        let line = server.wait_to_hear("lamna: serving ");
+        server.address = line.split_once("http://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
+        server
+    }
+
+    /// Starts one that cannot serve: how it ended, and what it said.
+    pub(crate) fn fail(self) -> (ExitStatus, String) {
+        let mut server = self.spawn();
+        let status = server.wait();
+        server.said.extend(server.errors.iter());
+        (status, server.said.join("\n"))
+    }
+
+    fn spawn(self) -> Server {
         let mut config = self.config;
         if !config.contains("[[site]]") {
             config.push_str("\n[[site]]\nroot = \"site\"\n");
@@ -125,6 +140,7 @@ impl Launch {
         if let Some(without) = self.engine.without {
             words.extend(["--without".to_owned(), without.to_owned()]);
         }
+        words.extend(self.engine.arguments.iter().map(|argument| (*argument).to_owned()));
         words.extend(self.arguments);
 
         let mut child = Command::new(&words[0])
@@ -135,10 +151,7 @@ impl Launch {
             .spawn()
             .expect("the server can be started");
         let errors = lines_of(child.stderr.take().expect("it is a pipe"));
-        let mut server = Server { child, directory: self.directory, errors, said: Vec::new(), address: None };
-        let line = server.wait_to_hear("lamna: serving ");
-        server.address = line.split_once("http://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
-        server
+        Server { child, directory: self.directory, errors, said: Vec::new(), address: None }
     }
 }
 

@@ -57,6 +57,9 @@ pub(crate) struct Habits {
     pub(crate) batches: Cycle<bool>,
     /// Whether a Read fails.
     pub(crate) fails: Cycle<bool>,
+    /// Each time that nothing is left to do the connection moves to another driver, as long as there are values: so many
+    /// bytes had been received ahead, or taken back from what was sent.
+    pub(crate) moves: Vec<usize>,
 }
 
 impl Default for Habits {
@@ -71,6 +74,7 @@ impl Default for Habits {
             parks: Cycle::new(vec![false]),
             batches: Cycle::new(vec![true]),
             fails: Cycle::new(vec![false]),
+            moves: Vec::new(),
         }
     }
 }
@@ -268,6 +272,26 @@ impl Peer {
             self.receive();
         }
         self.park();
+        if let Some(bytes) = self.habits.moves.pop() {
+            self.move_on(bytes);
+            self.run();
+        }
+    }
+
+    /// Another driver takes over, and knows nothing of what this one has deferred.
+    fn move_on(&mut self, bytes: usize) {
+        self.deferred.clear();
+        self.connection.recall_needs();
+        let received: Vec<u8> = self.socket.drain(..bytes.min(self.socket.len())).collect();
+        self.connection.return_received(&received, self.now);
+        if self.reads_answers {
+            let unsent = self.output.split_off(self.output.len().saturating_sub(bytes));
+            self.connection.return_unsent(&unsent);
+            if self.interest() != Interest::Send {
+                // Nobody sends what remained when the connection broke: to the peer it has been sent.
+                self.output.extend(unsent);
+            }
+        }
     }
 
     fn driven(&mut self, step: impl FnOnce(&mut Connection)) {
@@ -349,9 +373,15 @@ impl Peer {
 
     fn poll_transmit(&mut self) -> Sent {
         let limit = if self.reads_answers { self.habits.send_bytes.take() } else { 0 };
+        let origin = self.connection.segment_origin().map(|(held, offset)| (held.clone(), offset));
         let Some(transmit) = self.connection.poll_transmit() else {
             return Sent::Nothing;
         };
+        assert_eq!(origin.is_some(), transmit.segment.is_some(), "what is sent is held by somebody");
+        if let (Some((held, offset)), Some(Segment::Shared(content))) = (&origin, &transmit.segment) {
+            let at = *offset as usize;
+            assert_eq!(held.content().map(|held| &held[at..at + content.len()]), Some(*content));
+        }
         let owed = transmit.bytes.len() as u64 + transmit.segment.as_ref().map_or(0, Segment::length);
         assert!(owed > 0, "a transmit is not empty");
         let offered = bytes_of(&transmit, limit);

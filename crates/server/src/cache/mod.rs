@@ -97,16 +97,26 @@ pub struct Store {
     bytes_max: u64,
     /// What an open file counts beside its bytes, so that the bound on bytes bounds descriptors as well.
     descriptor_cost: u64,
+    /// What an entry counts at least, so that the bound on bytes bounds their number as well.
+    entry_cost_min: u64,
 }
 
-const SHARDS: usize = 16;
+/// The most shards. A small store has fewer: one that held less than a few of the largest entries would hold none.
+const SHARDS_MAX: u64 = 16;
+const SHARD_BYTES_MIN: u64 = 4 << 20;
 
 impl Store {
     /// An empty store of at most `bytes_max` bytes, its own structures included, and `descriptors_max` open files.
     pub fn new(bytes_max: u64, descriptors_max: u64) -> Store {
-        let shard = || Mutex::new(Generations::new(bytes_max / SHARDS as u64));
+        let shards = (bytes_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        let shard = |_| Mutex::new(Generations::new(bytes_max / shards));
         let descriptor_cost = bytes_max / descriptors_max.max(1);
-        Store { shards: (0..SHARDS).map(|_| shard()).collect(), bytes_max, descriptor_cost }
+        Store { shards: (0..shards).map(shard).collect(), bytes_max, descriptor_cost, entry_cost_min: 0 }
+    }
+
+    /// The same store, of at most `entries_max` entries.
+    pub fn bounded(self, entries_max: usize) -> Store {
+        Store { entry_cost_min: self.bytes_max / entries_max.max(1) as u64, ..self }
     }
 
     /// The entry of `key`, however old.
@@ -117,6 +127,7 @@ impl Store {
     /// Keeps `entry`.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
         let cost = entry.memory_bytes() + entry.descriptors() * self.descriptor_cost;
+        let cost = cost.max(self.entry_cost_min);
         self.shard(key).insert(key, entry, cost);
     }
 
@@ -133,7 +144,7 @@ impl Store {
 
     fn shard(&self, key: Key<'_>) -> MutexGuard<'_, Generations<Arc<Entry>>> {
         let sum = key.path.iter().fold(key.site, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
-        lock(&self.shards[sum as usize % SHARDS])
+        lock(&self.shards[sum as usize % self.shards.len()])
     }
 }
 
@@ -231,6 +242,15 @@ mod tests {
     }
 
     const KEY: Key<'static> = Key { site: 0, path: b"/a" };
+
+    #[test]
+    fn a_store_may_be_bounded_in_entries() {
+        let store = Store::new(4 << 20, 100).bounded(200);
+        let names = || (0..1000u32).map(u32::to_be_bytes);
+        names().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
+        let kept = names().filter(|name| store.lookup(Key { site: 0, path: name }).is_some()).count();
+        assert!((90..=200).contains(&kept), "{kept}");
+    }
 
     #[test]
     fn nothing_older_than_the_bound_is_handed_out_unchecked() {

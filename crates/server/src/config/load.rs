@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf, absolute};
 
 use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
-use super::settings::{Architecture, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
+use super::settings::{Architecture, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::validate::{self, check_directory};
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
@@ -29,6 +29,12 @@ pub struct Overrides {
     pub threads: Option<usize>,
     /// See [`Settings::threads_max`].
     pub threads_max: Option<usize>,
+    /// See [`Settings::helpers`].
+    pub helpers: Option<HelperKind>,
+    /// See [`Settings::processes`].
+    pub processes: Option<usize>,
+    /// See [`Settings::processes_max`].
+    pub processes_max: Option<usize>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
     /// See [`Settings::log`].
@@ -93,6 +99,9 @@ impl Overrides {
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
         settings.threads = self.threads.unwrap_or(settings.threads);
         settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
+        settings.helpers = self.helpers.unwrap_or(settings.helpers);
+        settings.processes = self.processes.unwrap_or(settings.processes);
+        settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {

@@ -20,9 +20,14 @@ pub fn render(settings: &Settings) -> String {
     page.line("listen", list(addresses));
     page.line("arch", quoted(settings.architecture.name()));
     page.line("workers", settings.workers);
+    page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
     page.line("threads", settings.threads);
     page.line("threads_max", settings.threads_max);
+    page.line("processes", settings.processes);
+    page.line("processes_max", settings.processes_max);
+    page.line("process_cache_bytes", bytes(settings.process_cache_bytes_max));
+    page.line("process_translations_max", settings.process_translations_max);
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
@@ -152,7 +157,8 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, Redirect, THREADS, WORKERS,
+        Alias, Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS,
+        TRANSLATIONS, WORKERS,
     };
     use super::*;
     use proptest::prelude::*;
@@ -221,6 +227,7 @@ mod tests {
             prop::collection::vec(address, 0..3),
             prop::sample::select(Architecture::ALL.to_vec()),
             (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
+            (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             log,
             prop::sample::select(LogFormat::ALL.to_vec()),
             limits,
@@ -231,6 +238,7 @@ mod tests {
                 listen,
                 architecture,
                 (workers, helpers_max, threads, threads_max, cache_bytes_max),
+                (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 log,
                 log_format,
                 limits,
@@ -246,6 +254,11 @@ mod tests {
                     helpers_max,
                     threads,
                     threads_max,
+                    helpers,
+                    processes,
+                    processes_max,
+                    process_cache_bytes_max,
+                    process_translations_max,
                     cache_bytes_max,
                     log,
                     log_format,

@@ -14,8 +14,14 @@ pub enum Architecture {
     Sped,
     /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
     Amped,
+    /// AMPED processes that have nothing in common but the listening sockets.
+    CoAmped,
+    /// Multi-process: pre-forked processes that serve one connection at a time with blocking calls (Flash 3.1).
+    Mp,
     /// Per worker five stages in threads of their own, and two helpers for what would block (PIPELINED).
     Pipelined,
+    /// One io_uring per worker: every step is handed to the kernel, which says when it is done (JAWS).
+    Proactor,
     /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
     ThreadPool,
     /// A thread for each request (JAWS).
@@ -26,13 +32,16 @@ pub enum Architecture {
 
 impl Architecture {
     /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 6] = [
+    pub const ALL: [Architecture; 9] = [
+        Architecture::Mp,
         Architecture::ThreadPool,
         Architecture::ThreadPerRequest,
         Architecture::ThreadPerSession,
         Architecture::Sped,
         Architecture::Amped,
+        Architecture::CoAmped,
         Architecture::Pipelined,
+        Architecture::Proactor,
     ];
 
     /// The name in configuration, on the command line and in reports.
@@ -40,7 +49,10 @@ impl Architecture {
         match self {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
+            Architecture::CoAmped => "co-amped",
+            Architecture::Mp => "mp",
             Architecture::Pipelined => "pipelined",
+            Architecture::Proactor => "proactor",
             Architecture::ThreadPool => "thread-pool",
             Architecture::ThreadPerRequest => "thread-per-request",
             Architecture::ThreadPerSession => "thread-per-session",
@@ -55,6 +67,11 @@ impl Architecture {
     /// The architecture of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|each| each.name() == name || each.alias() == Some(name))
+    }
+
+    /// Whether its workers are processes, with a supervisor.
+    pub fn is_of_processes(self) -> bool {
+        matches!(self, Architecture::CoAmped | Architecture::Mp)
     }
 }
 
@@ -122,11 +139,44 @@ pub const WORKERS: RangeInclusive<usize> = 1..=1024;
 /// Bounds of [`Settings::helpers_max`].
 pub const HELPERS: RangeInclusive<usize> = 1..=1024;
 
+/// Bounds of [`Settings::processes`] and [`Settings::processes_max`].
+pub const PROCESSES: RangeInclusive<usize> = 1..=1024;
+
+/// Bounds of [`Settings::process_translations_max`].
+pub const TRANSLATIONS: RangeInclusive<usize> = 1..=1_000_000;
+
 /// Bounds of [`Settings::threads`] and [`Settings::threads_max`]: half of what Linux lets a process have by default.
 pub const THREADS: RangeInclusive<usize> = 1..=16_384;
 
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
+
+/// What the helpers of `amped` and `co-amped` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperKind {
+    /// Threads of the worker's process.
+    Threads,
+    /// Processes of their own, as Flash had them.
+    Processes,
+}
+
+impl HelperKind {
+    /// Every kind, in the order of documentation.
+    pub const ALL: [HelperKind; 2] = [HelperKind::Threads, HelperKind::Processes];
+
+    /// The name in configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            HelperKind::Threads => "threads",
+            HelperKind::Processes => "processes",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
 
 /// Everything a server needs to know to start.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,14 +188,28 @@ pub struct Settings {
     /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
     /// one before that only shares the work out and warms two caches.
     pub workers: usize,
-    /// The most helper threads of each worker of `amped`, within [`HELPERS`].
+    /// What helpers of `amped` and `co-amped` are.
+    pub helpers: HelperKind,
+    /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
+    /// disk in the place of each worker of `proactor`; within [`HELPERS`].
     pub helpers_max: usize,
+    /// Processes that `mp` begins with and does not go below, within [`PROCESSES`]. Flash and Apache had 32 as well.
+    pub processes: usize,
+    /// The most processes of `mp`, within [`PROCESSES`]: that many connections can be served at a time. If it is less
+    /// than `processes`, that is the bound.
+    pub processes_max: usize,
+    /// Bytes that the cache of each process of `mp` may hold, its own structures included; within [`CACHE_BYTES`].
+    /// Small, because there are many of them that hold the same.
+    pub process_cache_bytes_max: u64,
+    /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
+    pub process_translations_max: usize,
     /// Threads of each worker of `thread-pool`, within [`THREADS`]. More than `threads_max` are not had.
     pub threads: usize,
     /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
     /// within [`THREADS`].
     pub threads_max: usize,
-    /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`].
+    /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
+    /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
     /// Access log target.
     pub log: LogTarget,
@@ -154,7 +218,7 @@ pub struct Settings {
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
-    /// `cachestat`. From the command line only.
+    /// `cachestat`, `io_uring`. From the command line only.
     pub without: Vec<String>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,
@@ -167,7 +231,12 @@ impl Default for Settings {
             listen: Vec::new(),
             architecture: Architecture::Amped,
             workers: 1,
+            helpers: HelperKind::Threads,
             helpers_max: 32,
+            processes: 32,
+            processes_max: 256,
+            process_cache_bytes_max: 4 << 20,
+            process_translations_max: 200,
             threads: 64,
             threads_max: 1024,
             cache_bytes_max: super::default_cache_bytes(),

@@ -58,6 +58,11 @@ fn one_file_holds_everything() {
         helpers_max = 8
         threads = 9
         threads_max = 10
+        helpers = "processes"
+        processes = 11
+        processes_max = 12
+        process_cache_bytes = "8MiB"
+        process_translations_max = 13
         cache_bytes = "64MiB"
         log = "access.log"
         log_format = "json"
@@ -103,6 +108,11 @@ fn one_file_holds_everything() {
         helpers_max: 8,
         threads: 9,
         threads_max: 10,
+        helpers: HelperKind::Processes,
+        processes: 11,
+        processes_max: 12,
+        process_cache_bytes_max: 8 << 20,
+        process_translations_max: 13,
         cache_bytes_max: 64 << 20,
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
@@ -161,6 +171,9 @@ fn the_command_line_overrides_the_file() {
         helpers_max: Some(7),
         threads: Some(5),
         threads_max: Some(6),
+        helpers: Some(HelperKind::Processes),
+        processes: Some(8),
+        processes_max: Some(9),
         cache_bytes_max: Some(1 << 20),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
@@ -175,6 +188,8 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.architecture, Architecture::Sped);
     assert_eq!((settings.workers, settings.helpers_max), (2, 7));
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
+    assert_eq!((settings.processes, settings.processes_max), (8, 9));
+    assert_eq!(settings.helpers, HelperKind::Processes);
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);

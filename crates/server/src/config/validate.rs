@@ -14,7 +14,8 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    Architecture, CACHE_BYTES, HELPERS, ListenAddress, LogFormat, LogTarget, Settings, THREADS, WORKERS,
+    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS,
+    TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
@@ -55,6 +56,7 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     if let Some(given) = &file.threads_max {
         settings.threads_max = checker.count("threads_max", given, &THREADS, settings.threads_max);
     }
+    processes(file, &mut checker, &mut settings);
     if let Some(given) = &file.cache_bytes {
         let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
         settings.cache_bytes_max = bytes.unwrap_or(settings.cache_bytes_max);
@@ -62,6 +64,28 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// What concerns worker and helper processes.
+fn processes(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    if let Some(name) = &file.helpers {
+        let names = HelperKind::ALL.map(HelperKind::name);
+        settings.helpers = checker.name("helpers", name, &names, HelperKind::from_name).unwrap_or(settings.helpers);
+    }
+    if let Some(given) = &file.processes {
+        settings.processes = checker.count("processes", given, &PROCESSES, settings.processes);
+    }
+    if let Some(given) = &file.processes_max {
+        settings.processes_max = checker.count("processes_max", given, &PROCESSES, settings.processes_max);
+    }
+    if let Some(given) = &file.process_cache_bytes {
+        let bytes = checker.amount("process_cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
+        settings.process_cache_bytes_max = bytes.unwrap_or(settings.process_cache_bytes_max);
+    }
+    if let Some(given) = &file.process_translations_max {
+        let (key, otherwise) = ("process_translations_max", settings.process_translations_max);
+        settings.process_translations_max = checker.count(key, given, &TRANSLATIONS, otherwise);
+    }
 }
 
 /// Collects problems, and judges what occurs in more than one table.

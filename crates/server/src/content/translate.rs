@@ -141,8 +141,7 @@ impl Question<'_> {
 
     fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd, path: &[u8]) -> Result<Arc<Entry>, Blocked> {
         for index in &self.site.settings.index {
-            let index_name =
-                if name.is_empty() { index.clone().into_bytes() } else { [name, b"/", index.as_bytes()].concat() };
+            let index_name = index_name(name, index);
             if let Some(open) = self.open_regular(&place.directory, &index_name)? {
                 return self.file(&place.directory, open, Status(200));
             }
@@ -190,7 +189,7 @@ impl Question<'_> {
 
     /// `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`, unless they are older than it.
     fn add_siblings(&self, directory: &OwnedFd, files: &mut Vec<(Coding, Open)>) -> Result<(), Blocked> {
-        for (coding, suffix) in [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")] {
+        for (coding, suffix) in SIBLINGS {
             let name = [&files[0].1.name, suffix.as_bytes()].concat();
             let sibling = match self.open_regular(directory, &name) {
                 Err(Blocked::Failed(_)) => None,
@@ -336,6 +335,40 @@ impl Question<'_> {
         Arc::new(Entry::new(resource, stamps, self.now_ms))
     }
 }
+
+// What it will look at.
+impl Question<'_> {
+    /// A directory, and the names beneath it that translating may open: for those who bring them into memory first.
+    /// Nothing if that cannot be told without waiting, or if nothing will be opened. Names that decide about errors are
+    /// not among them.
+    pub fn names(&self) -> Option<(Arc<OwnedFd>, Vec<Vec<u8>>)> {
+        let mut normalised = Vec::with_capacity(self.path.len());
+        path::normalise(self.path, &mut normalised).ok()?;
+        if path::is_hidden(&normalised) {
+            return None;
+        }
+        let Place { directory, name } = self.place(&normalised).ok()?;
+        let bare = name.strip_suffix(b"/").unwrap_or(name);
+        let is_directory = name.is_empty() || bare.len() < name.len();
+        let indices = self.site.settings.index.iter().filter(|_| is_directory);
+        let mut names: Vec<Vec<u8>> = indices.map(|index| index_name(bare, index)).collect();
+        names.push(bare.to_vec());
+        for at in 0..names.len() {
+            if media_type::by_name(&names[at]).compressible {
+                names.extend(SIBLINGS.map(|(_, suffix)| [&names[at], suffix.as_bytes()].concat()));
+            }
+        }
+        Some((directory, names))
+    }
+}
+
+/// The name of an index file of the directory `name`.
+fn index_name(name: &[u8], index: &str) -> Vec<u8> {
+    if name.is_empty() { index.as_bytes().to_vec() } else { [name, b"/", index.as_bytes()].concat() }
+}
+
+/// Where precompressed variants of a file are: beside it.
+const SIBLINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")];
 
 /// How often a file that changes under our hands is read before it is sent from where it is.
 const READ_TRIES: usize = 3;

@@ -4,7 +4,7 @@
 //! to a helper, which does it so that it no longer would, and sends a notification. So cached content costs what it
 //! costs SPED, and a cold file delays nobody but who asked for it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -14,7 +14,8 @@ use crate::content::translate::translate;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
-use crate::engine::helpers::{Finished, Helpers, Job};
+use crate::engine::helper_processes::HelperProcesses;
+use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
 use crate::io::{Counters, Wait, read};
 
 /// Serves as worker `index`, with at most `helpers_max` helpers, until told to drain or stop.
@@ -22,13 +23,16 @@ use crate::io::{Counters, Wait, read};
 /// # Errors
 /// What makes waiting impossible, or no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
-    let helpers = Helpers::new(shared.clone(), index, helpers_max);
+    let helpers: Box<dyn Helpers> = match &shared.nursery {
+        Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
+        None => Box::new(HelperThreads::new(shared.clone(), index, helpers_max)),
+    };
     Worker::new(shared, index, Helped { helpers })?.run()
 }
 
 /// Carries out in line what cannot wait, and hands the rest to helpers.
 struct Helped {
-    helpers: Helpers,
+    helpers: Box<dyn Helpers>,
 }
 
 impl Carrier for Helped {
@@ -63,6 +67,10 @@ impl Carrier for Helped {
         }
         self.helpers.submit(Job::PageIn { ticket, stretch });
         None
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.helpers.descriptor()
     }
 
     fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome> {

@@ -27,6 +27,7 @@ use crate::engine::slots::Slot;
 use crate::io::Wait;
 use crate::io::accept::{self, Accepted, Reserve};
 use crate::io::send::{self, Sent};
+use crate::io::wait::Gate;
 
 /// Serves connections one at a time.
 pub struct Driver<'a> {
@@ -38,6 +39,8 @@ pub struct Driver<'a> {
     refusing: bool,
     /// The listener that is asked first.
     listener: usize,
+    /// What waits for the listeners, once that was necessary.
+    gate: Option<Gate>,
     reserve: Reserve,
     /// The last connection took a descriptor from the reserve.
     crowded: bool,
@@ -50,6 +53,8 @@ pub enum Left {
     Idle,
     /// To be closed.
     Over,
+    /// As it was, to be handed over to the successor of this engine.
+    Moving,
 }
 
 /// What became of waiting for a request.
@@ -82,6 +87,7 @@ impl<'a> Driver<'a> {
             listener: 0,
             reserve: Reserve::new(),
             crowded: false,
+            gate: None,
         }
     }
 
@@ -99,6 +105,9 @@ impl<'a> Driver<'a> {
             if self.shared.control.is_stopping() {
                 return Left::Over;
             }
+            if self.shared.control.is_handing_over() {
+                return Left::Moving;
+            }
             let interest = self.turn(slot);
             self.desk.flush_if_due();
             match interest {
@@ -113,7 +122,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Waits until an idle connection has something to receive: at most `patience_ms`, or as long as it may be idle.
-    /// When draining begins it is said to have a request, so that one that nobody has looked at is found.
+    /// When draining or handing over begins it is said to have a request, so that one that nobody has looked at is found.
     pub fn await_request(&mut self, slot: &mut Slot, patience_ms: Option<u32>) -> Awaited {
         let deadline = slot.connection.poll_timeout(&self.shared.limits);
         let until = patience_ms.map(|ms| self.desk.now.after_ms(ms));
@@ -123,7 +132,7 @@ impl<'a> Driver<'a> {
             if self.shared.control.is_stopping() {
                 return Awaited::Over;
             }
-            if !ready.is_empty() || self.draining != drained_before {
+            if !ready.is_empty() || self.draining != drained_before || self.shared.control.is_handing_over() {
                 slot.readable = true;
                 return Awaited::Request;
             }
@@ -136,14 +145,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Waits for the next connection. None when the server drains or stops.
-    pub fn await_connection(&mut self) -> Option<Slot> {
+    /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread has.
+    /// None when the server drains or stops, or this engine hands over.
+    pub fn await_connection(&mut self, index: usize) -> Option<Slot> {
         loop {
             self.look_around();
-            if self.draining || self.shared.control.is_stopping() {
+            if self.draining || self.shared.control.is_closing() {
                 return None;
             }
-            if let Some(slot) = self.accept() {
+            if let Some(slot) = self.shared.arrival(index).or_else(|| self.accept(index)) {
                 return Some(slot);
             }
         }
@@ -215,10 +225,14 @@ impl<'a> Driver<'a> {
     }
 
     fn timeout(&self, until: Option<Instant>) -> Option<Timespec> {
+        let ms = self.timeout_ms(until)?;
+        Some(Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 })
+    }
+
+    fn timeout_ms(&self, until: Option<Instant>) -> Option<u64> {
         let due = earliest(until, self.desk.flush_due())?;
         // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-        let ms = due.since(self.desk.now) + 1;
-        Some(Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 })
+        Some(due.since(self.desk.now) + 1)
     }
 
     /// Reads the clocks, and looks at what the main thread wants.
@@ -244,17 +258,17 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 // Accepting.
 impl Driver<'_> {
     /// Waits for a listener and takes a connection from it, if no other worker was faster.
-    fn accept(&mut self) -> Option<Slot> {
+    fn accept(&mut self, index: usize) -> Option<Slot> {
         let listeners = &self.shared.listeners;
         if self.crowded && !self.reserve.is_whole(&listeners[0]) {
             self.pause_accepting(Errno::MFILE);
             return None;
         }
         for turn in 0..listeners.len() {
-            let index = (self.listener + turn) % listeners.len();
-            match accept::accept(listeners[index].as_fd()) {
+            let listener = (self.listener + turn) % listeners.len();
+            match accept::accept(listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
-                    self.listener = index + 1;
+                    self.listener = listener + 1;
                     self.crowded = self.reserve.has_given(&socket);
                     self.desk.count_connection();
                     return Some(Slot::new(socket, client, self.desk.now));
@@ -266,7 +280,7 @@ impl Driver<'_> {
                 }
             }
         }
-        self.await_listeners();
+        self.await_listeners(index);
         None
     }
 
@@ -277,15 +291,32 @@ impl Driver<'_> {
         self.wait(None, Some(until));
     }
 
-    fn await_listeners(&mut self) {
-        let control = self.shared.control.interrupt(self.draining);
-        let mut waited: Vec<PollFd<'_>> =
-            self.shared.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
-        waited.push(PollFd::new(control, PollFlags::IN));
-        // Whatever it returns, trying to accept tells.
-        let _ = poll(&mut waited, self.timeout(None).as_ref());
+    /// Waits for any listener, or for the main thread. Of several workers that wait, the kernel wakes one for each
+    /// connection, which `poll(2)` could not have.
+    fn await_listeners(&mut self, index: usize) {
+        let timeout_ms = self.timeout_ms(None);
+        if self.gate.is_none() {
+            self.gate = self.gate(index).ok();
+        }
+        match &self.gate {
+            // Whatever it returns, trying to accept tells.
+            Some(gate) => drop(gate.wait(timeout_ms)),
+            // No descriptors.
+            None => drop(self.wait(None, Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)))),
+        }
+        self.shared.control.waker(index).reset();
         self.look_around();
         self.desk.flush_if_due();
+    }
+
+    fn gate(&self, index: usize) -> Result<Gate, Errno> {
+        let gate = Gate::new()?;
+        for listener in self.shared.listeners.iter() {
+            gate.add_listener(listener.as_fd())?;
+        }
+        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
+        gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
+        Ok(gate)
     }
 }
 

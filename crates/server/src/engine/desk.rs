@@ -81,7 +81,7 @@ impl<'a> Desk<'a> {
     /// The things of a worker that begins.
     pub fn new(shared: &'a Shared) -> Desk<'a> {
         let now = shared.clock.now();
-        let log = shared.log.as_ref().map(AccessLog::buffer);
+        let log = shared.log.as_deref().map(AccessLog::buffer);
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
         Desk { shared, now, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
     }
@@ -197,12 +197,22 @@ impl Target {
         Key { site: self.site, path: &self.key }
     }
 
+    /// The path as received.
+    pub fn path(&self) -> &[u8] {
+        &self.key[..self.path_length]
+    }
+
+    /// The query, if it matters.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.key.get(self.path_length + 1..)
+    }
+
     /// The question what it stands for.
     pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
         Question {
             site: shared.sites.at(self.site),
-            path: &self.key[..self.path_length],
-            query: self.key.get(self.path_length + 1..),
+            path: self.path(),
+            query: self.query(),
             wait,
             previous: self.previous.as_ref(),
             now_ms: now.0,

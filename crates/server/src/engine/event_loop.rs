@@ -4,7 +4,7 @@
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -53,6 +53,11 @@ pub trait Carrier {
     /// Makes the beginning of a stretch ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome>;
 
+    /// What is readable when there may be such steps; none if they wake the worker by its waker.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// Steps that were carried out meanwhile. Called when the worker has been woken.
     fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome>;
 }
@@ -72,14 +77,22 @@ pub struct Worker<'a, C> {
     reserve: Reserve,
     /// When to try again to accept.
     accept_again: Option<Instant>,
+    /// Connections have been left to other workers: those that still wait are taken.
+    passed: bool,
+    /// How many connections others have been told of.
+    shown: usize,
     draining: bool,
 }
 
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Connections accepted at once, before others get their turn and other workers their share.
-const ACCEPT_MAX: usize = 64;
+/// Connections accepted at once, before others get their turn and other workers their share. Few: while one worker
+/// takes them, those that the kernel has woken for the next ones are on their way.
+const ACCEPT_MAX: usize = 4;
+/// How long a worker that has more than its share leaves new connections to the others. Of several that wait for one
+/// listening socket the kernel always wakes the same first, so without this it would get nearly all.
+const PASS_MS: u32 = 1;
 /// Bytes one connection may send before others get their turn.
 const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
@@ -107,11 +120,17 @@ impl<'a, C: Carrier> Worker<'a, C> {
             accepting: false,
             reserve: Reserve::new(),
             accept_again: None,
+            passed: false,
+            shown: 0,
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        if let Some(descriptor) = worker.carrier.descriptor() {
+            worker.poll.add_waker(descriptor, waker)?;
+        }
         worker.listen()?;
+        shared.control.report_begun();
         Ok(worker)
     }
 
@@ -130,11 +149,22 @@ impl<'a, C: Carrier> Worker<'a, C> {
             self.go_on();
             self.handle_time();
         }
+        if self.shared.control.is_handing_over() {
+            self.leave();
+        }
         Ok(())
     }
 
     fn is_over(&self) -> bool {
-        self.shared.control.is_stopping() || self.draining && self.slots.count() == 0
+        let control = &self.shared.control;
+        control.is_stopping() || control.is_handing_over() || self.draining && self.slots.count() == 0
+    }
+
+    /// Gives all connections to the successor.
+    fn leave(&mut self) {
+        let tokens = self.slots.tokens();
+        self.shared.hand_over(tokens.into_iter().filter_map(|token| self.slots.take(token)));
+        self.shared.close_arrivals(self.index);
     }
 
     /// How long nothing will have to be done.
@@ -173,6 +203,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
         for outcome in self.carrier.outcomes(&mut self.desk) {
             self.handle_outcome(outcome);
         }
+        for slot in self.shared.arrivals(self.index) {
+            let token = self.slots.admit(slot);
+            self.drive(token);
+        }
         if self.shared.control.is_draining() && !self.draining {
             self.drain();
         }
@@ -198,6 +232,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             let listening = room && self.listen().is_ok();
             self.accept_again = (!listening).then(|| self.desk.now.after_ms(ACCEPT_PAUSE_MS));
         }
+        self.show_load();
         self.desk.flush_if_due();
     }
 }
@@ -218,21 +253,26 @@ impl<C: Carrier> Worker<'_, C> {
 
     fn unlisten(&mut self) {
         self.accepting = false;
-        for listener in &self.shared.listeners {
+        for listener in self.shared.listeners.iter() {
             self.poll.remove(listener.as_fd());
         }
     }
 
     fn accept_from(&mut self, listener: usize) {
+        let takes_any = std::mem::take(&mut self.passed);
         for _ in 0..ACCEPT_MAX {
             if !self.accepting {
                 return;
+            }
+            if !takes_any && self.shared.board.is_over_share(self.slots.count()) {
+                return self.pass();
             }
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
                     self.desk.count_connection();
                     let crowded = self.reserve.has_given(&socket);
                     let token = self.slots.insert(socket, client, self.desk.now);
+                    self.show_load();
                     self.drive(token);
                     if crowded {
                         return self.pause_accepting(Errno::MFILE);
@@ -245,9 +285,25 @@ impl<C: Carrier> Worker<'_, C> {
         }
     }
 
+    /// Leaves the connections that wait to workers that have fewer. If those are stalled, it will be back.
+    fn pass(&mut self) {
+        self.unlisten();
+        self.passed = true;
+        self.accept_again = Some(self.desk.now.after_ms(PASS_MS));
+    }
+
+    /// Lets others know how many connections there are.
+    fn show_load(&mut self) {
+        if self.shown != self.slots.count() {
+            self.shown = self.slots.count();
+            self.shared.seat(self.index).show(self.shown);
+        }
+    }
+
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
     fn pause_accepting(&mut self, errno: Errno) {
-        let idle = self.slots.longest_idle(SHED_MAX);
+        // Half of the connections at most, so that the newest stay.
+        let idle = self.slots.longest_idle(SHED_MAX.min(self.slots.count().div_ceil(2)));
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
         for token in &idle {
             self.slots.remove(*token);

@@ -1,10 +1,10 @@
-//! Helpers of an AMPED worker: threads that wait for the disk in its place.
+//! Helpers of an AMPED worker, who wait for the disk in its place: what they do, and those of them that are threads.
 //!
-//! Owns: the threads, spawned as jobs wait, kept in reserve for a while, bounded in number. Guarantees: a job is
-//! finished exactly once; file content reaches the worker through the page cache, not through here. Does not decide what
-//! would block.
+//! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
+//! a while, bounded in number. Guarantees: a job is finished exactly once; file content reaches the worker through the
+//! page cache, not through here. Does not decide what would block.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -50,9 +50,23 @@ pub struct Finished {
     pub failed: bool,
 }
 
-/// The helpers of one worker.
+/// Who carries jobs out in place of a worker.
+pub trait Helpers {
+    /// Has `job` done. Jobs queue if all helpers are busy: their number is bounded by that of connections.
+    fn submit(&mut self, job: Job);
+
+    /// The next notification, if there is one.
+    fn finished(&mut self) -> Option<Finished>;
+
+    /// What is readable when there may be notifications; none if they wake the worker by its waker.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// The helpers of one worker, threads of its process.
 #[derive(Debug)]
-pub struct Helpers {
+pub struct HelperThreads {
     pool: Arc<Pool>,
     jobs: Sender<Job>,
     finished: Receiver<Finished>,
@@ -76,30 +90,14 @@ const RESERVE_TIME: Duration = Duration::from_secs(10);
 /// Helpers read large stretches through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-impl Helpers {
+impl HelperThreads {
     /// Helpers for worker `worker`, none yet, at most `helpers_max`.
-    pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> Helpers {
+    pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> HelperThreads {
         let (jobs, queue) = unbounded();
         let (sender, finished) = unbounded();
         let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let pool = Arc::new(Pool { shared, worker, queue, finished: sender, threads, pending });
-        Helpers { pool, jobs, finished, helpers_max: helpers_max.max(1) }
-    }
-
-    /// Has `job` done. Jobs queue if all helpers are busy: their number is bounded by that of connections.
-    pub fn submit(&mut self, job: Job) {
-        Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
-        let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
-        self.jobs.send(job).expect("the pool holds the receiver");
-        let threads = self.pool.threads.load(SeqCst);
-        if pending > threads && threads < self.helpers_max {
-            self.spawn();
-        }
-    }
-
-    /// The next notification, if there is one.
-    pub fn finished(&mut self) -> Option<Finished> {
-        self.finished.try_recv().ok()
+        HelperThreads { pool, jobs, finished, helpers_max: helpers_max.max(1) }
     }
 
     fn spawn(&self) {
@@ -113,6 +111,22 @@ impl Helpers {
                 self.pool.drain_queue();
             }
         }
+    }
+}
+
+impl Helpers for HelperThreads {
+    fn submit(&mut self, job: Job) {
+        Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
+        let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
+        self.jobs.send(job).expect("the pool holds the receiver");
+        let threads = self.pool.threads.load(SeqCst);
+        if pending > threads && threads < self.helpers_max {
+            self.spawn();
+        }
+    }
+
+    fn finished(&mut self) -> Option<Finished> {
+        self.finished.try_recv().ok()
     }
 }
 
@@ -151,6 +165,10 @@ impl Pool {
     }
 
     fn carry_out(&self, job: &Job) -> (Option<Arc<Entry>>, bool) {
+        if self.shared.control.is_handing_over() {
+            // The successor of the worker has it done.
+            return (None, true);
+        }
         match job {
             Job::Translate { target, again, .. } => {
                 let now = self.shared.clock.now();

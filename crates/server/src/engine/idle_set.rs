@@ -188,6 +188,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
         listener.listen()?;
+        shared.control.report_begun();
         Ok(listener)
     }
 
@@ -198,7 +199,13 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// What makes waiting impossible; nothing that a peer can cause.
     pub fn run(mut self) -> Result<(), Errno> {
         let result = self.wait_and_dispatch();
-        for slot in self.set.close() {
+        let idle = self.set.close();
+        if self.shared.control.is_handing_over() {
+            self.shared.hand_over(idle);
+            self.shared.close_arrivals(self.index);
+            return result;
+        }
+        for slot in idle {
             if !self.shared.control.is_stopping() && has_received(&slot) {
                 self.hand_over(slot);
             }
@@ -208,7 +215,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     fn wait_and_dispatch(&mut self) -> Result<(), Errno> {
         let control = &self.shared.control;
-        while !control.is_draining() && !control.is_stopping() {
+        while !control.is_closing() {
             let flush_due = self.usher.flush_if_due();
             let due = self.set.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
             // One more, because the clock is coarse: waking before its tick would only mean waiting again.
@@ -230,8 +237,20 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         } else if token.index == WAKER {
             self.shared.control.waker(self.index).reset();
             self.dispatch.handle_wake();
+            for slot in self.shared.arrivals(self.index) {
+                self.adopt(slot);
+            }
         } else {
             self.accept_from(token.index as usize);
+        }
+    }
+
+    /// Goes on with a connection that comes from another engine.
+    fn adopt(&mut self, slot: Slot) {
+        // One that is idle needs no thread until something arrives.
+        let busy = if slot.connection.is_idle() { self.set.park(slot) } else { Some(slot) };
+        if let Some(slot) = busy {
+            self.hand_over(slot);
         }
     }
 

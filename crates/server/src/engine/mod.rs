@@ -6,17 +6,24 @@
 //! # What an engine owes
 //! - It drives connections exactly as `lamna_proto::conn` says, and carries their needs out or defers them.
 //! - It waits for listening sockets that it does not own and that stay open when it goes.
+//! - It calls [`Control::report_begun`] once it has everything that it needs to serve, and not before.
 //! - It honours [`Control`]: on draining it takes no new connection, finishes what has begun and returns; on stopping it
-//!   returns at once.
+//!   returns at once; on handing over it gives its connections to its successor, in whatever state they are, and returns
+//!   ([`handover`]). It goes on with those that another engine gives it.
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 
 pub mod amped;
 pub mod blocking;
 pub mod desk;
 pub mod event_loop;
+pub mod handover;
+pub mod helper_processes;
 pub mod helpers;
 pub mod idle_set;
+pub mod mp;
+pub mod nursery;
 pub mod pipelined;
+pub mod proactor;
 pub mod slots;
 pub mod spawner;
 pub mod sped;
@@ -36,35 +43,77 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::board::{Board, Seat};
 use crate::cache::Store;
+use crate::config::settings::{Architecture, Settings};
+use crate::engine::handover::Handover;
+use crate::engine::nursery::Nursery;
 use crate::io::Abilities;
 use crate::listen::Listener;
-use crate::log::AccessLog;
+use crate::log::{AccessLog, LogCounters};
 use crate::site::Sites;
+use crate::sys::common::Common;
 
-/// What all workers of a server have in common. Read by all, written only through atomics and locks off the hot path.
+/// Serves as worker `index` of this process until told to drain or stop.
+///
+/// # Errors
+/// What keeps the worker from beginning or going on; nothing that a peer can cause.
+pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
+    match settings.architecture {
+        Architecture::Sped => sped::run(shared, index),
+        Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
+        Architecture::Mp => mp::run(shared, index),
+        Architecture::Proactor => proactor::run(shared, index, settings.helpers_max),
+        Architecture::Pipelined => pipelined::run(shared, index),
+        Architecture::ThreadPool => thread_pool::run(shared, index),
+        Architecture::ThreadPerRequest => thread_per_request::run(shared, index),
+        Architecture::ThreadPerSession => thread_per_session::run(shared, index),
+    }
+}
+
+/// What all workers of an engine have in common. Read by all, written only through atomics and locks off the hot path.
+/// An engine that takes the place of another has its own, with the same content but for what concerns the engine itself.
 #[derive(Debug)]
 pub struct Shared {
     /// What is served.
-    pub sites: Sites,
+    pub sites: Arc<Sites>,
     /// What has been found out about targets.
-    pub store: Store,
+    pub store: Arc<Store>,
     /// What the kernel can do.
-    pub abilities: Abilities,
+    pub abilities: Arc<Abilities>,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Answers that belong to no site.
     pub pages: Arc<Pages>,
     /// Where connections come from.
-    pub listeners: Vec<Listener>,
+    pub listeners: Arc<Vec<Listener>>,
     /// The access log, if there is one.
-    pub log: Option<AccessLog>,
+    pub log: Option<Arc<AccessLog>>,
     /// The server's clock.
     pub clock: Clock,
     /// What the main thread asks of the workers.
     pub control: Control,
+    /// Connections that come from, or go to, another engine.
+    pub handover: Handover,
     /// What was done.
-    pub counters: Counters,
+    pub counters: Common<Counters>,
+    /// What became of log lines.
+    pub log_counters: Common<LogCounters>,
+    /// How busy each worker is.
+    pub board: Common<Board>,
+    /// The seat at the board of the first worker of this process; those of the others follow.
+    pub first_seat: usize,
+    /// Rung when all workers are busy, for a supervisor that can start more of them.
+    pub alarm: Arc<Waker>,
+    /// Where helper processes come from; none if helpers are threads.
+    pub nursery: Option<Arc<Nursery>>,
+}
+
+impl Shared {
+    /// The seat at the board of worker `index` of this process.
+    pub fn seat(&self, index: usize) -> &Seat {
+        self.board.seat(self.first_seat + index)
+    }
 }
 
 impl Shared {
@@ -121,6 +170,9 @@ pub fn unix_seconds() -> u64 {
 pub struct Control {
     draining: AtomicBool,
     stopping: AtomicBool,
+    handing_over: AtomicBool,
+    /// Workers that have begun.
+    begun: AtomicUsize,
     wakers: Vec<Waker>,
     /// Never reset: whoever waits for one of them sees it, whenever it begins to wait.
     drain_begun: Waker,
@@ -141,6 +193,8 @@ impl Control {
         Ok(Control {
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            handing_over: AtomicBool::new(false),
+            begun: AtomicUsize::new(0),
             wakers,
             drain_begun: Waker::new()?,
             stop_begun: Waker::new()?,
@@ -162,6 +216,34 @@ impl Control {
         self.drain_begun.wake();
         self.stop_begun.wake();
         self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Give all connections to the successor, return.
+    pub fn hand_over(&self) {
+        self.handing_over.store(true, Relaxed);
+        self.drain_begun.wake();
+        self.stop_begun.wake();
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Whether workers are to give their connections to the successor.
+    pub fn is_handing_over(&self) -> bool {
+        self.handing_over.load(Relaxed)
+    }
+
+    /// Whether workers are to take no more connections, for whatever reason.
+    pub fn is_closing(&self) -> bool {
+        self.is_draining() || self.is_stopping() || self.is_handing_over()
+    }
+
+    /// A worker has everything that it needs.
+    pub fn report_begun(&self) {
+        self.begun.fetch_add(1, Relaxed);
+    }
+
+    /// How many workers have begun.
+    pub fn begun(&self) -> usize {
+        self.begun.load(Relaxed)
     }
 
     /// Whether workers are to finish.
@@ -210,7 +292,11 @@ pub struct Waker {
 }
 
 impl Waker {
-    fn new() -> Result<Waker, Errno> {
+    /// A waker that nobody waits for yet.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn new() -> Result<Waker, Errno> {
         Ok(Waker { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
@@ -242,6 +328,10 @@ pub struct Counters {
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
+    /// How long the last engine took to hand its connections over, in microseconds.
+    pub handover_us: AtomicU64,
+    /// Bytes that the caches of ended processes held in the end.
+    pub cache_bytes: AtomicU64,
 }
 
 #[cfg(test)]
@@ -254,21 +344,36 @@ pub(crate) mod testing {
 
     /// What workers share, one file `a` with the content `hello`, and the directory it is in.
     pub(crate) fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
+        with_control(1, Control::new(1, threads, threads_max).unwrap())
+    }
+
+    /// The same for so many workers.
+    pub(crate) fn shared_by(workers: usize) -> (Shared, tempfile::TempDir) {
+        with_control(workers, Control::new(workers, 1, 1).unwrap())
+    }
+
+    fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("a"), "hello").unwrap();
         let site = SiteSettings::new(root.path().to_owned());
         let settings = Settings { sites: vec![site], ..Default::default() };
         let shared = Shared {
-            sites: Sites::open(&settings).unwrap(),
-            store: Store::new(1 << 20, 100),
-            abilities: Abilities::default(),
+            sites: Arc::new(Sites::open(&settings).unwrap()),
+            store: Arc::new(Store::new(1 << 20, 100)),
+            abilities: Arc::default(),
             limits: Arc::new(Limits::default()),
             pages: Arc::new(answers::pages()),
-            listeners: Vec::new(),
+            listeners: Arc::default(),
             log: None,
             clock: Clock::start(),
-            control: Control::new(1, threads, threads_max).unwrap(),
-            counters: Counters::default(),
+            control,
+            handover: Handover::new(workers),
+            counters: Common::default(),
+            log_counters: Common::default(),
+            board: Common::default(),
+            first_seat: 0,
+            alarm: Arc::new(Waker::new().unwrap()),
+            nursery: None,
         };
         (shared, root)
     }

@@ -48,6 +48,13 @@ impl Slot {
         }
     }
 
+    /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
+    pub fn make_movable(&mut self) {
+        self.connection.recall_needs();
+        (self.readable, self.writable, self.ending) = (true, true, false);
+        (self.registered, self.queued) = (false, false);
+    }
+
     /// A new connection.
     pub fn new(socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Slot {
         Slot {
@@ -109,12 +116,7 @@ impl Default for Slots {
 impl Slots {
     /// Keeps a new connection.
     pub fn insert(&mut self, socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Token {
-        let index = socket.as_raw_fd() as usize;
-        self.reserve(index);
-        self.generation = self.generation.wrapping_add(1);
-        self.slots[index] = Some(Slot { generation: self.generation, ..Slot::new(socket, client, now) });
-        self.count += 1;
-        Token { index: index as u32, generation: self.generation }
+        self.admit(Slot::new(socket, client, now))
     }
 
     /// Keeps a connection that is known already, under the token of its descriptor and its generation.
@@ -123,6 +125,15 @@ impl Slots {
         self.reserve(index);
         self.slots[index] = Some(slot);
         self.count += 1;
+    }
+
+    /// Keeps a connection that comes from another worker.
+    pub fn admit(&mut self, mut slot: Slot) -> Token {
+        self.generation = self.generation.wrapping_add(1);
+        slot.generation = self.generation;
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: self.generation };
+        self.adopt(slot);
+        token
     }
 
     /// Gives up the connection of `token`, if it is still there, without closing it.
@@ -220,7 +231,8 @@ impl Slots {
                 idle.push((self.deadlines[index], Token { index: index as u32, generation: slot.generation }));
             }
         }
-        idle.sort_unstable_by_key(|(deadline, _)| *deadline);
+        // Of those whose deadlines are told apart no further, the oldest connections first.
+        idle.sort_unstable_by_key(|(deadline, token)| (*deadline, token.generation));
         idle.into_iter().take(count).map(|(_, token)| token).collect()
     }
 }

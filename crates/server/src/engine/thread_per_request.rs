@@ -24,16 +24,20 @@ use crate::engine::spawner::Spawner;
 /// What makes waiting impossible, or no descriptors to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let (set, poll) = IdleSet::new(shared, index)?;
-    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| answer(driver, &set, slot));
+    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| answer(shared, driver, &set, slot));
     thread::scope(|scope| Listener::new(shared, &set, poll, Spawning { scope, spawner: &spawner })?.run())
 }
 
 /// The life of a thread.
-fn answer(driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: Slot) {
-    while driver.serve(&mut slot) == Left::Idle {
-        match set.park(slot) {
-            Some(again) => slot = again,
-            None => return,
+fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: Slot) {
+    loop {
+        match driver.serve(&mut slot) {
+            Left::Idle => match set.park(slot) {
+                Some(again) => slot = again,
+                None => return,
+            },
+            Left::Over => return,
+            Left::Moving => return shared.hand_over([slot]),
         }
     }
 }

@@ -16,21 +16,23 @@ use crate::engine::blocking::{Awaited, Driver, Left};
 use crate::engine::slots::Slot;
 use crate::engine::spawner::Spawner;
 
-/// Serves until told to drain or stop.
+/// Serves as worker `index` until told to drain or stop.
 ///
 /// # Errors
 /// None: what fails is waited for.
-pub fn run(shared: &Shared) -> Result<(), Errno> {
-    let spawner = Spawner::new(shared, session);
+pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
+    let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| session(shared, driver, slot));
     thread::scope(|scope| {
         let mut acceptor = Driver::new(shared);
         let mut usher = Driver::refusing(shared);
-        while let Some(slot) = acceptor.await_connection() {
+        shared.control.report_begun();
+        while let Some(slot) = acceptor.await_connection(index) {
             if let Err(mut slot) = spawner.spawn(scope, slot) {
                 refuse(&mut usher, &mut slot);
             }
         }
     });
+    shared.close_arrivals(index);
     Ok(())
 }
 
@@ -45,6 +47,12 @@ fn refuse(usher: &mut Driver<'_>, slot: &mut Slot) {
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
 /// The life of a connection.
-fn session(driver: &mut Driver<'_>, mut slot: Slot) {
-    while driver.serve(&mut slot) == Left::Idle && driver.await_request(&mut slot, None) == Awaited::Request {}
+fn session(shared: &Shared, driver: &mut Driver<'_>, mut slot: Slot) {
+    loop {
+        match driver.serve(&mut slot) {
+            Left::Idle if driver.await_request(&mut slot, None) == Awaited::Request => {}
+            Left::Idle | Left::Over => return,
+            Left::Moving => return shared.hand_over([slot]),
+        }
+    }
 }

@@ -87,7 +87,12 @@ impl<'a> Pool<'a> {
 
     /// Serves a connection until it is over, or somebody else's.
     fn attend(&self, driver: &mut Driver<'a>, mut slot: Slot) {
-        while driver.serve(&mut slot) == Left::Idle {
+        loop {
+            match driver.serve(&mut slot) {
+                Left::Idle => {}
+                Left::Over => return,
+                Left::Moving => return self.shared.hand_over([slot]),
+            }
             if self.has_leisure() {
                 match driver.await_request(&mut slot, Some(PATIENCE_MS)) {
                     Awaited::Request => continue,
@@ -157,7 +162,7 @@ impl<'a> Pool<'a> {
     /// Queues a connection, waiting for room.
     fn push(&self, slot: Slot) {
         let mut state = self.state();
-        while state.queue.len() >= QUEUE_MAX && !self.shared.control.is_stopping() {
+        while state.queue.len() >= QUEUE_MAX && !self.shared.control.is_closing() {
             state = self.room.wait_timeout(state, STOP_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.queue.push_back(slot);
@@ -180,12 +185,14 @@ struct End<'p, 'a>(&'p Pool<'a>);
 
 impl Drop for End<'_, '_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let (mut state, control) = (self.0.state(), &self.0.shared.control);
         state.closed = true;
-        if self.0.shared.control.is_stopping() {
+        if control.is_stopping() {
             state.queue.clear();
         }
+        let moving = if control.is_handing_over() { std::mem::take(&mut state.queue) } else { VecDeque::new() };
         drop(state);
+        self.0.shared.hand_over(moving);
         self.0.arrived.notify_all();
     }
 }

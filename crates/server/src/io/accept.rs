@@ -25,6 +25,11 @@ pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
     Ok(Accepted { socket, client: peer.and_then(address) })
 }
 
+/// Where a connection comes from; none for Unix sockets.
+pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
+    rustix::net::getpeername(socket).ok().flatten().and_then(address)
+}
+
 /// Descriptors that connections do not get: a connection without one for its file could only be told to come again.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve {
@@ -46,6 +51,11 @@ impl Reserve {
     /// Whether `descriptor` was taken from it.
     pub fn has_given(&self, descriptor: &impl AsRawFd) -> bool {
         i64::from(descriptor.as_raw_fd()) >= self.first
+    }
+
+    /// Whether `connections` in all would leave it alone.
+    pub fn leaves(&self, connections: usize) -> bool {
+        i64::try_from(connections).is_ok_and(|connections| connections < self.first)
     }
 
     /// Whether the next connection would leave it alone. `any` is some open descriptor.

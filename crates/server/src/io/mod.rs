@@ -4,11 +4,14 @@
 
 pub mod accept;
 pub mod open;
+pub mod pass;
 pub mod read;
 pub mod send;
 pub mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::sys::common::Common;
 
 /// Whether a step may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,8 @@ impl From<rustix::io::Errno> for Blocked {
     }
 }
 
-/// Which optional system calls may be used, and what came of them. Shared by all workers; counters are touched only
+/// Which optional system calls may be used, and what came of them. Shared by all workers (the counters by those of other
+/// processes, too); counters are touched only
 /// where the disk is, never on the cached path.
 #[derive(Debug)]
 pub struct Abilities {
@@ -46,8 +50,10 @@ pub struct Abilities {
     pub nowait: AtomicBool,
     /// `cachestat(2)`; without it residency is tested page by page with `preadv2`.
     pub cachestat: AtomicBool,
+    /// `io_uring(7)`; without it another engine takes the place of `proactor`.
+    pub io_uring: AtomicBool,
     /// What happened.
-    pub counters: Counters,
+    pub counters: Common<Counters>,
 }
 
 /// Which way disk operations went.
@@ -84,13 +90,14 @@ impl Default for Abilities {
             resolve_cached: AtomicBool::new(true),
             nowait: AtomicBool::new(true),
             cachestat: AtomicBool::new(true),
-            counters: Counters::default(),
+            io_uring: AtomicBool::new(true),
+            counters: Common::default(),
         }
     }
 }
 
 impl Abilities {
-    /// All but the named ones: `openat2`, `nowait`, `cachestat`.
+    /// All but the named ones: `openat2`, `nowait`, `cachestat`, `io_uring`.
     ///
     /// # Errors
     /// The first name that is none of these.
@@ -101,6 +108,7 @@ impl Abilities {
                 "openat2" => abilities.openat2.store(false, Relaxed),
                 "nowait" => abilities.nowait.store(false, Relaxed),
                 "cachestat" => abilities.cachestat.store(false, Relaxed),
+                "io_uring" => abilities.io_uring.store(false, Relaxed),
                 other => return Err(other.to_owned()),
             }
         }

@@ -32,7 +32,7 @@ pub fn open_beneath(root: BorrowedFd<'_>, name: &[u8], wait: Wait, abilities: &A
     if wait == Wait::No && !cached {
         return Err(Blocked::Disk);
     }
-    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let mut resolve = BENEATH;
     if wait == Wait::No {
         resolve |= ResolveFlags::CACHED;
     }
@@ -61,7 +61,10 @@ pub fn open_beneath(root: BorrowedFd<'_>, name: &[u8], wait: Wait, abilities: &A
     }
 }
 
-const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+/// How names are resolved by `openat2`.
+pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// How files are opened.
+pub const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// Whether `openat2` exists and is not forbidden (seccomp filters answer ENOSYS or EPERM to everything).
 fn works(root: BorrowedFd<'_>) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Owns: the epoll instance and the meaning of its tokens. Does not own the descriptors.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
@@ -117,8 +118,7 @@ impl Poll {
     /// # Errors
     /// Never for an interrupted call, which returns no events.
     pub fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
-        let timeout =
-            timeout_ms.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+        let timeout = timeout_ms.map(timespec);
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -165,6 +165,59 @@ impl Registrar {
             true => epoll::modify(&self.epoll, connection, data(token), flags),
             false => epoll::add(&self.epoll, connection, data(token), flags),
         }
+    }
+}
+
+/// Listening sockets that are waited for together, by who then tries them all.
+#[derive(Debug)]
+pub struct Gate {
+    epoll: OwnedFd,
+}
+
+impl Gate {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new() -> Result<Gate, Errno> {
+        Ok(Gate { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Registers a listening socket; of several workers that wait for it, one is woken.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_listener(&self, listener: BorrowedFd<'_>) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&self.epoll, listener, epoll::EventData::new_u64(0), flags)
+    }
+
+    /// Registers an eventfd or pipe that ends the wait.
+    ///
+    /// # Errors
+    /// No memory, or the limit on watches.
+    pub fn add_waker(&self, waker: BorrowedFd<'_>) -> Result<(), Errno> {
+        epoll::add(&self.epoll, waker, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+    }
+
+    /// Waits until one of them is readable, at most `timeout_ms`, or as long as it takes.
+    ///
+    /// # Errors
+    /// `EINTR`, and what cannot happen to a set of its own.
+    pub fn wait(&self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let mut event = [MaybeUninit::uninit()];
+        epoll::wait(&self.epoll, &mut event, timeout_ms.map(timespec).as_ref()).map(drop)
+    }
+}
+
+fn timespec(ms: u64) -> Timespec {
+    Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 }
+}
+
+/// A set can itself be waited for: it is readable while it has events.
+impl AsFd for Poll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 

@@ -3,13 +3,13 @@
 //! Owns: the worker's side of the hand-over, and the counters that both sides share. Guarantees that a worker never waits:
 //! what cannot be handed over is dropped and counted. Does not know where lines go.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use super::line::{self, LogTime, Record};
 use crate::config::settings::LogFormat;
+use crate::sys::common::Common;
 
 /// Bytes at which a worker hands its buffer over: large enough to make the hand-over and the write rare.
 pub const FLUSH_BYTES: usize = 32 * 1024;
@@ -23,7 +23,7 @@ pub struct LogBuffer {
     lines: u64,
     full: Sender<Full>,
     emptied: Receiver<Vec<u8>>,
-    counters: Arc<LogCounters>,
+    counters: Common<LogCounters>,
 }
 
 impl LogBuffer {
@@ -32,7 +32,7 @@ impl LogBuffer {
         format: LogFormat,
         full: Sender<Full>,
         emptied: Receiver<Vec<u8>>,
-        counters: Arc<LogCounters>,
+        counters: Common<LogCounters>,
     ) -> LogBuffer {
         LogBuffer { format, time: LogTime::new(0), bytes: Vec::new(), lines: 0, full, emptied, counters }
     }
@@ -132,8 +132,8 @@ pub(super) mod tests {
     fn a_writer_that_is_behind_has_lines_dropped_and_counted() {
         let (full, waiting) = bounded(1);
         let (_, emptied) = bounded(1);
-        let counters = Arc::new(LogCounters::default());
-        let mut buffer = LogBuffer::new(LogFormat::Combined, full, emptied, Arc::clone(&counters));
+        let counters = Common::<LogCounters>::default();
+        let mut buffer = LogBuffer::new(LogFormat::Combined, full, emptied, counters.clone());
         for _ in 0..3 {
             buffer.push(0, &record("/"));
             buffer.push(0, &record("/"));

@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
-use std::sync::Arc;
+
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use super::buffer::{FLUSH_BYTES, Full, LogBuffer, LogCounters};
 use super::sink::{Sink, Torn, cause};
 use crate::config::settings::{LogFormat, LogTarget};
+use crate::sys::common::Common;
 
 /// Full buffers that may wait for the writer. With [`FLUSH_BYTES`], some 2 MiB: what a slow disk may be behind.
 const FULL_BUFFERS_MAX: usize = 64;
@@ -41,13 +42,13 @@ pub struct AccessLog {
     commands: Sender<Command>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
-    counters: Arc<LogCounters>,
+    counters: Common<LogCounters>,
 }
 
 impl AccessLog {
     /// Opens the target and starts the writer; none if the log is off. A file is created with mode 0640 if need be and
-    /// is appended to. Fails if it cannot be opened or the thread cannot be started.
-    pub fn open(target: &LogTarget, format: LogFormat) -> io::Result<Option<AccessLog>> {
+    /// is appended to. What becomes of lines is added to `counters`. Fails if it cannot be opened or the thread cannot be started.
+    pub fn open(target: &LogTarget, format: LogFormat, counters: Common<LogCounters>) -> io::Result<Option<AccessLog>> {
         let sink = match target {
             LogTarget::Off => return Ok(None),
             LogTarget::Stdout => Sink::Stdout,
@@ -57,13 +58,12 @@ impl AccessLog {
         let (emptied_sender, emptied) = bounded(FULL_BUFFERS_MAX);
         let (commands, command_receiver) = unbounded();
         let (end, ended) = bounded(0);
-        let counters = Arc::new(LogCounters::default());
         let writer = Writer {
             sink,
             torn: false,
             reporter: Reporter::default(),
             emptied: emptied_sender,
-            counters: Arc::clone(&counters),
+            counters: counters.clone(),
         };
         thread::Builder::new().name("access-log".into()).spawn(move || {
             writer.run(&full_receiver, &command_receiver);
@@ -74,7 +74,7 @@ impl AccessLog {
 
     /// A buffer for one worker.
     pub fn buffer(&self) -> LogBuffer {
-        LogBuffer::new(self.format, self.full.clone(), self.emptied.clone(), Arc::clone(&self.counters))
+        LogBuffer::new(self.format, self.full.clone(), self.emptied.clone(), self.counters.clone())
     }
 
     /// Has the file opened again by its name, for rotation by renaming. Returns at once. If that fails, it is reported
@@ -85,7 +85,7 @@ impl AccessLog {
     }
 
     /// What became of the lines.
-    pub fn counters(&self) -> &Arc<LogCounters> {
+    pub fn counters(&self) -> &Common<LogCounters> {
         &self.counters
     }
 
@@ -110,7 +110,7 @@ struct Writer {
     torn: bool,
     reporter: Reporter,
     emptied: Sender<Vec<u8>>,
-    counters: Arc<LogCounters>,
+    counters: Common<LogCounters>,
 }
 
 impl Writer {
@@ -219,7 +219,9 @@ mod tests {
 
     fn open(path: &Path) -> AccessLog {
         let target = LogTarget::File(path.to_owned());
-        AccessLog::open(&target, LogFormat::Combined).expect("the file can be opened").expect("the log is on")
+        AccessLog::open(&target, LogFormat::Combined, Common::default())
+            .expect("the file can be opened")
+            .expect("the log is on")
     }
 
     fn lines(path: &Path) -> Vec<String> {
@@ -235,13 +237,15 @@ mod tests {
 
     #[test]
     fn a_log_that_is_off_is_none() {
-        assert!(AccessLog::open(&LogTarget::Off, LogFormat::Json).expect("nothing to open").is_none());
+        assert!(
+            AccessLog::open(&LogTarget::Off, LogFormat::Json, Common::default()).expect("nothing to open").is_none()
+        );
     }
 
     #[test]
     fn a_file_that_cannot_be_opened_is_an_error() {
         let target = LogTarget::File("/nonexistent/access.log".into());
-        let error = AccessLog::open(&target, LogFormat::Json).expect_err("no such directory");
+        let error = AccessLog::open(&target, LogFormat::Json, Common::default()).expect_err("no such directory");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
@@ -257,7 +261,7 @@ mod tests {
                 scope.spawn(move || (0..3000).for_each(|i| buffer.push(0, &record(&format!("/{worker}/{i:05}")))));
             }
         });
-        let counters = Arc::clone(log.counters());
+        let counters = log.counters().clone();
         log.close();
         assert_eq!((counters.written(), counters.dropped(), counters.lost()), (12_000, 0, 0));
         let lines = lines(&path);
@@ -291,7 +295,7 @@ mod tests {
             buffer.push(0, &record(target));
             buffer.flush();
         }
-        let counters = Arc::clone(log.counters());
+        let counters = log.counters().clone();
         log.close();
         assert_eq!((counters.written(), counters.dropped(), counters.lost()), (0, 0, 3));
     }
@@ -348,7 +352,7 @@ mod tests {
         fs::write(&path, "half a li").expect("a new file");
         let (emptied, _returned) = bounded(1);
         let sink = Sink::file(&path).expect("the file");
-        let counters = Arc::default();
+        let counters = Common::default();
         let mut writer = Writer { sink, torn: true, reporter: Reporter::default(), emptied, counters };
         writer.accept(Full { bytes: b"whole\n".to_vec(), lines: 1 });
         assert_eq!(lines(&path), ["half a li", "whole"]);

@@ -3,5 +3,9 @@
 //! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
 
 pub mod cachestat;
+pub mod common;
 pub(crate) mod defer_accept;
+pub mod fork;
 pub(crate) mod inherit;
+pub mod ring;
+pub mod signals;

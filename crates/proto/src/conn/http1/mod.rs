@@ -6,10 +6,13 @@
 
 mod active;
 mod order;
+mod parked;
 mod receive;
 mod rules;
 
 pub(crate) use active::Active;
+
+use std::sync::Arc;
 
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
@@ -17,6 +20,7 @@ use crate::exchange::answer::Answer;
 use crate::exchange::{Done, Exchange, ExchangeId, Need, State};
 use crate::limits::Limits;
 use crate::message::Request;
+use crate::resource::Representation;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::{Brief, SPARE_MAX, Workspace};
@@ -347,6 +351,13 @@ impl Connection {
             None => self.closing && !self.lingers && !self.is_exchanging(),
         };
         Some(Transmit { bytes, segment, more })
+    }
+
+    /// What holds the content of the next transmit's segment, and the offset in it of the segment's first byte: for
+    /// drivers that go on sending after `handle_sent`. Whoever keeps the representation keeps the bytes.
+    pub fn segment_origin(&self) -> Option<(&Arc<Representation>, u64)> {
+        let answer = self.front_answer()?;
+        segment_of(answer).map(|_| (&answer.representation, answer.current.offset))
     }
 
     /// A request that has been answered, for the log.

@@ -29,6 +29,8 @@ struct Accept<'a> {
     generation: u32,
     reserve: Reserve,
     accepting: bool,
+    /// Nothing more is accepted or adopted.
+    closed: bool,
     /// When to try again to accept.
     accept_again: Option<Instant>,
 }
@@ -50,14 +52,18 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
         generation: 0,
         reserve: Reserve::new(),
         accepting: false,
+        closed: false,
         accept_again: None,
     };
     pool.bells.accept.hang_up(&stage.poll)?;
     stage.listen()?;
+    pool.shared.control.report_begun();
     while !pool.is_over() && !pool.shared.control.is_stopping() {
         stage.wait()?;
-        if stage.station.begin() {
-            stage.drain();
+        let begins = stage.station.begin() || pool.shared.control.is_handing_over();
+        stage.adopt();
+        if begins && !stage.closed {
+            stage.close();
         }
         for index in 0..stage.poll.event_count() {
             let token = stage.poll.event(index).token;
@@ -73,19 +79,19 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
 
 impl Accept<'_> {
     fn wait(&mut self) -> Result<(), Errno> {
+        let closed = self.closed;
         let Accept { station, poll, ends, accept_again, .. } = self;
         let (pool, now) = (station.pool, station.desk.now);
         let again_ms = accept_again.map(|at| at.since(now) + 1);
         let timeout_ms = again_ms.into_iter().chain(station.flush_ms()).min();
-        let draining = station.draining;
         pool.bells.accept.poll(poll, Sleep::Light, timeout_ms, || {
             let control = &pool.shared.control;
-            !ends.to_read.is_settled() || pool.is_over() || control.is_stopping() || control.is_draining() && !draining
+            !ends.to_read.is_settled() || pool.is_over() || control.is_stopping() || control.is_closing() && !closed
         })
     }
 
     fn listen(&mut self) -> Result<(), Errno> {
-        if self.accepting || self.station.draining {
+        if self.accepting || self.closed {
             return Ok(());
         }
         for (index, listener) in self.station.pool.shared.listeners.iter().enumerate() {
@@ -98,7 +104,7 @@ impl Accept<'_> {
 
     fn unlisten(&mut self) {
         self.accepting = false;
-        for listener in &self.station.pool.shared.listeners {
+        for listener in self.station.pool.shared.listeners.iter() {
             self.poll.remove(listener.as_fd());
         }
     }
@@ -126,12 +132,21 @@ impl Accept<'_> {
 
     fn give(&mut self, Accepted { socket, client }: Accepted) {
         self.station.desk.count_connection();
+        self.give_slot(Slot::new(socket, client, self.station.desk.now));
+    }
+
+    fn give_slot(&mut self, mut slot: Slot) {
         self.station.pool.count_in();
         self.generation = self.generation.wrapping_add(1).max(GENERATION_OURS + 1);
-        let mut slot = Slot::new(socket, client, self.station.desk.now);
         slot.generation = self.generation;
-        let parcel = Parcel { slot, wants: Vec::new(), reading: None, sender_registered: false };
-        self.ends.to_read.put(Box::new(parcel), Urgency::Now);
+        self.ends.to_read.put(Parcel::new(slot), Urgency::Now);
+    }
+
+    /// Goes on with connections that come from another engine.
+    fn adopt(&mut self) {
+        for slot in self.station.pool.shared.arrivals(self.station.pool.index) {
+            self.give_slot(slot);
+        }
     }
 
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost, until the read stage
@@ -157,9 +172,15 @@ impl Accept<'_> {
         self.station.desk.flush_if_due();
     }
 
-    fn drain(&mut self) {
+    /// No more connections: the pool lives as long as those that it has.
+    fn close(&mut self) {
+        let pool = self.station.pool;
+        self.closed = true;
         self.unlisten();
-        self.station.pool.ring_all();
-        self.station.pool.count_out();
+        if pool.shared.control.is_handing_over() {
+            pool.shared.close_arrivals(pool.index);
+        }
+        pool.ring_all();
+        pool.count_out();
     }
 }

@@ -37,6 +37,8 @@ struct Data<'a> {
     residents: Residents,
     /// Connections that used up their turn.
     again: Vec<Token>,
+    /// What rested here has been handed over.
+    vacated: bool,
 }
 
 /// What a connection does after its turn.
@@ -57,7 +59,7 @@ enum Next {
 /// What makes waiting impossible.
 pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
     let (residents, again) = (Residents::default(), Vec::new());
-    let mut stage = Data { station: Station::new(pool), poll: Poll::new()?, ends, residents, again };
+    let mut stage = Data { station: Station::new(pool), poll: Poll::new()?, ends, residents, again, vacated: false };
     pool.bells.data.hang_up(&stage.poll)?;
     while !pool.is_over() {
         stage.wait()?;
@@ -70,6 +72,10 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
             }
         }
         stage.go_on();
+        if pool.shared.control.is_handing_over() && !stage.vacated {
+            stage.vacated = true;
+            stage.residents.vacate(&stage.station);
+        }
         stage.ends.to_read.deliver();
         stage.ends.to_helper.deliver();
     }
@@ -78,14 +84,15 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
 
 impl Data<'_> {
     fn wait(&mut self) -> Result<(), Errno> {
-        let Data { station, poll, ends, residents, again } = self;
+        let Data { station, poll, ends, residents, again, vacated } = self;
         let (pool, now) = (station.pool, station.desk.now);
         let look_ms = residents.next_look().map(|at| at.since(now) + 1);
         let timeout_ms = look_ms.into_iter().chain(station.flush_ms()).min();
         pool.bells.data.poll(poll, Sleep::Light, timeout_ms, || {
             let arrived = !(ends.from_header.is_empty() && ends.from_helper.is_empty());
             let settled = ends.to_helper.is_settled() && ends.to_read.is_settled();
-            arrived || pool.is_over() || !settled || !again.is_empty()
+            let leaves = pool.shared.control.is_handing_over() && !*vacated;
+            arrived || pool.is_over() || !settled || !again.is_empty() || leaves
         })
     }
 
@@ -118,7 +125,8 @@ impl Data<'_> {
         }
     }
 
-    fn drive(&mut self, mut parcel: Box<Parcel>) {
+    fn drive(&mut self, parcel: Box<Parcel>) {
+        let Some(mut parcel) = self.station.keep(parcel) else { return };
         // Room may have been made while it was elsewhere, and that event was for nobody.
         parcel.slot.writable = true;
         let next = self.station.work_on(&mut parcel, turn);

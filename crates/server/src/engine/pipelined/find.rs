@@ -64,7 +64,8 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
 }
 
 impl Find<'_> {
-    fn find(&mut self, mut parcel: Box<Parcel>) {
+    fn find(&mut self, parcel: Box<Parcel>) {
+        let Some(mut parcel) = self.station.keep(parcel) else { return };
         let to_helper = &mut self.ends.to_helper;
         self.station.work_on(&mut parcel, |parcel, desk| {
             let Parcel { slot, wants, .. } = parcel;

@@ -34,7 +34,8 @@ pub(super) fn run(pool: &Pool, mut ends: Ends) -> Result<(), Errno> {
             !ends.from_find.is_empty() || pool.is_over() || !settled
         });
         station.begin();
-        while let Some(mut parcel) = ends.from_find.take() {
+        while let Some(parcel) = ends.from_find.take() {
+            let Some(mut parcel) = station.keep(parcel) else { continue };
             let interest = station.work_on(&mut parcel, |parcel, desk| {
                 parcel.transmit(desk);
                 parcel.slot.connection.interest()

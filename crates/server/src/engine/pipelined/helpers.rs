@@ -1,7 +1,8 @@
 //! The two helpers of a pool: the only threads of it that wait for the disk.
 //!
 //! Owns: translating and reading for connections whose stage would have had to wait. Guarantees: a connection that is
-//! given here comes back, with what was found or that it failed. One thing at a time, in order, as the architecture has it.
+//! given here comes back, with what was found or that it failed; when the pool hands its connections over, as it is. One
+//! thing at a time, in order, as the architecture has it.
 
 use std::os::fd::AsFd;
 
@@ -53,6 +54,7 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
                     translate_first(pool, &mut parcel);
                     ends.to_find.put(parcel, Urgency::Now);
                 }
+                Errand::Refresh(_) if pool.shared.control.is_handing_over() => {}
                 Errand::Refresh(target) => {
                     let now = pool.shared.clock.now();
                     if let Ok(entry) = translate(&target.question(&pool.shared, Wait::Yes, now)) {
@@ -68,6 +70,9 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
 }
 
 fn translate_first(pool: &Pool, parcel: &mut Parcel) {
+    if pool.shared.control.is_handing_over() {
+        return;
+    }
     if let Some(want) = parcel.wants.first_mut() {
         let now = pool.shared.clock.now();
         want.found = translate(&want.target.question(&pool.shared, Wait::Yes, now)).ok();
@@ -86,7 +91,9 @@ pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
     while !pool.is_over() {
         bell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
         while let Some(mut parcel) = ends.from_data.take().filter(|_| !pool.is_over()) {
-            if let Some(reading) = &mut parcel.reading {
+            if let Some(reading) = &mut parcel.reading
+                && !pool.shared.control.is_handing_over()
+            {
                 reading.paged_in = Some(page_in(reading, &mut scratch));
             }
             ends.to_data.put(parcel, Urgency::Now);

@@ -52,6 +52,11 @@ pub(super) struct Reading {
 }
 
 impl Parcel {
+    /// A connection that nothing is wanted for yet.
+    pub(super) fn new(slot: Slot) -> Box<Parcel> {
+        Box::new(Parcel { slot, wants: Vec::new(), reading: None, sender_registered: false })
+    }
+
     /// What it is found by.
     pub(super) fn token(&self) -> Token {
         Token { index: self.slot.socket.as_raw_fd() as u32, generation: self.slot.generation }
@@ -126,6 +131,16 @@ impl<'a> Station<'a> {
             workspace.drain();
         }
         begins
+    }
+
+    /// The parcel, unless the pool hands its connections over: then it has gone.
+    pub(super) fn keep(&self, parcel: Box<Parcel>) -> Option<Box<Parcel>> {
+        if !self.pool.shared.control.is_handing_over() {
+            return Some(parcel);
+        }
+        self.pool.shared.hand_over([parcel.slot]);
+        self.pool.count_out();
+        None
     }
 
     /// Works on `parcel` with a workspace.

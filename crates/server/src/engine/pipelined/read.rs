@@ -40,6 +40,8 @@ struct Read<'a> {
     awaited_count: usize,
     /// Connections that can go on without an event.
     again: Vec<Token>,
+    /// What rested here has been handed over.
+    vacated: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -70,6 +72,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
         away_count: 0,
         awaited_count: 0,
         again: Vec::new(),
+        vacated: false,
     };
     pool.bells.read.hang_up(&stage.poll)?;
     while !pool.is_over() {
@@ -81,6 +84,9 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
         }
         if drains {
             stage.drain();
+        }
+        if pool.shared.control.is_handing_over() && !stage.vacated {
+            stage.vacate();
         }
         stage.go_on();
         stage.ends.to_find.deliver();
@@ -97,12 +103,13 @@ impl Read<'_> {
         let look_ms = self.residents.next_look().map(|at| at.since(now) + 1);
         let homecoming_ms = (self.away_count > 0).then_some(HOMECOMING_MS);
         let timeout_ms = look_ms.into_iter().chain(homecoming_ms).min();
-        let Read { poll, ends, again, station, .. } = self;
+        let Read { poll, ends, again, station, vacated, .. } = self;
         pool.bells.read.poll(poll, sleep, timeout_ms, || {
             let arrived = !(ends.from_accept.is_empty() && ends.from_header.is_empty() && ends.from_data.is_empty());
             let told = pool.is_over()
                 || pool.sheds.load(Ordering::Relaxed)
-                || pool.shared.control.is_draining() && !station.draining;
+                || pool.shared.control.is_draining() && !station.draining
+                || pool.shared.control.is_handing_over() && !*vacated;
             arrived || told || !ends.to_find.is_settled() || !again.is_empty()
         })
     }
@@ -168,6 +175,12 @@ impl Read<'_> {
         pool.bells.accept.ring(Urgency::Now);
     }
 
+    /// Hands over all that rest here; the others as they come home.
+    fn vacate(&mut self) {
+        self.vacated = true;
+        self.residents.vacate(&self.station);
+    }
+
     fn drain(&mut self) {
         for token in self.residents.tokens() {
             if let Some(mut parcel) = self.residents.leave(token) {
@@ -191,6 +204,7 @@ impl Read<'_> {
             parcel.slot.readable |= away.happened;
             parcel.slot.ending |= away.ending;
         }
+        let Some(parcel) = self.station.keep(parcel) else { return };
         let rests = parcel.slot.registered && !parcel.slot.readable && parcel.slot.connection.is_idle();
         if rests && !self.station.draining && parcel.slot.connection.interest() == Interest::Receive {
             self.residents.settle(parcel, &self.station.pool.shared.limits);
@@ -200,7 +214,8 @@ impl Read<'_> {
     }
 
     /// Reads what a connection has received, and decides where it goes.
-    fn drive(&mut self, mut parcel: Box<Parcel>) {
+    fn drive(&mut self, parcel: Box<Parcel>) {
+        let Some(mut parcel) = self.station.keep(parcel) else { return };
         let interest = self.station.work_on(&mut parcel, |parcel, desk| {
             let mut interest = Interest::Receive;
             for _ in 0..TURN_RECEIVES {

@@ -6,7 +6,7 @@
 use lamna_proto::limits::Limits;
 use lamna_proto::time::Instant;
 
-use super::parcel::Parcel;
+use super::parcel::{Parcel, Station};
 use crate::io::wait::Token;
 
 /// The parcels that rest with a stage.
@@ -64,6 +64,14 @@ impl Residents {
         self.parcels.iter().flatten().map(|parcel| parcel.token()).collect()
     }
 
+    /// All of them leave, to the successor of the pool that is handing over.
+    pub(super) fn vacate(&mut self, station: &Station<'_>) {
+        for parcel in self.parcels.drain(..).flatten() {
+            let kept = station.keep(parcel);
+            debug_assert!(kept.is_none(), "a pool that does not hand over keeps its connections");
+        }
+    }
+
     /// Those that have been idle longest, at most `count`.
     pub(super) fn longest_idle(&self, count: usize, limits: &Limits) -> Vec<Token> {
         let idle = self.parcels.iter().flatten().filter(|parcel| parcel.slot.connection.is_idle());
@@ -87,7 +95,7 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
         let mut slot = Slot::new(socket, None, now);
         slot.generation = 1;
-        Box::new(Parcel { slot, wants: Vec::new(), reading: None, sender_registered: false })
+        Parcel::new(slot)
     }
 
     #[test]

@@ -1,0 +1,360 @@
+//! Which engine should serve: decided from what a server measures of itself.
+//!
+//! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
+//! the simulator runs the same code; changes only when the expected gain, less what is uncertain about it, exceeds
+//! [`GAIN_MIN`], and never within [`STAY_MS`] of the last change; tries an engine out at most once for each kind of load.
+//! Carries nothing out.
+//!
+//! # How it decides
+//! ```text
+//!            readings, one interval after another
+//!                  │ load::classify
+//!                  ▼
+//!   ┌──────── Watching ◄───────────────────────────────┐
+//!   │              │ an engine that might be better     │ after TRIAL_MS: what the trial cost is compared with the
+//!   │ one that is  │ has never been tried under this    │ cost before, and kept as an estimate
+//!   │ surely       ▼ kind of load                       │
+//!   │ better     Trying ────────────────────────────────┘
+//!   ▼
+//!  change
+//! ```
+//! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
+//! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
+//! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
+
+mod load;
+mod profile;
+mod workers;
+
+pub use load::{Load, Reading};
+pub use profile::{Estimate, Profile};
+pub use workers::{Crew, Workers};
+
+/// An engine that the controller may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Engine {
+    /// Event loops alone.
+    Sped,
+    /// Event loops with helpers.
+    Amped,
+    /// Stage threads.
+    Pipelined,
+    /// io_uring.
+    Proactor,
+    /// A pool of threads.
+    ThreadPool,
+    /// A thread for each request.
+    ThreadPerRequest,
+    /// A thread for each connection.
+    ThreadPerSession,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Engine; 7] = [
+        Engine::Sped,
+        Engine::Amped,
+        Engine::Pipelined,
+        Engine::Proactor,
+        Engine::ThreadPool,
+        Engine::ThreadPerRequest,
+        Engine::ThreadPerSession,
+    ];
+
+    /// The name in profiles, configuration and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Sped => "sped",
+            Engine::Amped => "amped",
+            Engine::Pipelined => "pipelined",
+            Engine::Proactor => "proactor",
+            Engine::ThreadPool => "thread-pool",
+            Engine::ThreadPerRequest => "thread-per-request",
+            Engine::ThreadPerSession => "thread-per-session",
+        }
+    }
+
+    /// The engine of this name.
+    pub fn from_name(name: &str) -> Option<Engine> {
+        Engine::ALL.into_iter().find(|engine| engine.name() == name)
+    }
+
+    /// Whether a request that has to wait for the disk makes all others of its worker wait: then it is never chosen while
+    /// there are such requests, whatever it costs.
+    pub fn stalls(self) -> bool {
+        self == Engine::Sped
+    }
+}
+
+/// A change that the controller wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The engine that is to serve.
+    pub to: Engine,
+    /// Why, in one sentence with the numbers behind it.
+    pub because: String,
+}
+
+/// Decides which engine serves.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    profile: Profile,
+    /// Engines that can serve here.
+    candidates: Vec<Engine>,
+    current: Engine,
+    state: State,
+    /// The kind of load of the last readings, and of how many in a row.
+    load: Option<(Load, u32)>,
+    /// Mean cost of the current engine under that load, in microseconds of CPU per request.
+    cost_us: Mean,
+    changed_ms: Option<u64>,
+    /// The next reading is of the change itself: connections move, caches are cold.
+    settling: bool,
+    /// What has been tried: not again.
+    tried: Vec<(Load, Engine)>,
+    why: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    Watching,
+    /// The current engine is tried out. `home` is the one before, which cost `home_cost_us`.
+    Trying {
+        home: Engine,
+        home_cost_us: f64,
+        until_ms: u64,
+    },
+}
+
+/// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
+/// the log; between equal engines noise would decide.
+pub const GAIN_MIN: f64 = 0.05;
+/// How long an engine stays at least, in milliseconds.
+pub const STAY_MS: u64 = 5_000;
+/// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
+pub const TRIAL_MS: u64 = 1_500;
+/// Readings of the same kind of load before anything is done about it.
+const STEADY: u32 = 3;
+/// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
+const CHANGE_US: f64 = 20_000.0;
+/// Over how long a change has to pay, in milliseconds.
+const HORIZON_MS: f64 = 10_000.0;
+
+impl Controller {
+    /// A controller that begins with `current`, and may choose any of `candidates`.
+    pub fn new(profile: Profile, candidates: Vec<Engine>, current: Engine) -> Controller {
+        let why = format!("{} serves because it was started; nothing has been measured yet.", current.name());
+        Controller {
+            profile,
+            candidates,
+            current,
+            state: State::Watching,
+            load: None,
+            cost_us: Mean::default(),
+            changed_ms: None,
+            settling: false,
+            tried: Vec::new(),
+            why,
+        }
+    }
+
+    /// The engine that serves, as far as this controller knows.
+    pub fn current(&self) -> Engine {
+        self.current
+    }
+
+    /// Why the present engine serves, in one sentence.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// What it goes by.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// What was measured in the interval that ends at `now_ms`. Returns a change, if one is wanted now.
+    pub fn observe(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
+        let Some(load) = load::classify(reading) else {
+            // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
+            return self.abandon_trial(now_ms, "there is no load to try it with");
+        };
+        self.note(load, reading);
+        if let State::Trying { home, home_cost_us, until_ms } = self.state {
+            return self.try_on(now_ms, load, home, home_cost_us, until_ms);
+        }
+        let (_, steady) = self.load?;
+        let stays = self.changed_ms.is_some_and(|at| now_ms < at + STAY_MS);
+        // Stalling is not a matter of cost.
+        if self.current.stalls() && load == Load::Disk {
+            return self.flee(now_ms);
+        }
+        if steady < STEADY || stays {
+            return None;
+        }
+        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load))
+    }
+
+    /// The change could not be made: `why`. The engine that was wanted is no candidate any more.
+    pub fn handle_failed(&mut self, wanted: Engine, current: Engine, why: &str) {
+        self.candidates.retain(|engine| *engine != wanted);
+        self.current = current;
+        self.state = State::Watching;
+        self.why = format!("{} serves because {} could not take its place: {why}", current.name(), wanted.name());
+    }
+
+    fn note(&mut self, load: Load, reading: &Reading) {
+        match &mut self.load {
+            Some((before, steady)) if *before == load => *steady += 1,
+            _ => {
+                self.load = Some((load, 1));
+                self.cost_us = Mean::default();
+            }
+        }
+        if !std::mem::take(&mut self.settling) {
+            self.cost_us.add(reading.cost_us());
+        }
+    }
+
+    /// An engine that is surely better under this load.
+    fn better(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
+        let mine = self.profile.estimate(load, self.current);
+        let allowed = |engine: &Engine| *engine != self.current && !(engine.stalls() && load == Load::Disk);
+        let others = self.candidates.iter().copied().filter(allowed);
+        let (best, ratio) = others
+            .map(|engine| (engine, self.profile.estimate(load, engine)))
+            .min_by(|(_, one), (_, other)| one.ratio.total_cmp(&other.ratio))?;
+        let gain = 1.0 - ratio.ratio / mine.ratio;
+        let doubt = ratio.doubt + mine.doubt;
+        let saved_us = gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0;
+        if gain - doubt < GAIN_MIN || saved_us < CHANGE_US {
+            return None;
+        }
+        let because = format!(
+            "{} is expected to cost {:.0} % less CPU per request than {} under {} load ({:.1} us a request now, {:.0} \
+             requests a second; the estimate may be off by {:.0} %).",
+            best.name(),
+            gain * 100.0,
+            self.current.name(),
+            load.name(),
+            self.cost_us.value(),
+            reading.requests_per_s(),
+            doubt * 100.0
+        );
+        Some(self.change(now_ms, best, because))
+    }
+
+    /// Leaves an engine that stalls.
+    fn flee(&mut self, now_ms: u64) -> Option<Change> {
+        let load = Load::Disk;
+        let others = self.candidates.iter().copied().filter(|engine| !engine.stalls());
+        let best = others.min_by(|one, other| {
+            self.profile.estimate(load, *one).ratio.total_cmp(&self.profile.estimate(load, *other).ratio)
+        })?;
+        let because = format!(
+            "requests have to wait for the disk, and {} makes all others wait with them; {} does not.",
+            self.current.name(),
+            best.name()
+        );
+        Some(self.change(now_ms, best, because))
+    }
+
+    /// An engine of which it is not known whether it is better, and which could be.
+    fn begin_trial(&mut self, now_ms: u64, load: Load) -> Option<Change> {
+        let mine = self.profile.estimate(load, self.current);
+        let promising = |engine: &Engine| {
+            let theirs = self.profile.estimate(load, *engine);
+            let best_case = 1.0 - (theirs.ratio - theirs.doubt) / mine.ratio;
+            let excluded = *engine == self.current || engine.stalls() && load == Load::Disk;
+            !excluded && !self.tried.contains(&(load, *engine)) && best_case > GAIN_MIN
+        };
+        let engine = self.candidates.iter().copied().find(promising)?;
+        self.tried.push((load, engine));
+        let (home, home_cost_us) = (self.current, self.cost_us.value());
+        let because = format!(
+            "{} might cost less than {} under {} load ({:.1} us a request now): it is tried for {TRIAL_MS} ms.",
+            engine.name(),
+            home.name(),
+            load.name(),
+            home_cost_us
+        );
+        let change = self.change(now_ms, engine, because);
+        self.state = State::Trying { home, home_cost_us, until_ms: now_ms + TRIAL_MS };
+        Some(change)
+    }
+
+    /// Goes on with a trial, or ends it.
+    fn try_on(&mut self, now_ms: u64, load: Load, home: Engine, home_cost_us: f64, until_ms: u64) -> Option<Change> {
+        let tried = self.current;
+        if !self.tried.contains(&(load, tried)) {
+            return self.abandon_trial(now_ms, "the load has changed");
+        }
+        if now_ms < until_ms || home_cost_us <= 0.0 {
+            return None;
+        }
+        let measured = self.cost_us.value() / home_cost_us;
+        self.profile.learn(load, home, tried, measured);
+        self.state = State::Watching;
+        if 1.0 - measured >= GAIN_MIN {
+            self.why = format!(
+                "{} serves because a trial of {TRIAL_MS} ms under {} load cost {:.1} us a request, and {} cost {home_cost_us:.1}.",
+                tried.name(),
+                load.name(),
+                self.cost_us.value(),
+                home.name(),
+            );
+            self.changed_ms = Some(now_ms);
+            return None;
+        }
+        let because = format!(
+            "a trial of {} under {} load cost {:.1} us a request, and {} {home_cost_us:.1}: not worth a change.",
+            tried.name(),
+            load.name(),
+            self.cost_us.value(),
+            home.name(),
+        );
+        Some(self.change(now_ms, home, because))
+    }
+
+    fn abandon_trial(&mut self, now_ms: u64, why: &str) -> Option<Change> {
+        let State::Trying { home, .. } = self.state else { return None };
+        let because = format!("{} goes on, the trial of {} being over: {why}.", home.name(), self.current.name());
+        self.state = State::Watching;
+        Some(self.change(now_ms, home, because))
+    }
+
+    fn change(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
+        self.current = to;
+        self.changed_ms = Some(now_ms);
+        self.settling = true;
+        self.state = State::Watching;
+        self.cost_us = Mean::default();
+        self.load = self.load.map(|(load, _)| (load, 0));
+        self.why = format!("{} serves because {because}", to.name());
+        Change { to, because }
+    }
+}
+
+/// A mean over the readings since it began, the last few counting most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    value: f64,
+    count: u32,
+}
+
+impl Mean {
+    /// As many readings as count in full.
+    const WINDOW: u32 = 10;
+
+    fn add(&mut self, value: f64) {
+        self.count = (self.count + 1).min(Mean::WINDOW);
+        self.value += (value - self.value) / f64::from(self.count);
+    }
+
+    fn value(self) -> f64 {
+        self.value
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The controller in worlds whose costs are known.
+
+use super::*;
+
+/// True costs, with noise.
+struct World {
+    cost_us: fn(Engine, Load) -> f64,
+    noise: f64,
+    random: u64,
+}
+
+impl World {
+    fn reading(&mut self, engine: Engine, load: Load) -> Reading {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let unit = (self.random >> 33) as f64 / f64::from(1u32 << 31);
+        let cost_us = (self.cost_us)(engine, load) * (1.0 + self.noise * (2.0 * unit - 1.0));
+        let requests = 20_000;
+        let plain = Reading {
+            interval_ms: 500,
+            requests,
+            accepted: 0,
+            connections: 64,
+            sent_bytes: requests * 700,
+            blocked: 0,
+            cpu_us: (cost_us * requests as f64) as u64,
+        };
+        match load {
+            Load::Cached => plain,
+            Load::Disk => Reading { blocked: 200, ..plain },
+            Load::Large => Reading { sent_bytes: requests << 20, ..plain },
+            Load::Connections => Reading { accepted: requests, ..plain },
+            Load::Crowd => Reading { connections: 10_000, ..plain },
+        }
+    }
+
+    /// Runs `controller` under `load` for some seconds; when it changed to what.
+    fn run(&mut self, controller: &mut Controller, now_ms: &mut u64, load: Load, seconds: u64) -> Vec<(u64, Engine)> {
+        let mut changes = Vec::new();
+        for _ in 0..seconds * 2 {
+            *now_ms += 500;
+            let reading = self.reading(controller.current(), load);
+            if let Some(change) = controller.observe(*now_ms, &reading) {
+                assert_eq!(change.to, controller.current());
+                changes.push((*now_ms, change.to));
+            }
+        }
+        changes
+    }
+}
+
+fn world(cost_us: fn(Engine, Load) -> f64) -> World {
+    World { cost_us, noise: 0.03, random: 1 }
+}
+
+fn controller(current: Engine) -> Controller {
+    let candidates = vec![Engine::Sped, Engine::Amped, Engine::Pipelined, Engine::Proactor, Engine::ThreadPool];
+    Controller::new(Profile::built_in(), candidates, current)
+}
+
+#[test]
+fn a_constant_load_changes_nothing_after_the_first_half_minute() {
+    for load in Load::ALL {
+        for cost_us in [|_, _| 6.0, |engine, _| if engine == Engine::Proactor { 5.0 } else { 6.0 }] {
+            let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
+            world.run(&mut controller, &mut now_ms, load, 30);
+            assert_eq!(world.run(&mut controller, &mut now_ms, load, 600), [], "{load:?}: {}", controller.why());
+        }
+    }
+}
+
+#[test]
+fn what_a_trial_shows_to_be_better_serves_from_then_on() {
+    let cost_us = |engine, _| if engine == Engine::Proactor { 5.0 } else { 6.0 };
+    let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
+    world.run(&mut controller, &mut now_ms, Load::Cached, 30);
+    assert_eq!(controller.current(), Engine::Proactor, "{}", controller.why());
+    assert!(controller.why().contains("trial"), "{}", controller.why());
+}
+
+#[test]
+fn what_a_trial_shows_to_be_worse_goes_at_once_and_is_not_tried_again() {
+    let cost_us = |engine, _| if engine == Engine::Proactor { 9.0 } else { 6.0 };
+    let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Cached, 600);
+    let engines: Vec<Engine> = changes.iter().map(|(_, engine)| *engine).collect();
+    assert_eq!(engines, [Engine::Proactor, Engine::Amped], "{}", controller.why());
+    assert!(changes[1].0 - changes[0].0 <= TRIAL_MS + 500);
+}
+
+#[test]
+fn an_engine_that_stalls_is_left_at_the_first_wait_for_the_disk_and_never_chosen_during_it() {
+    let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::Sped), 0);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Disk, 60);
+    assert_eq!(changes.first(), Some(&(500, Engine::Amped)));
+    assert!(changes.iter().all(|(_, engine)| !engine.stalls()), "{changes:?}");
+}
+
+#[test]
+fn engines_that_are_equal_under_a_load_that_goes_to_and_fro_are_not_changed_more_than_once_a_minute() {
+    let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::Amped), 0);
+    let mut changes = Vec::new();
+    for turn in 0..300 {
+        let load = if turn % 2 == 0 { Load::Cached } else { Load::Connections };
+        changes.extend(world.run(&mut controller, &mut now_ms, load, 4));
+    }
+    // At the beginning each kind of load may have its trial: two changes. After that, nothing.
+    let late = changes.iter().filter(|(at, _)| *at > 120_000).count();
+    assert!(changes.len() <= 8 && late == 0, "{changes:?}");
+}
+
+#[test]
+fn a_server_without_load_stays_as_it_is() {
+    let mut controller = controller(Engine::Amped);
+    let idle = Reading { interval_ms: 500, connections: 3, ..Reading::default() };
+    assert!((1..10_000).all(|tick| controller.observe(tick * 500, &idle).is_none()));
+}
+
+#[test]
+fn a_trial_to_which_nobody_comes_ends() {
+    let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::Amped), 0);
+    while controller.current() == Engine::Amped {
+        world.run(&mut controller, &mut now_ms, Load::Cached, 1);
+        assert!(now_ms < 60_000, "it tries something");
+    }
+    let idle = Reading { interval_ms: 500, ..Reading::default() };
+    let change = controller.observe(now_ms + 500, &idle).expect("it goes home");
+    assert_eq!(change.to, Engine::Amped);
+}
+
+#[test]
+fn what_could_not_begin_is_not_asked_for_again() {
+    let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::Amped), 0);
+    for _ in 0..100 {
+        world.run(&mut controller, &mut now_ms, Load::Cached, 1);
+        if controller.current() == Engine::Proactor {
+            controller.handle_failed(Engine::Proactor, Engine::Amped, "io_uring is refused.");
+            assert!(controller.why().contains("io_uring is refused"));
+        }
+    }
+    let engines = world.run(&mut controller, &mut now_ms, Load::Cached, 100);
+    assert!(engines.iter().all(|(_, engine)| *engine != Engine::Proactor));
+}
+
+#[test]
+fn a_profile_that_is_sure_needs_no_trials() {
+    let mut profile = Profile::built_in();
+    for load in Load::ALL {
+        for engine in Engine::ALL {
+            let ratio = if engine == Engine::Proactor && load == Load::Connections { 0.8 } else { 1.0 };
+            profile.set(load, engine, Estimate { ratio, doubt: 0.01 });
+        }
+    }
+    let mut controller = Controller::new(profile, Engine::ALL.to_vec(), Engine::Amped);
+    let (mut world, mut now_ms) = (world(|_, _| 6.0), 0);
+    assert_eq!(world.run(&mut controller, &mut now_ms, Load::Cached, 60), []);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Connections, 60);
+    assert_eq!(changes.iter().map(|(_, engine)| *engine).collect::<Vec<_>>(), [Engine::Proactor]);
+    assert!(controller.why().contains("20 % less"), "{}", controller.why());
+}

@@ -1,0 +1,125 @@
+//! The scoreboard: how many connections each worker has, in memory that worker processes have in common.
+//!
+//! Owns: a seat for each worker, thread or process. Guarantees: whoever dies leaves it right once its seat is cleared; a
+//! worker writes its own seat only, on a cache line of its own. The numbers are read for decisions that may be a little
+//! wrong (who takes the next connection, whether more processes are needed), so no order is promised between seats.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// Workers that a server may have, of all kinds: several times as many as can be asked for, because while one engine takes
+/// the place of another both have theirs.
+pub const WORKERS_MAX: usize = 4096;
+
+/// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
+const SHARE_SLACK: usize = 4;
+
+/// A seat for each worker.
+#[derive(Debug)]
+pub struct Board {
+    /// No seat from here on has ever been taken.
+    end: AtomicUsize,
+    seats: [Seat; WORKERS_MAX],
+}
+
+/// What a worker shows of itself.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Seat {
+    taken: AtomicBool,
+    connections: AtomicU32,
+}
+
+impl Default for Board {
+    fn default() -> Board {
+        Board { end: AtomicUsize::new(0), seats: std::array::from_fn(|_| Seat::default()) }
+    }
+}
+
+impl Board {
+    /// The seat of worker `index`.
+    ///
+    /// # Panics
+    /// From [`WORKERS_MAX`] on: settings are checked against it.
+    pub fn seat(&self, index: usize) -> &Seat {
+        &self.seats[index]
+    }
+
+    /// A worker begins in seat `index`, without connections.
+    ///
+    /// # Panics
+    /// As [`Board::seat`].
+    pub fn take(&self, index: usize) {
+        self.end.fetch_max(index + 1, Relaxed);
+        let seat = self.seat(index);
+        seat.show(0);
+        seat.taken.store(true, Relaxed);
+    }
+
+    /// Whether all workers have a connection.
+    pub fn is_crowded(&self) -> bool {
+        // Of two that are the last to become busy at the same time, at least one sees the other.
+        fence(SeqCst);
+        self.taken().all(|seat| seat.connections() > 0)
+    }
+
+    /// Connections of all workers, and the number of workers.
+    pub fn load(&self) -> (u32, u32) {
+        self.taken().fold((0, 0), |(connections, workers), seat| (connections + seat.connections(), workers + 1))
+    }
+
+    /// Whether a worker with so many connections has notably more than its share.
+    pub fn is_over_share(&self, connections: usize) -> bool {
+        let (all, workers) = self.load();
+        let share = all.checked_div(workers).unwrap_or(0) as usize;
+        workers > 1 && connections > share + (share / 16).max(SHARE_SLACK)
+    }
+
+    fn taken(&self) -> impl Iterator<Item = &Seat> {
+        self.seats[..self.end.load(Relaxed)].iter().filter(|seat| seat.taken.load(Relaxed))
+    }
+}
+
+impl Seat {
+    /// The worker is gone.
+    pub fn clear(&self) {
+        self.taken.store(false, Relaxed);
+        self.show(0);
+    }
+
+    /// The worker has so many connections.
+    pub fn show(&self, connections: usize) {
+        self.connections.store(u32::try_from(connections).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// How many connections the worker has.
+    pub fn connections(&self) -> u32 {
+        self.connections.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_seats_that_are_taken_count() {
+        let board = Board::default();
+        board.take(3);
+        board.seat(3).show(7);
+        board.take(900);
+        assert_eq!((board.load(), board.is_crowded()), ((7, 2), false));
+        board.seat(900).clear();
+        assert_eq!((board.load(), board.is_crowded()), ((7, 1), true));
+    }
+
+    #[test]
+    fn a_share_is_the_average_and_a_little_more() {
+        let board = Board::default();
+        assert!(!board.is_over_share(1000));
+        board.take(0);
+        board.seat(0).show(1000);
+        assert!(!board.is_over_share(1000), "the only worker takes everything");
+        board.take(1);
+        assert!(board.is_over_share(1000) && !board.is_over_share(500 + 500 / 16));
+    }
+}

@@ -1,0 +1,79 @@
+//! What all processes of a server have in common: counters and scoreboard.
+//!
+//! Owns: where they are, and the summary of them. Guarantees: the sums are those of all workers, threads and processes
+//! alike, dead ones included but for what a worker that was killed had not handed over (up to half a second of it).
+//! Counts nothing itself.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::io::Errno;
+
+use crate::board::Board;
+use crate::engine::{Counters, Waker};
+use crate::io;
+use crate::log::LogCounters;
+use crate::sys::common::Common;
+
+/// What all processes of a server have in common. Clones, and what a fork copies, are the same.
+#[derive(Clone, Debug)]
+pub struct Commons {
+    /// What was done.
+    pub done: Common<Counters>,
+    /// Which way disk operations went.
+    pub disk: Common<io::Counters>,
+    /// What became of log lines.
+    pub log: Common<LogCounters>,
+    /// Who is at work, and how busy.
+    pub board: Common<Board>,
+    /// Rung by a worker process that finds that all are busy.
+    pub alarm: Arc<Waker>,
+}
+
+impl Commons {
+    /// All zero.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn new() -> Result<Commons, Errno> {
+        Ok(Commons {
+            done: Common::default(),
+            disk: Common::default(),
+            log: Common::default(),
+            board: Common::default(),
+            alarm: Arc::new(Waker::new()?),
+        })
+    }
+}
+
+/// The summary at the end of a server, one line or two.
+impl fmt::Display for Commons {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (done, disk) = (&self.done, &self.disk);
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        if self.log.dropped() + self.log.lost() > 0 {
+            let (dropped, lost) = (self.log.dropped(), self.log.lost());
+            writeln!(formatter, "access log lines dropped: {dropped}, lost: {lost}")?;
+        }
+        write!(
+            formatter,
+            "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
+             have blocked; residency tests: {} by cachestat, {} by page, {} not possible; helper jobs: {}; accept \
+             pauses: {}, idle connections shed: {}; cache: {} bytes",
+            read(&done.requests),
+            read(&done.connections),
+            read(&disk.open_cached),
+            read(&disk.open_blocked),
+            read(&disk.read_cached),
+            read(&disk.read_blocked),
+            read(&disk.tested_by_cachestat),
+            read(&disk.tested_by_page),
+            read(&disk.untested),
+            read(&disk.helper_jobs),
+            read(&done.accept_pauses),
+            read(&done.idle_shed),
+            read(&done.cache_bytes),
+        )
+    }
+}

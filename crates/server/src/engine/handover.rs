@@ -1,0 +1,147 @@
+//! Handing connections over from the engine that leaves to the one that takes its place.
+//!
+//! Owns: the connections in between, and who succeeds whom. Guarantees: a connection that is handed over is in exactly
+//! one place: with the worker that gave it, in an inbox, or with the worker that took it; if the engine it was meant for
+//! has left as well, it goes on to that one's successor. Does not decide when an engine leaves
+//! (`lifecycle`), nor how a worker collects its connections or goes on with new ones (each engine).
+//!
+//! # What a worker owes
+//! - Woken by its waker, it takes [`Shared::arrivals`] and drives each as if it had just been told everything.
+//! - When [`Control::is_handing_over`](super::Control::is_handing_over), it accepts nothing more, gives all its
+//!   connections, parked, to [`Shared::hand_over`], calls [`Shared::close_arrivals`], and returns.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::engine::Shared;
+use crate::engine::slots::Slot;
+
+/// The inboxes of an engine's workers, and its successor.
+#[derive(Debug, Default)]
+pub struct Handover {
+    inboxes: Vec<Mutex<Inbox>>,
+    /// The worker that is given the next connection.
+    next: AtomicUsize,
+    successor: OnceLock<Arc<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    slots: Vec<Slot>,
+    /// Its worker takes nothing more.
+    closed: bool,
+}
+
+impl Handover {
+    /// Inboxes for `workers` workers, all empty.
+    pub fn new(workers: usize) -> Handover {
+        let inboxes = (0..workers).map(|_| Mutex::default()).collect();
+        Handover { inboxes, ..Handover::default() }
+    }
+
+    /// Who is given the connections of this engine from now on. The first call counts.
+    pub fn appoint(&self, successor: Arc<Shared>) {
+        let _ = self.successor.set(successor);
+    }
+
+    fn inbox(&self, index: usize) -> MutexGuard<'_, Inbox> {
+        // Nothing that is done under the lock can panic half-way.
+        self.inboxes[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts `slot` into an inbox, the next one in turn. Returns whose it is, or the slot if that inbox is closed.
+    fn put(&self, slot: Slot) -> Result<usize, Slot> {
+        let index = self.next.fetch_add(1, Relaxed) % self.inboxes.len();
+        let mut inbox = self.inbox(index);
+        if inbox.closed {
+            return Err(slot);
+        }
+        inbox.slots.push(slot);
+        Ok(index)
+    }
+}
+
+impl Shared {
+    /// Gives parked connections to the successor. Without one they are closed: the server ends.
+    pub fn hand_over(&self, slots: impl IntoIterator<Item = Slot>) {
+        for mut slot in slots {
+            slot.make_movable();
+            self.pass_to_successor(slot);
+        }
+    }
+
+    fn pass_to_successor(&self, mut slot: Slot) {
+        let mut heir = self.handover.successor.get();
+        while let Some(shared) = heir {
+            match shared.handover.put(slot) {
+                Ok(index) => return shared.control.waker(index).wake(),
+                Err(back) => slot = back,
+            }
+            heir = shared.handover.successor.get();
+        }
+    }
+
+    /// Connections that have been handed over to worker `index`.
+    pub fn arrivals(&self, index: usize) -> Vec<Slot> {
+        std::mem::take(&mut self.handover.inbox(index).slots)
+    }
+
+    /// One of them.
+    pub fn arrival(&self, index: usize) -> Option<Slot> {
+        self.handover.inbox(index).slots.pop()
+    }
+
+    /// Worker `index` leaves: what has arrived for it, and what arrives later, goes to the successor.
+    pub fn close_arrivals(&self, index: usize) {
+        let mut inbox = self.handover.inbox(index);
+        inbox.closed = true;
+        let slots = std::mem::take(&mut inbox.slots);
+        drop(inbox);
+        slots.into_iter().for_each(|slot| self.pass_to_successor(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing;
+
+    fn slots(shared: &Shared, count: usize) -> Vec<Slot> {
+        let socket = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
+        (0..count).map(|_| Slot::new(socket(), None, shared.clock.now())).collect()
+    }
+
+    fn shared(workers: usize) -> (Arc<Shared>, tempfile::TempDir) {
+        let (shared, root) = testing::shared_by(workers);
+        (Arc::new(shared), root)
+    }
+
+    #[test]
+    fn connections_are_shared_out_among_the_workers_of_the_successor() {
+        let ((old, _root), (new, _other)) = (shared(1), shared(3));
+        old.handover.appoint(new.clone());
+        old.hand_over(slots(&old, 7));
+        let counts: Vec<usize> = (0..3).map(|index| new.arrivals(index).len()).collect();
+        assert_eq!(counts, [3, 2, 2]);
+        assert!(new.arrivals(0).is_empty(), "each is taken once");
+    }
+
+    #[test]
+    fn what_arrives_late_goes_on_to_the_successor_of_the_successor() {
+        let ((first, _a), (second, _b), (third, _c)) = (shared(1), shared(1), shared(1));
+        first.handover.appoint(second.clone());
+        first.hand_over(slots(&first, 1));
+        second.handover.appoint(third.clone());
+        second.close_arrivals(0);
+        first.hand_over(slots(&first, 1));
+        assert_eq!(third.arrivals(0).len(), 2);
+    }
+
+    #[test]
+    fn without_a_successor_connections_are_closed() {
+        let (only, _root) = shared(1);
+        let (mut peer, ours) = std::os::unix::net::UnixStream::pair().unwrap();
+        only.hand_over([Slot::new(ours.into(), None, only.clock.now())]);
+        assert_eq!(std::io::Read::read(&mut peer, &mut [0]).unwrap(), 0);
+    }
+}

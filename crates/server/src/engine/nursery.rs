@@ -1,0 +1,195 @@
+//! The nursery: a process that forks helper processes for AMPED workers, and the life of a helper process (Flash 3.4).
+//!
+//! Owns: the processes, which hold no socket of the server and nothing of its memory that matters. Guarantees: they end
+//! when those they work for do, because their sockets end; a helper brings names and file content into memory that all
+//! processes have in common, the kernel's, and returns a notification and nothing else.
+//!
+//! A nursery is forked while its server has one thread, because later it could not fork: helpers are forked by it when
+//! they are needed. `helper_processes` is the worker's side.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, wait};
+
+use crate::config::settings::Settings;
+use crate::content::translate::{Question, translate};
+use crate::engine::Clock;
+use crate::io::{Abilities, Wait, pass, read};
+use crate::site::Sites;
+use crate::sys::fork::{close_all_but, fork};
+
+/// The way to a nursery, which ends when this does.
+#[derive(Debug)]
+pub struct Nursery {
+    socket: OwnedFd,
+}
+
+/// What a helper is asked to bring into memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task<'a> {
+    /// The names that a target stands for, and the content of a small file.
+    Translate {
+        /// Index of the site.
+        site: u32,
+        /// The path as received.
+        path: &'a [u8],
+        /// The query, for listings.
+        query: Option<&'a [u8]>,
+    },
+    /// A stretch of the file that is passed with it.
+    PageIn {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+/// What a helper says when it is done.
+pub const DONE: u8 = b'd';
+/// What it says when reading failed.
+pub const FAILED: u8 = b'f';
+
+/// Helpers read large stretches through a buffer of this many bytes.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+impl Nursery {
+    /// Forks a nursery whose helpers look names up as `settings` say. To be called before this process has threads.
+    ///
+    /// # Errors
+    /// No descriptors, memory or processes; `EDEADLK` if there are threads.
+    pub fn start(settings: &Settings) -> Result<Nursery, Errno> {
+        let (socket, other) = pass::pair()?;
+        fork(|| {
+            close_all_but(other.as_fd());
+            nurse(&other, settings);
+            0
+        })?;
+        Ok(Nursery { socket })
+    }
+
+    /// A new helper: give it tasks over this socket, one at a time. It ends with it.
+    ///
+    /// # Errors
+    /// No descriptors or memory, or the nursery is gone. A helper that could not be forked is found to be gone.
+    pub fn helper(&self) -> Result<OwnedFd, Errno> {
+        let (ours, of_helper) = pass::pair()?;
+        pass::send(self.socket.as_fd(), b"helper", Some(of_helper.as_fd()))?;
+        Ok(ours)
+    }
+}
+
+/// The life of a nursery.
+fn nurse(requests: &OwnedFd, settings: &Settings) {
+    let mut message = Vec::new();
+    while let Ok(Some(tasks)) = pass::receive(requests.as_fd(), &mut message, true) {
+        // If it cannot be forked, its socket is closed, and that says so.
+        let _ = fork(|| {
+            close_all_but(tasks.as_fd());
+            i32::from(help(&tasks, settings).is_none())
+        });
+        // Those that have ended.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+    }
+}
+
+/// The life of a helper. None if it could not begin.
+fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
+    // Whoever works with these settings has seen the same errors, and reported them.
+    let sites = Sites::open(settings).ok()?;
+    let abilities = Abilities::without(&settings.without).ok()?;
+    let clock = Clock::start();
+    let mut message = Vec::new();
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    while let Ok(file) = pass::receive(tasks.as_fd(), &mut message, true) {
+        let Some(task) = Task::decode(&message) else { break };
+        let done = match (task, file) {
+            (Task::Translate { site, path, query }, _) => {
+                let (wait, now_ms) = (Wait::Yes, clock.now().0);
+                let question =
+                    Question { site: sites.at(site), path, query, wait, previous: None, now_ms, abilities: &abilities };
+                // What is found is of no use here: the worker finds it again, and no longer has to wait.
+                translate(&question).is_ok()
+            }
+            (Task::PageIn { offset, length }, Some(file)) => {
+                read::page_in(file.as_fd(), offset, length, &mut scratch).is_ok()
+            }
+            (Task::PageIn { .. }, None) => false,
+        };
+        let notification = if done { DONE } else { FAILED };
+        if pass::send(tasks.as_fd(), &[notification], None).is_err() {
+            break;
+        }
+    }
+    Some(())
+}
+
+/// First bytes of tasks.
+const TRANSLATE: u8 = b't';
+const LIST: u8 = b'l';
+const PAGE_IN: u8 = b'p';
+
+impl<'a> Task<'a> {
+    /// The task as a message.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Task::Translate { site, path, query: None } => [&[TRANSLATE], &site.to_ne_bytes()[..], path].concat(),
+            Task::Translate { site, path, query: Some(query) } => {
+                let path_length = (path.len() as u32).to_ne_bytes();
+                [&[LIST], &site.to_ne_bytes()[..], &path_length, path, query].concat()
+            }
+            Task::PageIn { offset, length } => [&[PAGE_IN], &offset.to_ne_bytes()[..], &length.to_ne_bytes()].concat(),
+        }
+    }
+
+    /// The task of a message; none if it is none.
+    pub fn decode(message: &'a [u8]) -> Option<Task<'a>> {
+        let (kind, rest) = message.split_first()?;
+        match *kind {
+            TRANSLATE => {
+                let (site, path) = rest.split_first_chunk()?;
+                Some(Task::Translate { site: u32::from_ne_bytes(*site), path, query: None })
+            }
+            LIST => {
+                let (site, rest) = rest.split_first_chunk()?;
+                let (path_length, rest) = rest.split_first_chunk()?;
+                let (path, query) = rest.split_at_checked(u32::from_ne_bytes(*path_length) as usize)?;
+                Some(Task::Translate { site: u32::from_ne_bytes(*site), path, query: Some(query) })
+            }
+            PAGE_IN => {
+                let (offset, rest) = rest.split_first_chunk()?;
+                let length = rest.try_into().ok()?;
+                Some(Task::PageIn { offset: u64::from_ne_bytes(*offset), length: u64::from_ne_bytes(length) })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_task_arrives_as_it_was_given() {
+        for task in [
+            Task::Translate { site: 1, path: b"/a", query: None },
+            Task::Translate { site: 0, path: b"/", query: Some(b"") },
+            Task::Translate { site: 7, path: b"/a/", query: Some(b"sort=size") },
+            Task::PageIn { offset: 1 << 40, length: 1 },
+        ] {
+            assert_eq!(Task::decode(&task.encode()), Some(task));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_a_task_or_none(message in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(task) = Task::decode(&message) {
+                prop_assert_eq!(task.encode(), message.clone());
+            }
+        }
+    }
+}

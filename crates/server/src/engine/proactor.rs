@@ -1,0 +1,512 @@
+//! PROACTOR: one io_uring per worker, to which every step is handed (the asynchronous pool of JAWS).
+//!
+//! Its whole character: it is not told that a step has become possible, but that it has been done. Accepting and
+//! receiving go on by themselves, sending borrows the cache, files are opened and read by the same ring, and one system
+//! call per turn hands over what is to be done and takes what has been done. So network and disk are waited for in one
+//! place, and many connections share a system call. It costs buffers: what is under way belongs to the kernel, and a
+//! connection cannot be closed before the kernel has given everything back.
+//!
+//! One step is done by hand: a stretch of a file that is in memory goes out with `sendfile`, which costs less than half
+//! of reading and sending it through the ring when the transfer is long (a ring has only `splice`, which needs a pipe and
+//! a kernel thread). A stretch that is not in memory is read by the ring and sent from where it was read to.
+
+mod admission;
+mod disk;
+mod flow;
+mod needs;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::Segment;
+use lamna_proto::workspace::Workspace;
+use rustix::io::Errno;
+
+use self::disk::Disk;
+use self::flow::{End, Flow, Out};
+use crate::engine::Shared;
+use crate::engine::desk::Desk;
+use crate::engine::event_loop::Ticket;
+use crate::engine::slots::Slots;
+use crate::io::Abilities;
+use crate::io::accept::Reserve;
+use crate::io::send::{self, Sent};
+use crate::io::wait::Token;
+use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
+
+/// Whether this engine can run here.
+///
+/// # Errors
+/// Why not.
+pub fn test(abilities: &Abilities) -> Result<(), Errno> {
+    if !abilities.io_uring.load(Relaxed) {
+        return Err(Errno::NOSYS);
+    }
+    Ring::<Tag>::new(1).map(drop)
+}
+
+/// Serves as worker `index`, with at most `helpers_max` threads that wait for the disk, until told to drain or stop.
+///
+/// # Errors
+/// What makes waiting impossible, or no descriptors to begin with.
+pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
+    Worker::new(shared, index, helpers_max)?.run()
+}
+
+/// What an operation in the ring is for.
+#[derive(Clone, Copy, Debug)]
+enum Tag {
+    Waker,
+    Accept(usize),
+    Receive(Token),
+    Out(Token),
+    Stretch(Ticket),
+    Name(usize),
+    Content(usize),
+}
+
+struct Worker<'a> {
+    /// First, so that it ends before what its operations are about.
+    ring: Ring<Tag>,
+    shared: &'a Shared,
+    index: usize,
+    disk: Disk,
+    slots: Slots,
+    /// By the index of the slot.
+    flows: Vec<Flow>,
+    /// Connections that can go on without a completion.
+    queue: Vec<Token>,
+    desk: Desk<'a>,
+    workspace: Option<Box<Workspace>>,
+    /// By listener.
+    accepts: Vec<Option<OpId>>,
+    reserve: Reserve,
+    /// When to accept again.
+    accept_again: Option<Instant>,
+    /// How many connections others have been told of.
+    shown: usize,
+    #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
+    spare_outgoing: Vec<Box<Outgoing>>,
+    spare_buffers: Vec<Vec<u8>>,
+    draining: bool,
+    /// Everything is being taken back from the kernel, to be given to the successor.
+    handing_over: bool,
+}
+
+/// Bytes one connection may send before others get their turn.
+const TURN_BYTES: u64 = 1 << 20;
+/// Receives of one connection before others get their turn.
+const TURN_RECEIVES: u32 = 16;
+/// How many spare buffers of each kind are kept, and the largest one.
+const SPARE_MAX: usize = 64;
+const SPARE_BYTES_MAX: usize = 64 * 1024;
+const DRIVEN: &str = "one connection is driven at a time";
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Arc<Shared>, index: usize, helpers_max: usize) -> Result<Worker<'a>, Errno> {
+        let desk = Desk::new(shared);
+        let mut worker = Worker {
+            ring: Ring::new(u32::try_from(helpers_max).unwrap_or(u32::MAX))?,
+            shared,
+            index,
+            disk: Disk::new(shared, index, helpers_max),
+            slots: Slots::default(),
+            flows: Vec::new(),
+            queue: Vec::new(),
+            workspace: Some(desk.workspace()),
+            desk,
+            accepts: vec![None; shared.listeners.len()],
+            reserve: Reserve::new(),
+            accept_again: None,
+            shown: 0,
+            spare_outgoing: Vec::new(),
+            spare_buffers: Vec::new(),
+            draining: false,
+            handing_over: false,
+        };
+        worker.await_wake();
+        worker.listen();
+        shared.control.report_begun();
+        Ok(worker)
+    }
+
+    fn run(mut self) -> Result<(), Errno> {
+        while !self.is_over() {
+            let timeout_ms = self.timeout_ms();
+            self.ring.submit_and_wait(timeout_ms)?;
+            if let Some(workspace) = &mut self.workspace {
+                self.desk.look_at_clock(workspace);
+            }
+            for _ in 0..self.ring.completion_count() {
+                let Some(completion) = self.ring.next_completion() else { break };
+                self.handle(completion);
+            }
+            self.go_on();
+            self.handle_time();
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let leaves = self.draining || self.handing_over;
+        let alone = leaves && self.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
+        alone || self.shared.control.is_stopping()
+    }
+
+    /// How long nothing will have to be done.
+    fn timeout_ms(&self) -> Option<u64> {
+        if !self.queue.is_empty() {
+            return Some(0);
+        }
+        let due = [self.slots.next_deadline(), self.accept_again, self.desk.flush_due()].into_iter().flatten().min()?;
+        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        Some(due.since(self.desk.now) + 1)
+    }
+
+    fn handle(&mut self, completion: Completion<Tag>) {
+        let Completion { tag, event, more } = completion;
+        match (tag, event) {
+            (Tag::Receive(token), Event::Received(received)) => {
+                let bytes = match &received {
+                    Ok(Some(received)) => Ok(self.ring.bytes(received)),
+                    Ok(None) => Ok(&[][..]),
+                    Err(errno) => Err(*errno),
+                };
+                self.flows[token.index as usize].handle_received(bytes, more);
+                if let Ok(Some(received)) = received {
+                    self.ring.give_back(received);
+                }
+                self.handle_arrived(token);
+            }
+            (Tag::Out(token), Event::Sent(outgoing, sent)) => self.handle_sent(token, outgoing, sent),
+            (Tag::Out(token), Event::Polled) => self.handle_writable(token),
+            (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
+            (Tag::Stretch(ticket), Event::Read(buffer, bytes)) => self.handle_stretch(ticket, buffer, bytes),
+            (Tag::Name(index), Event::Opened(opened)) => {
+                let outcome = self.disk.handle_opened(&mut self.ring, &mut self.desk, index, opened);
+                self.handle_outcome(outcome);
+            }
+            (Tag::Content(index), _) => {
+                let outcome = self.disk.next_name(&mut self.ring, &mut self.desk, index);
+                self.handle_outcome(outcome);
+            }
+            (Tag::Waker, _) => self.handle_wake(),
+            (tag, event) => debug_assert!(false, "{tag:?} does not come back with {event:?}"),
+        }
+    }
+
+    fn await_wake(&mut self) {
+        let waker = self.shared.control.waker(self.index).descriptor();
+        self.ring.poll_readable(waker.as_fd(), Tag::Waker);
+    }
+
+    fn handle_wake(&mut self) {
+        self.shared.control.waker(self.index).reset();
+        self.await_wake();
+        for outcome in self.disk.outcomes(&mut self.desk) {
+            self.handle_outcome(Some(outcome));
+        }
+        for slot in self.shared.arrivals(self.index) {
+            let token = self.admit(slot);
+            self.drive(token);
+        }
+        if self.shared.control.is_draining() && !self.draining {
+            self.drain();
+        }
+        if self.shared.control.is_handing_over() && !self.handing_over {
+            self.hand_over();
+        }
+    }
+
+    /// Gives connections that used up their turn another one.
+    fn go_on(&mut self) {
+        for token in std::mem::take(&mut self.queue) {
+            if let Some(slot) = self.slots.find(token) {
+                slot.queued = false;
+                self.drive(token);
+            }
+        }
+    }
+
+    fn handle_time(&mut self) {
+        for token in self.slots.expired(self.desk.now) {
+            self.handle_deadline(token);
+        }
+        if self.accept_again.is_some_and(|at| at <= self.desk.now) {
+            self.end_pause();
+        }
+        self.show_load();
+        self.desk.flush_if_due();
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        self.unlisten();
+        if let Some(workspace) = &mut self.workspace {
+            workspace.drain();
+        }
+        for token in self.slots.tokens() {
+            self.drive(token);
+        }
+    }
+}
+
+// Driving connections.
+impl Worker<'_> {
+    /// Lets a connection go on as far as it can, within a turn.
+    fn drive(&mut self, token: Token) {
+        if self.flows[token.index as usize].closing {
+            return self.close(token);
+        }
+        if self.handing_over {
+            return self.give_if_free(token);
+        }
+        let workspace = self.workspace.take().expect(DRIVEN);
+        self.slots.get(token).connection.lend(workspace);
+        let interest = self.turn(token);
+        let slot = self.slots.get(token);
+        self.workspace = Some(slot.connection.reclaim());
+        let flow = &mut self.flows[token.index as usize];
+        if interest == Interest::Close && !flow.is_sending() {
+            return self.close(token);
+        }
+        if (self.draining || flow.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
+            return self.finish(token);
+        }
+        if interest == Interest::Linger && slot.writable {
+            slot.end_sending();
+        }
+        match flow.receive {
+            None if flow.end.is_none() && flow.has_room() => {
+                flow.receive = Some(self.ring.receive(slot.socket.as_fd(), Tag::Receive(token)));
+            }
+            Some(id) if !flow.has_room() && !flow.cancelled => {
+                flow.cancelled = true;
+                self.ring.cancel(id);
+            }
+            _ => {}
+        }
+        let deadline = self.deadline(token);
+        self.slots.set_deadline(token, deadline);
+    }
+
+    fn turn(&mut self, token: Token) -> Interest {
+        let mut bytes_left = TURN_BYTES;
+        let mut receives_left = TURN_RECEIVES;
+        loop {
+            self.carry_needs(token);
+            let sent = self.transmit(token);
+            bytes_left = bytes_left.saturating_sub(sent);
+            let slot = self.slots.get(token);
+            let interest = slot.connection.interest();
+            let can_go_on = match interest {
+                Interest::Close => false,
+                Interest::Done => sent > 0,
+                Interest::Send => slot.writable,
+                // What has been handed to the ring has to leave before the next request is begun.
+                Interest::Receive | Interest::Linger => slot.writable && (slot.readable || sent > 0),
+            };
+            if !can_go_on {
+                return interest;
+            }
+            if bytes_left == 0 || receives_left == 0 {
+                self.queue_up(token);
+                return interest;
+            }
+            let receives = matches!(interest, Interest::Receive | Interest::Linger);
+            if receives && slot.readable && sent == 0 {
+                receives_left -= 1;
+                self.receive(token);
+            }
+        }
+    }
+
+    fn queue_up(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push(token);
+        }
+    }
+
+    /// Hands the connection what has arrived.
+    fn receive(&mut self, token: Token) {
+        let now = self.desk.now;
+        let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
+        match flow.take(slot.connection.receive_space()) {
+            0 => {
+                slot.readable = false;
+                match flow.end {
+                    Some(End::Closed) => slot.connection.handle_end(),
+                    Some(End::Failed) => slot.connection.handle_broken(),
+                    None => {}
+                }
+            }
+            bytes => {
+                slot.readable = flow.is_readable();
+                flow.leaving = false;
+                slot.connection.handle_received(bytes, now);
+            }
+        }
+        self.report(token);
+    }
+
+    fn handle_arrived(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        slot.readable = self.flows[token.index as usize].is_readable();
+        self.drive(token);
+    }
+
+    /// Sends what there is to send. What the ring has taken counts as sent: it will be, or the connection ends.
+    fn transmit(&mut self, token: Token) -> u64 {
+        let now = self.desk.now;
+        let mut total = 0;
+        loop {
+            let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
+            if !slot.writable || total >= TURN_BYTES {
+                return total;
+            }
+            let origin = slot.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
+            let Some(transmit) = slot.connection.poll_transmit() else { return total };
+            let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
+            let sent = match flow.read.take_if(|_| is_file) {
+                None if is_file => send::send(slot.socket.as_fd(), &transmit),
+                read => {
+                    let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
+                    outgoing.begin(transmit.bytes, transmit.more);
+                    let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
+                    match (read, origin) {
+                        (Some(buffer), _) => outgoing.add(Content::Read(buffer), 0..length),
+                        (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
+                        (None, None) => {}
+                    }
+                    let bytes = outgoing.length() as u64;
+                    flow.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
+                    flow.progress = now;
+                    slot.writable = false;
+                    Sent::All(bytes)
+                }
+            };
+            match sent {
+                Sent::Part(0) => {
+                    slot.writable = false;
+                    flow.out = Some(Out::Poll(self.ring.poll_writable(slot.socket.as_fd(), Tag::Out(token))));
+                }
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    total += bytes;
+                    slot.connection.handle_sent(bytes, now);
+                }
+                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+            }
+            self.report(token);
+        }
+    }
+
+    /// The peer has taken some, or all, of what was handed to the ring.
+    fn handle_sent(&mut self, token: Token, mut outgoing: Box<Outgoing>, sent: Result<usize, Errno>) {
+        let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
+        flow.out = None;
+        flow.progress = self.desk.now;
+        let taken = matches!(sent, Ok(1..));
+        if self.handing_over && !flow.closing && (taken || sent == Err(Errno::CANCELED)) {
+            outgoing.handle_sent(sent.unwrap_or(0));
+            slot.connection.return_unsent(&outgoing.unsent().concat());
+            return self.give_if_free(token);
+        }
+        if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !flow.closing {
+            flow.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
+            return;
+        }
+        slot.writable = true;
+        self.recycle(outgoing);
+        let slot = self.slots.get(token);
+        if !taken {
+            self.give_up(token, Connection::handle_broken);
+        } else if waits_for_request(&slot.connection) && !slot.readable && !self.draining {
+            let deadline = self.deadline(token);
+            return self.slots.set_deadline(token, deadline);
+        }
+        self.drive(token);
+    }
+
+    fn handle_writable(&mut self, token: Token) {
+        self.flows[token.index as usize].out = None;
+        self.slots.get(token).writable = true;
+        self.drive(token);
+    }
+
+    fn recycle(&mut self, mut outgoing: Box<Outgoing>) {
+        let buffer = outgoing.release();
+        if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
+            self.spare_outgoing.push(outgoing);
+        }
+        self.recycle_buffer(buffer);
+    }
+
+    fn recycle_buffer(&mut self, buffer: Option<Vec<u8>>) {
+        if self.spare_buffers.len() < SPARE_MAX {
+            self.spare_buffers.extend(buffer);
+        }
+    }
+
+    /// Logs what has been answered.
+    fn report(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        self.desk.report(&mut slot.connection, slot.client);
+    }
+
+    /// Until when the current wait may last. The core measures from when it handed bytes over; here a wait for the peer
+    /// begins when the peer has taken them.
+    fn deadline(&mut self, token: Token) -> Option<Instant> {
+        let limits = &self.shared.limits;
+        let (slot, flow) = (self.slots.get(token), &self.flows[token.index as usize]);
+        if flow.is_sending() {
+            return Some(flow.progress.after_ms(limits.send_timeout_ms));
+        }
+        let wait_ms = match slot.connection.interest() {
+            Interest::Receive if slot.connection.is_idle() => limits.idle_timeout_ms,
+            Interest::Linger => limits.linger_timeout_ms,
+            _ => 0,
+        };
+        slot.connection.poll_timeout(limits).map(|at| at.max(flow.progress.after_ms(wait_ms)))
+    }
+
+    fn handle_deadline(&mut self, token: Token) {
+        let now = self.desk.now;
+        let flow = &self.flows[token.index as usize];
+        if self.slots.find(token).is_none() || flow.closing {
+            return;
+        }
+        let is_sending = flow.is_sending();
+        // It may have been moved since it was looked at last.
+        match self.deadline(token) {
+            Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
+            Some(_) if is_sending => {
+                self.give_up(token, Connection::handle_broken);
+                self.close(token);
+            }
+            Some(_) => {
+                self.give_up(token, |connection| connection.handle_timeout(now));
+                self.drive(token);
+            }
+            None => {}
+        }
+    }
+
+    /// Tells a connection that something has failed, and logs what comes of it.
+    fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut Connection)) {
+        let slot = self.slots.get(token);
+        slot.connection.lend(self.workspace.take().expect(DRIVEN));
+        tell(&mut slot.connection);
+        self.desk.report(&mut slot.connection, slot.client);
+        self.workspace = Some(slot.connection.reclaim());
+    }
+}
+
+/// Whether nothing is to be done for a connection until something arrives.
+fn waits_for_request(connection: &Connection) -> bool {
+    connection.is_idle() && connection.interest() == Interest::Receive
+}

@@ -1,0 +1,196 @@
+//! How connections of the proactor begin and end.
+//!
+//! Owns: accepting, pauses for want of descriptors, and closing. Guarantees: a socket is closed when no operation can
+//! meet its successor; an idle connection that makes room, or is drained, loses no request that has arrived. Does not
+//! decide when a connection is done.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::flow::Flow;
+use super::{Tag, Worker};
+use crate::engine::slots::Slot;
+use crate::io::accept::{client_of, concerns_one_connection};
+use crate::io::wait::Token;
+use crate::listen::BACKLOG;
+
+/// How long a pause lasts at most.
+const ACCEPT_PAUSE_MS: u32 = 100;
+/// How long a worker that has more than its share leaves new connections to the others.
+const PASS_MS: u32 = 1;
+/// Idle connections given up at once when descriptors run out.
+const SHED_MAX: usize = 16;
+
+impl Worker<'_> {
+    pub(super) fn listen(&mut self) {
+        self.accept_again = None;
+        if self.draining || self.handing_over {
+            return;
+        }
+        let many = self.has_room_for_many();
+        for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
+            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
+        }
+    }
+
+    /// Whether everything that may wait in a listen queue can be taken: a multishot accept takes that much unasked. With
+    /// other workers there it would take their share as well.
+    fn has_room_for_many(&self) -> bool {
+        let (_, workers) = self.shared.board.load();
+        workers <= 1 && self.reserve.leaves(self.slots.count() + BACKLOG as usize)
+    }
+
+    /// Leaves the connections that wait to workers that have fewer. If those are stalled, it will be back.
+    fn pass(&mut self) {
+        self.unlisten();
+        self.accept_again = Some(self.desk.now.after_ms(PASS_MS));
+    }
+
+    /// Lets others know how many connections there are.
+    pub(super) fn show_load(&mut self) {
+        if self.shown != self.slots.count() {
+            self.shown = self.slots.count();
+            self.shared.seat(self.index).show(self.shown);
+        }
+    }
+
+    /// Connections that have been accepted already still come.
+    pub(super) fn unlisten(&mut self) {
+        self.accept_again = None;
+        self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
+    }
+
+    pub(super) fn handle_accepted(&mut self, listener: usize, accepted: Result<OwnedFd, Errno>, more: bool) {
+        if !more {
+            self.accepts[listener] = None;
+        }
+        match accepted {
+            Ok(socket) => {
+                self.desk.count_connection();
+                // Its address is for the log only.
+                let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
+                let token = self.admit(Slot::new(socket, client, self.desk.now));
+                let crowded = self.reserve.has_given(&self.slots.get(token).socket);
+                self.show_load();
+                self.drive(token);
+                if crowded {
+                    self.pause_accepting(Errno::MFILE);
+                } else if self.shared.board.is_over_share(self.slots.count()) {
+                    self.pass();
+                } else if more && !self.has_room_for_many() {
+                    // From now on one by one.
+                    self.unlisten();
+                }
+            }
+            Err(Errno::CANCELED) => {}
+            Err(errno) if concerns_one_connection(errno) => {}
+            Err(errno) => self.pause_accepting(errno),
+        }
+        if self.accept_again.is_none() {
+            self.listen();
+        }
+    }
+
+    /// Keeps a connection for which nothing is under way yet.
+    pub(super) fn admit(&mut self, slot: Slot) -> Token {
+        let token = self.slots.admit(slot);
+        self.slots.get(token).readable = false;
+        let index = token.index as usize;
+        if index >= self.flows.len() {
+            self.flows.resize_with(index + 1, || Flow::new(self.desk.now));
+        }
+        self.flows[index] = Flow::new(self.desk.now);
+        token
+    }
+
+    /// Takes back from the kernel what it has of all connections. Those that are free go to the successor at once, the
+    /// others as it gives them back.
+    pub(super) fn hand_over(&mut self) {
+        self.handing_over = true;
+        self.shared.close_arrivals(self.index);
+        self.unlisten();
+        for token in self.slots.tokens() {
+            self.flows[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
+            self.flows[token.index as usize].cancelled = true;
+            self.drive(token);
+        }
+    }
+
+    /// Gives a connection to the successor if nothing of it is with the kernel. A stretch of a file that is still being
+    /// read for it is read for nobody.
+    pub(super) fn give_if_free(&mut self, token: Token) {
+        let flow = &self.flows[token.index as usize];
+        if flow.is_over()
+            && let Some(mut slot) = self.slots.take(token)
+        {
+            slot.connection.return_received(&flow.arrived, self.desk.now);
+            self.shared.hand_over([slot]);
+        }
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
+    fn pause_accepting(&mut self, errno: Errno) {
+        self.unlisten();
+        // The next connection that closes ends the pause.
+        self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
+        let mut idle = self.slots.longest_idle(SHED_MAX);
+        idle.retain(|token| self.flows[token.index as usize].can_be_shed());
+        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
+        for token in &idle {
+            self.flows[token.index as usize].leaving = true;
+            self.finish(*token);
+        }
+        if idle.is_empty() {
+            self.shared.handle_exhaustion(errno);
+        }
+    }
+
+    pub(super) fn end_pause(&mut self) {
+        if self.reserve.is_whole(self.shared.control.waker(self.index).descriptor()) {
+            self.listen();
+        } else {
+            self.pause_accepting(Errno::MFILE);
+        }
+    }
+
+    /// Closes a connection as soon as the kernel has given back everything that belongs to it.
+    pub(super) fn close(&mut self, token: Token) {
+        let flow = &mut self.flows[token.index as usize];
+        if !flow.closing {
+            flow.to_be_cancelled().for_each(|id| self.ring.cancel(id));
+            flow.closing = true;
+            self.slots.set_deadline(token, None);
+        }
+        if flow.is_over() {
+            self.slots.remove(token);
+            if self.accept_again.is_some() {
+                self.accept_again = Some(self.desk.now);
+            }
+        }
+    }
+
+    /// Closes an idle connection that nobody is waiting for, unless a request has just arrived.
+    pub(super) fn finish(&mut self, token: Token) {
+        let flow = &mut self.flows[token.index as usize];
+        if let Some(id) = flow.receive {
+            // What it has received meanwhile comes back before its end.
+            if !std::mem::replace(&mut flow.cancelled, true) {
+                self.ring.cancel(id);
+            }
+            return;
+        }
+        let mut space = [0; 2048];
+        let slot = self.slots.get(token);
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut space, RecvFlags::DONTWAIT)) {
+            Ok((_, bytes @ 1..)) => {
+                flow.arrived.extend_from_slice(&space[..bytes]);
+                slot.readable = true;
+                self.queue_up(token);
+            }
+            _ => self.close(token),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! A shift: one engine at work, from the start of its workers to their return, and the change from one to the next.
+//!
+//! Owns: the threads of the workers, and what they share. Guarantees: a shift that has started serves, all its workers
+//! having begun; a shift that cannot start has given back every connection that it had taken; a change of shifts loses
+//! nothing, because the new one serves before the old one leaves, and listening sockets stay open throughout. Does not
+//! decide when to change.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use crate::board::WORKERS_MAX;
+use crate::cache::Store;
+use crate::commons::Commons;
+use crate::config::settings::{Architecture, HelperKind, Settings};
+use crate::content::answers;
+use crate::engine::handover::Handover;
+use crate::engine::nursery::Nursery;
+use crate::engine::{self, Clock, Control, Shared};
+use crate::io::Abilities;
+use crate::lifecycle::ServeError;
+use crate::listen::Listener;
+use crate::log::{AccessLog, LogCounters};
+use crate::site::Sites;
+use crate::sys::common::Common;
+
+/// A thread that serves, and how it ends.
+type Worker = JoinHandle<Result<(), Errno>>;
+
+/// One engine at work.
+#[derive(Debug)]
+pub(crate) struct Shift {
+    /// What its workers share.
+    pub(crate) shared: Arc<Shared>,
+    /// What it was started with.
+    pub(crate) settings: Settings,
+    workers: Vec<Worker>,
+}
+
+/// A shift that does not take the place of another.
+pub(crate) struct NotNext {
+    /// Why.
+    pub(crate) error: SwitchError,
+    /// It has begun all the same, and is leaving again: to be looked after until it is over.
+    pub(crate) begun: Option<Shift>,
+}
+
+/// Why one engine does not take the place of another, which goes on.
+#[derive(Debug)]
+pub enum SwitchError {
+    /// The new one cannot serve here, or not what is to be served: why, in words.
+    Impossible(String),
+    /// The new one could not start.
+    Start(ServeError),
+}
+
+impl std::fmt::Display for SwitchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SwitchError::Impossible(why) => f.write_str(why),
+            SwitchError::Start(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SwitchError {}
+
+impl Shift {
+    /// The first shift of a process. Its first worker takes seat `first_seat` at the board. To be called before the
+    /// process has threads.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub(crate) fn first(
+        settings: &Settings,
+        listeners: Vec<Listener>,
+        commons: &Commons,
+        first_seat: usize,
+    ) -> Result<Shift, ServeError> {
+        let shared = prepare(settings, listeners, commons, first_seat)?;
+        Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+            let (cause, begun) = *failure;
+            begun.shared.control.stop();
+            cause
+        })
+    }
+
+    /// A shift that can take the place of this one, at work already.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn next(&self, settings: &Settings, first_seat: usize) -> Result<Shift, Box<NotNext>> {
+        let not_begun = |error| Box::new(NotNext { error, begun: None });
+        self.check(settings).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
+        let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
+        Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+            let (cause, begun) = *failure;
+            begun.leave_to(self);
+            Box::new(NotNext { error: SwitchError::Start(cause), begun: Some(begun) })
+        })
+    }
+
+    /// Gives all connections to `successor`, and ends.
+    pub(crate) fn leave_to(&self, successor: &Shift) {
+        self.shared.handover.appoint(successor.shared.clone());
+        self.shared.control.hand_over();
+    }
+
+    /// Whether all workers have returned.
+    pub(crate) fn is_over(&self) -> bool {
+        self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// How many of the workers that have returned should not have.
+    pub(crate) fn join(self) -> usize {
+        let finished = self.workers.into_iter().filter(JoinHandle::is_finished);
+        // One that could not go on, or panicked, has said why on standard error.
+        finished.map(Worker::join).filter(|end| !matches!(end, Ok(Ok(())))).count()
+    }
+
+    /// Starts the workers, and waits until all have begun.
+    fn start(settings: &Settings, shared: Arc<Shared>) -> Result<Shift, Box<(ServeError, Shift)>> {
+        let mut shift = Shift { shared, settings: settings.clone(), workers: Vec::new() };
+        for index in 0..settings.workers {
+            match shift.start_worker(index) {
+                Ok(worker) => shift.workers.push(worker),
+                Err(error) => return Err(Box::new((error.into(), shift))),
+            }
+        }
+        match shift.await_beginning() {
+            Ok(()) => Ok(shift),
+            Err(errno) => Err(Box::new((errno.into(), shift))),
+        }
+    }
+
+    fn start_worker(&self, index: usize) -> std::io::Result<Worker> {
+        let (shared, settings) = (self.shared.clone(), self.settings.clone());
+        shared.board.take(shared.first_seat + index);
+        let work = move || {
+            let result = engine::run(&shared, index, &settings);
+            if let Err(errno) = result
+                && shared.control.begun() >= settings.workers
+            {
+                eprintln!("lamna: worker {index} cannot go on: {errno}");
+            }
+            shared.seat(index).clear();
+            result
+        };
+        thread::Builder::new().name(format!("worker-{index}")).spawn(work)
+    }
+
+    fn await_beginning(&mut self) -> Result<(), Errno> {
+        while self.shared.control.begun() < self.workers.len() {
+            if let Some(at) = self.workers.iter().position(JoinHandle::is_finished) {
+                let ended = self.workers.swap_remove(at).join();
+                // One that panicked has said so on standard error.
+                return Err(ended.ok().and_then(Result::err).unwrap_or(Errno::AGAIN));
+            }
+            thread::sleep(BEGINNING_POLL);
+        }
+        Ok(())
+    }
+}
+
+// Taking the place of another shift.
+impl Shift {
+    /// Whether an engine with `settings` could go on with what this one has.
+    fn check(&self, settings: &Settings) -> Result<(), String> {
+        let name = settings.architecture.name();
+        if settings.architecture.is_of_processes() != self.settings.architecture.is_of_processes() {
+            return Err(format!(
+                "{name} cannot take the place of {} while serving: its workers are {}. Start the server with --arch {name}.",
+                self.settings.architecture.name(),
+                if settings.architecture.is_of_processes() { "processes" } else { "threads" },
+            ));
+        }
+        if let Err(errno) = is_possible(settings) {
+            return Err(format!("{name} cannot serve here: io_uring is refused ({errno}). {IO_URING_NEEDS}"));
+        }
+        if settings.helpers == HelperKind::Processes && self.shared.nursery.is_none() {
+            return Err("helper processes can be chosen at start only, with --helpers processes".to_owned());
+        }
+        let connections = self.connections();
+        match connections_max(settings) {
+            Some(most) if connections > most => Err(format!(
+                "{name} holds {most} connections at most, and {connections} are open. Raise threads_max, or wait."
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Connections that the workers have.
+    fn connections(&self) -> usize {
+        (0..self.settings.workers).map(|index| self.shared.seat(index).connections() as usize).sum()
+    }
+
+    /// What the workers of an engine with `settings` will share: the same as those of this one, as far as the settings are.
+    fn successor(&self, settings: &Settings, first_seat: usize) -> Result<Shared, ServeError> {
+        let (old, before) = (&*self.shared, &self.settings);
+        let same_sites = settings.sites == before.sites;
+        let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings)?) };
+        // Entries are found by the place of their site among the sites.
+        let same_store = same_sites && settings.cache_bytes_max == before.cache_bytes_max;
+        let log = match (&settings.log, settings.log_format) == (&before.log, before.log_format) {
+            true => old.log.clone(),
+            false => open_log(settings, &old.log_counters)?,
+        };
+        Ok(Shared {
+            sites,
+            store: if same_store { old.store.clone() } else { Arc::new(store(settings)) },
+            abilities: old.abilities.clone(),
+            limits: Arc::new(settings.limits.clone()),
+            pages: old.pages.clone(),
+            listeners: old.listeners.clone(),
+            log,
+            clock: old.clock,
+            control: control(settings)?,
+            handover: Handover::new(settings.workers),
+            counters: old.counters.clone(),
+            log_counters: old.log_counters.clone(),
+            board: old.board.clone(),
+            first_seat,
+            alarm: old.alarm.clone(),
+            nursery: old.nursery.clone(),
+        })
+    }
+}
+
+/// Shifts that are leaving, and the seats at the board that are taken.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving {
+    shifts: Vec<(Shift, Instant)>,
+}
+
+impl Leaving {
+    /// Looks after `shift` until it is over.
+    pub(crate) fn push(&mut self, shift: Shift) {
+        self.shifts.push((shift, Instant::now()));
+    }
+
+    /// Lets go of those that are over. Returns how long the last of them took, if there was one.
+    pub(crate) fn reap(&mut self, current: &Shift) -> Option<Duration> {
+        let mut last = None;
+        for at in (0..self.shifts.len()).rev() {
+            if self.shifts[at].0.is_over() {
+                let (shift, since) = self.shifts.swap_remove(at);
+                last = last.max(Some(since.elapsed()));
+                let log = shift.shared.log.clone();
+                shift.join();
+                let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
+                log.iter().filter(|log| !used(log)).for_each(|log| log.close());
+            }
+        }
+        last
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shifts.is_empty()
+    }
+
+    /// So many seats in a row that neither `current` nor a leaving shift has, if there are that many.
+    pub(crate) fn free_seats(&self, current: &Shift, count: usize) -> Option<usize> {
+        let shifts = || self.shifts.iter().map(|(shift, _)| shift).chain([current]);
+        let range = |shift: &Shift| shift.shared.first_seat..shift.shared.first_seat + shift.settings.workers;
+        let is_free =
+            |first: usize| shifts().map(range).all(|taken| first + count <= taken.start || taken.end <= first);
+        let candidates = [0].into_iter().chain(shifts().map(|shift| range(shift).end));
+        candidates.filter(|first| first + count <= WORKERS_MAX).find(|first| is_free(*first))
+    }
+}
+
+/// How often a worker that begins is looked at.
+const BEGINNING_POLL: Duration = Duration::from_micros(200);
+/// What the proactor needs.
+pub(crate) const IO_URING_NEEDS: &str =
+    "It takes Linux 6.1, kernel.io_uring_disabled=0 and a seccomp profile that allows it.";
+
+/// Whether the kernel carries the architecture of `settings`.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn is_possible(settings: &Settings) -> Result<(), Errno> {
+    if settings.architecture != Architecture::Proactor {
+        return Ok(());
+    }
+    let abilities = Abilities::without(&settings.without).map_err(|_| Errno::INVAL)?;
+    engine::proactor::test(&abilities)
+}
+
+/// How many connections an engine can hold, if that is bounded by itself.
+fn connections_max(settings: &Settings) -> Option<usize> {
+    match settings.architecture {
+        Architecture::ThreadPerSession | Architecture::ThreadPerRequest => {
+            Some(settings.threads_max.saturating_mul(settings.workers))
+        }
+        _ => None,
+    }
+}
+
+/// Everything that the workers of the first shift share.
+fn prepare(
+    settings: &Settings,
+    listeners: Vec<Listener>,
+    commons: &Commons,
+    first_seat: usize,
+) -> Result<Shared, ServeError> {
+    // First of all, because later there are threads.
+    let nursery = (settings.helpers == HelperKind::Processes).then(|| Nursery::start(settings)).transpose()?;
+    let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
+    Ok(Shared {
+        sites: Arc::new(open_sites(settings)?),
+        store: Arc::new(store(settings)),
+        abilities: Arc::new(Abilities { counters: commons.disk.clone(), ..abilities }),
+        limits: Arc::new(settings.limits.clone()),
+        pages: Arc::new(answers::pages()),
+        listeners: Arc::new(listeners),
+        log: open_log(settings, &commons.log)?,
+        clock: Clock::start(),
+        control: control(settings)?,
+        handover: Handover::new(settings.workers),
+        counters: commons.done.clone(),
+        log_counters: commons.log.clone(),
+        board: commons.board.clone(),
+        first_seat,
+        alarm: commons.alarm.clone(),
+        nursery: nursery.map(Arc::new),
+    })
+}
+
+fn control(settings: &Settings) -> Result<Control, Errno> {
+    Control::new(settings.workers, settings.threads, settings.threads_max)
+}
+
+fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {
+    Sites::open(settings).map_err(|(path, errno): (PathBuf, Errno)| ServeError::Root(path, errno))
+}
+
+fn open_log(settings: &Settings, counters: &Common<LogCounters>) -> Result<Option<Arc<AccessLog>>, ServeError> {
+    let log = AccessLog::open(&settings.log, settings.log_format, counters.clone());
+    log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
+}
+
+fn store(settings: &Settings) -> Store {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+    let store = Store::new(settings.cache_bytes_max, descriptors / CACHE_DESCRIPTOR_SHARE);
+    match settings.architecture {
+        Architecture::Mp => store.bounded(settings.process_translations_max),
+        _ => store,
+    }
+}
+
+/// The cache may hold every fourth descriptor: the others are for connections.
+const CACHE_DESCRIPTOR_SHARE: u64 = 4;

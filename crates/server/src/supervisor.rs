@@ -1,0 +1,371 @@
+//! The parent of worker processes: forks them, replaces those that die, passes orders on, and outlives them.
+//!
+//! Owns: the listening sockets, so that connections that wait for a worker survive any worker; the number of processes;
+//! the board's seats. Guarantees: has one thread, so that it may fork at any time; a worker that dies is replaced at
+//! once, unless workers keep dying young; workers do not outlive it, because their lines end with it. Serves nothing
+//! and reads nothing that a peer has sent.
+
+mod restart;
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+
+use crate::commons::Commons;
+use crate::config::settings::{Architecture, Settings};
+use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server, announce, report_draining};
+use crate::listen::Listener;
+use crate::orders::{Line, Order, Orders, Received, Report};
+use crate::sys::fork::fork;
+use restart::Restart;
+
+/// Serves with worker processes until an order ends it.
+///
+/// # Errors
+/// What keeps the first workers from starting.
+pub(crate) fn serve(
+    settings: &Settings,
+    listeners: Vec<Listener>,
+    commons: &Commons,
+    orders: Orders,
+) -> Result<(), ServeError> {
+    let mut supervisor = Supervisor::new(settings, listeners, commons, orders);
+    let result = supervisor.supervise();
+    if result.is_err() {
+        supervisor.end(Order::Stop);
+    }
+    while !supervisor.is_alone() {
+        supervisor.wait();
+        supervisor.look_after_workers()?;
+    }
+    result
+}
+
+struct Supervisor<'a> {
+    settings: &'a Settings,
+    /// Those of one worker.
+    share: Settings,
+    listeners: Vec<Listener>,
+    commons: &'a Commons,
+    orders: Orders,
+    /// By seat.
+    workers: Vec<Option<Worker>>,
+    /// How many there should be, between these bounds.
+    wanted: usize,
+    wanted_min: usize,
+    /// How many are added the next time that all are busy.
+    growth: usize,
+    restart: Restart,
+    /// When surplus processes are looked for next.
+    look_at: Instant,
+    announced: bool,
+    /// The last worker that was wanted could not be started.
+    short: bool,
+    /// Once ending: when patience does.
+    end: Option<Instant>,
+}
+
+/// A worker process, seen by its supervisor.
+struct Worker {
+    process: Pid,
+    line: Line,
+    started: Instant,
+    /// It has been told to go.
+    leaving: bool,
+}
+
+impl Worker {
+    /// What it has reported since the last look.
+    fn reports(&self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        while let Received::Message(message) = self.line.receive() {
+            reports.extend(Report::decode(&message));
+        }
+        reports
+    }
+}
+
+/// The most processes added at once.
+const GROWTH_MAX: usize = 32;
+/// How often surplus processes are looked for.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a worker may take to stop before it is killed: longer than it waits for its own threads.
+const STOP_TIME_MAX: Duration = Duration::from_secs(3);
+
+impl<'a> Supervisor<'a> {
+    fn new(settings: &'a Settings, listeners: Vec<Listener>, commons: &'a Commons, orders: Orders) -> Supervisor<'a> {
+        let (wanted, most) = match settings.architecture {
+            Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
+            _ => (settings.workers, settings.workers),
+        };
+        Supervisor {
+            settings,
+            share: share(settings),
+            listeners,
+            commons,
+            orders,
+            workers: (0..most).map(|_| None).collect(),
+            wanted,
+            wanted_min: wanted,
+            growth: 1,
+            restart: Restart::default(),
+            look_at: Instant::now() + LOOK_INTERVAL,
+            announced: false,
+            short: false,
+            end: None,
+        }
+    }
+
+    /// Keeps the workers going until an order ends them.
+    fn supervise(&mut self) -> Result<(), ServeError> {
+        while self.end.is_none() {
+            self.fill()?;
+            self.wait();
+            self.look_after_workers()?;
+            self.adapt();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) {
+        let lines = self.workers.iter().flatten().map(|worker| worker.line.as_fd());
+        let alarm = self.commons.alarm.descriptor().as_fd();
+        let now = Instant::now();
+        let due = match self.end {
+            Some(end) => end,
+            None => self.restart.not_before().filter(|at| *at > now).map_or(self.look_at, |at| at.min(self.look_at)),
+        };
+        self.orders.wait(lines.chain([alarm]), Some(due.saturating_duration_since(now)));
+    }
+
+    /// Orders, reports and deaths.
+    fn look_after_workers(&mut self) -> Result<(), ServeError> {
+        while let Some(order) = self.orders.receive() {
+            match order {
+                Order::Reopen => self.order_all(order),
+                Order::Drain if self.end.is_none() => {
+                    report_draining();
+                    self.end(order);
+                }
+                Order::Drain => {}
+                Order::Stop => self.end(order),
+            }
+        }
+        if self.end.is_some_and(|end| end <= Instant::now()) {
+            self.kill_all();
+        }
+        (0..self.workers.len()).try_for_each(|seat| self.look_after(seat))
+    }
+
+    fn look_after(&mut self, seat: usize) -> Result<(), ServeError> {
+        let Some(worker) = &self.workers[seat] else { return Ok(()) };
+        let ended = match waitpid(Some(worker.process), WaitOptions::NOHANG) {
+            Ok(None) | Err(Errno::INTR) => None,
+            Ok(Some((_, status))) => Some(Some(status)),
+            // Somebody else has waited for it: it is gone all the same.
+            Err(_) => Some(None),
+        };
+        // After that, so that nothing comes any more from one that has ended.
+        let reports = worker.reports();
+        let worker = ended.and_then(|status| Some((self.workers[seat].take()?, status)));
+        for report in &reports {
+            self.handle(report)?;
+        }
+        if let Some((worker, status)) = worker {
+            self.commons.board.seat(seat).clear();
+            if !worker.leaving && self.end.is_none() {
+                let explained = reports.iter().any(|report| *report != Report::Ready);
+                self.handle_death(&worker, status.filter(|_| !explained))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, report: &Report) -> Result<(), ServeError> {
+        match report {
+            Report::Ready if !self.announced => {
+                self.announced = true;
+                announce(self.settings, &self.listeners);
+            }
+            Report::Ready => {}
+            Report::Failed { cause, .. } if self.announced => eprintln!("lamna: a worker cannot begin: {cause}"),
+            Report::Failed { cause, permission } if self.end.is_none() => {
+                return Err(ServeError::Worker { cause: cause.clone(), permission: *permission });
+            }
+            // The first has told why.
+            Report::Failed { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A worker has ended that should not. Without a status, how it ended is known already.
+    fn handle_death(&mut self, worker: &Worker, status: Option<WaitStatus>) -> Result<(), ServeError> {
+        let pause = self.restart.handle_death(worker.started, Instant::now());
+        if !self.announced && !pause.is_zero() {
+            let cause = "worker processes die as soon as they begin".to_owned();
+            return Err(ServeError::Worker { cause, permission: false });
+        }
+        let cause = match status.map(|status| (status.terminating_signal(), status.exit_status())) {
+            Some((Some(signal), _)) => format!("was killed by signal {signal}"),
+            Some((None, Some(status))) if status != 0 => format!("ended with status {status}"),
+            _ => "has ended".to_owned(),
+        };
+        let remedy = if pause.is_zero() { "replacing it".to_owned() } else { format!("replacing it in {pause:?}") };
+        eprintln!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
+        Ok(())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.workers.iter().all(Option::is_none)
+    }
+
+    /// Workers that have not been told to go.
+    fn staff(&self) -> usize {
+        self.workers.iter().flatten().filter(|worker| !worker.leaving).count()
+    }
+}
+
+// Coming and going.
+impl Supervisor<'_> {
+    /// Starts workers until there are as many as there should be.
+    fn fill(&mut self) -> Result<(), ServeError> {
+        while self.staff() < self.wanted && self.restart.not_before().is_none_or(|at| at <= Instant::now()) {
+            // All seats may be taken by workers that are leaving.
+            let Some(seat) = self.workers.iter().position(Option::is_none) else { break };
+            match self.hire(seat) {
+                Ok(worker) => {
+                    self.workers[seat] = Some(worker);
+                    self.short = false;
+                }
+                Err(errno) if self.announced => {
+                    if !self.short {
+                        eprintln!("lamna: cannot start a worker for the moment: {errno}; trying again each second");
+                    }
+                    self.short = true;
+                    self.restart.pause(Instant::now());
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Forks a worker.
+    fn hire(&mut self, seat: usize) -> Result<Worker, Errno> {
+        let (ours, of_worker) = Line::pair()?;
+        // Each process drops the end that is the other's: a line of which both hold both ends would never end.
+        let mut ends = (Some(ours), Some(of_worker));
+        self.commons.board.take(seat);
+        let forked = fork(|| {
+            ends.0 = None;
+            ends.1.take().map_or(1, |line| self.become_worker(seat, line))
+        });
+        if forked.is_err() {
+            self.commons.board.seat(seat).clear();
+        }
+        let (process, line) = (forked?, ends.0.take().ok_or(Errno::PIPE)?);
+        Ok(Worker { process, line, started: Instant::now(), leaving: false })
+    }
+
+    /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.
+    fn become_worker(&mut self, seat: usize, line: Line) -> i32 {
+        self.workers.clear();
+        let mut listeners = std::mem::take(&mut self.listeners);
+        listeners.iter_mut().for_each(Listener::leave_file);
+        let server = match Server::start(&self.share, listeners, self.commons, seat) {
+            Ok(server) => server,
+            Err(error) => {
+                line.report(&Report::Failed { cause: error.to_string(), permission: error.is_permission() });
+                return 1;
+            }
+        };
+        line.report(&Report::Ready);
+        match Orders::by_supervisor(line) {
+            // A failure has been reported by whoever had it; the status tells the supervisor.
+            Ok(orders) => i32::from(server.run(orders).is_err()),
+            // Without a line it would outlive the supervisor: better end and be replaced.
+            Err(errno) => {
+                eprintln!("lamna: a worker cannot go on: {errno}");
+                1
+            }
+        }
+    }
+
+    /// Begins to end: gives the order, and patience to those who follow it.
+    fn end(&mut self, order: Order) {
+        let patience = if order == Order::Drain { DRAIN_TIME_MAX + STOP_TIME_MAX } else { STOP_TIME_MAX };
+        self.end = Some(Instant::now() + patience);
+        self.order_all(order);
+    }
+
+    fn order_all(&self, order: Order) {
+        self.workers.iter().flatten().for_each(|worker| worker.line.order(order));
+    }
+
+    fn kill_all(&mut self) {
+        for worker in self.workers.iter().flatten() {
+            // It has not been waited for, so the number is still its own.
+            let _ = kill_process(worker.process, Signal::KILL);
+        }
+        self.end = Some(Instant::now() + STOP_TIME_MAX);
+    }
+}
+
+// The number of processes of `mp`.
+impl Supervisor<'_> {
+    /// More when all are busy, fewer when many are idle.
+    fn adapt(&mut self) {
+        self.commons.alarm.reset();
+        let crowded = self.commons.board.is_crowded();
+        if crowded && self.staff() == self.wanted && self.wanted < self.workers.len() {
+            self.wanted = (self.wanted + self.growth).min(self.workers.len());
+            self.growth = (self.growth * 2).min(GROWTH_MAX);
+        }
+        if self.look_at <= Instant::now() {
+            self.look_at = Instant::now() + LOOK_INTERVAL;
+            if !crowded {
+                self.growth = 1;
+                self.dismiss_surplus();
+            }
+        }
+    }
+
+    /// Lets half of the idle ones go, as long as more remain than it began with: slower than it grew, because who was
+    /// needed once is likely to be needed again.
+    fn dismiss_surplus(&mut self) {
+        let board = &self.commons.board;
+        let is_idle = |(seat, worker): &(usize, &mut Worker)| !worker.leaving && board.seat(*seat).connections() == 0;
+        let seated = self.workers.iter_mut().enumerate().filter_map(|(seat, worker)| Some((seat, worker.as_mut()?)));
+        let mut idle: Vec<(usize, &mut Worker)> = seated.filter(is_idle).collect();
+        let surplus = (idle.len() / 2).min(self.wanted - self.wanted_min);
+        for (seat, worker) in idle.iter_mut().rev().take(surplus) {
+            worker.leaving = true;
+            worker.line.order(Order::Drain);
+            board.seat(*seat).clear();
+        }
+        self.wanted -= surplus;
+    }
+}
+
+/// The settings of each worker process: its share of what the server has.
+fn share(settings: &Settings) -> Settings {
+    let cache_bytes_max = match settings.architecture {
+        Architecture::Mp => settings.process_cache_bytes_max,
+        _ => settings.cache_bytes_max / settings.workers as u64,
+    };
+    Settings { workers: 1, cache_bytes_max, ..settings.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processes_of_co_amped_have_equal_parts_of_the_cache() {
+        let settings =
+            Settings { architecture: Architecture::CoAmped, workers: 4, cache_bytes_max: 400, ..Settings::default() };
+        assert_eq!((share(&settings).workers, share(&settings).cache_bytes_max), (1, 100));
+    }
+}

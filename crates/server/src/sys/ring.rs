@@ -1,0 +1,507 @@
+//! `io_uring(7)`: operations that are handed to the kernel and come back when they are done.
+//!
+//! Owns: the ring, the buffers that the kernel receives into, and everything that an operation under way refers to: what
+//! is being sent, read into or opened belongs to the ring from the call until [`Ring::next_completion`] gives it back.
+//! That is what makes the interface safe: nobody can free or touch memory that the kernel uses. Guarantees: waits only
+//! in [`Ring::submit_and_wait`]; an [`OpId`] never names a successor. Needs Linux 6.1. Does not own sockets: their owner
+//! must keep them open until all their operations have come back, or an operation may meet another file.
+#![allow(unsafe_code)]
+
+mod buffers;
+mod outgoing;
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use io_uring::types::{CancelBuilder, Fd, OpenHow, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::fs::{OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+pub use self::outgoing::{Content, Outgoing};
+use buffers::{BUFFER_GROUP, Buffers};
+
+/// A ring, for the thread that made it. `T` is what its owner names operations by.
+pub struct Ring<T: Copy> {
+    io: IoUring,
+    operations: Vec<Operation<T>>,
+    /// Indices of operations that are not under way.
+    free: Vec<u32>,
+    /// What has not found room in the submission queue.
+    waiting: VecDeque<squeue::Entry>,
+    buffers: Buffers,
+}
+
+/// Names an operation under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpId {
+    index: u32,
+    generation: u32,
+}
+
+/// An operation that has come back.
+#[derive(Debug)]
+pub struct Completion<T> {
+    /// What its owner named it.
+    pub tag: T,
+    /// What came of it.
+    pub event: Event,
+    /// It goes on: it will come back again.
+    pub more: bool,
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection. After an error it has to be asked for again.
+    Accepted(Result<OwnedFd, Errno>),
+    /// Bytes, or nothing if the peer has closed its side. [`Errno::NOBUFS`]: all buffers were lent out.
+    Received(Result<Option<Received>, Errno>),
+    /// So many of the unsent bytes were taken.
+    Sent(Box<Outgoing>, Result<usize, Errno>),
+    /// So many bytes were read to the start of the buffer; fewer than asked for need not mean the end of the file.
+    Read(Vec<u8>, Result<usize, Errno>),
+    /// A file.
+    Opened(Result<OwnedFd, Errno>),
+    /// What was waited for has become possible, or has failed.
+    Polled,
+}
+
+/// Bytes that were received, in a buffer that belongs to the ring: to be [given back](Ring::give_back) soon.
+#[derive(Debug)]
+#[must_use = "the kernel receives into it again once it has been given back"]
+pub struct Received {
+    buffer: u16,
+    length: u32,
+}
+
+struct Operation<T> {
+    generation: u32,
+    under_way: Option<(T, Held)>,
+}
+
+/// What the kernel may use until the operation has come back.
+enum Held {
+    Accept,
+    Receive,
+    Poll,
+    Send(Box<Outgoing>),
+    Read { buffer: Vec<u8>, _file: Arc<OwnedFd> },
+    Open { name: CString, how: Box<OpenHow>, directory: Arc<OwnedFd> },
+}
+
+/// Operations handed over with one call; more in a turn cost further calls.
+const SUBMISSIONS: u32 = 512;
+/// Room for completions. More are kept by the kernel until there is room.
+const COMPLETIONS: u32 = 4096;
+/// What cancellations are named: nobody waits for them.
+const CANCELLATION: u64 = u64::MAX;
+/// How long a ring that ends waits for its operations before it leaves their memory to the kernel.
+const END_TIME_MAX: Duration = Duration::from_secs(1);
+
+impl<T: Copy> Ring<T> {
+    /// A ring for this thread, whose operations that have to wait for a disk occupy at most `workers_max` threads.
+    ///
+    /// # Errors
+    /// `ENOSYS`, `EPERM` or `EINVAL` where io_uring is missing, forbidden or too old; no descriptors or memory.
+    pub fn new(workers_max: u32) -> Result<Ring<T>, Errno> {
+        let io = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_clamp()
+            .setup_cqsize(COMPLETIONS)
+            .build(SUBMISSIONS)
+            .map_err(errno)?;
+        let buffers = Buffers::new();
+        // SAFETY: the entries are page-aligned, of that number, and stay where they are until after the ring is gone:
+        // `Drop` leaks them if an operation might still use them, and the ring's descriptor is closed before them.
+        unsafe { buffers.register(&io.submitter()) }.map_err(errno)?;
+        let ring = Ring { io, operations: Vec::new(), free: Vec::new(), waiting: VecDeque::new(), buffers };
+        // Regular files, and everything else.
+        ring.io.submitter().register_iowq_max_workers(&mut [workers_max, workers_max]).map_err(errno)?;
+        Ok(ring)
+    }
+
+    /// Accepts a connection, or as many as come until it fails: however many those are.
+    pub fn accept(&mut self, listener: BorrowedFd<'_>, many: bool, tag: T) -> OpId {
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let listener = Fd(listener.as_raw_fd());
+        let entry = match many {
+            true => opcode::AcceptMulti::new(listener).flags(flags).build(),
+            false => opcode::Accept::new(listener, std::ptr::null_mut(), std::ptr::null_mut()).flags(flags).build(),
+        };
+        self.start(tag, Held::Accept, |_| entry)
+    }
+
+    /// Receives until the peer closes its side, it fails or there is no buffer.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, tag: T) -> OpId {
+        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), BUFFER_GROUP).build();
+        self.start(tag, Held::Receive, |_| entry)
+    }
+
+    /// Sends what is unsent of `outgoing`, or as much of it as the socket takes once it takes something.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, outgoing: Box<Outgoing>, tag: T) -> OpId {
+        let socket = socket.as_raw_fd();
+        self.start(tag, Held::Send(outgoing), |held| match held {
+            Held::Send(outgoing) => outgoing.entry(socket),
+            _ => unreachable!("it was handed over just now"),
+        })
+    }
+
+    /// Reads into `buffer` from `offset` of `file` on, waiting for the disk where need be.
+    pub fn read(&mut self, file: Arc<OwnedFd>, buffer: Vec<u8>, offset: u64, tag: T) -> OpId {
+        let descriptor = file.as_raw_fd();
+        self.start(tag, Held::Read { buffer, _file: file }, |held| match held {
+            Held::Read { buffer, .. } => {
+                let length = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+                let entry = opcode::Read::new(Fd(descriptor), buffer.as_mut_ptr(), length).offset(offset);
+                // Always in a thread of the kernel's: tried in line first, as the kernel would, it waits there for the
+                // inode when the content is in memory and only the time of the last access has to be written.
+                entry.build().flags(squeue::Flags::ASYNC)
+            }
+            _ => unreachable!("it was handed over just now"),
+        })
+    }
+
+    /// Opens `name` beneath `directory`, waiting for the disk where need be.
+    pub fn open(
+        &mut self,
+        directory: Arc<OwnedFd>,
+        name: CString,
+        flags: OFlags,
+        resolve: ResolveFlags,
+        tag: T,
+    ) -> OpId {
+        let how = Box::new(OpenHow::new().flags(u64::from(flags.bits())).resolve(resolve.bits()));
+        self.start(tag, Held::Open { name, how, directory }, |held| match held {
+            Held::Open { name, how, directory } => {
+                opcode::OpenAt2::new(Fd(directory.as_raw_fd()), name.as_ptr(), &raw const **how).build()
+            }
+            _ => unreachable!("it was handed over just now"),
+        })
+    }
+
+    /// Waits until receiving from `descriptor` gives something.
+    pub fn poll_readable(&mut self, descriptor: BorrowedFd<'_>, tag: T) -> OpId {
+        self.poll(descriptor.as_raw_fd(), libc::POLLIN, tag)
+    }
+
+    /// Waits until sending to `descriptor` takes something.
+    pub fn poll_writable(&mut self, descriptor: BorrowedFd<'_>, tag: T) -> OpId {
+        self.poll(descriptor.as_raw_fd(), libc::POLLOUT, tag)
+    }
+
+    fn poll(&mut self, descriptor: RawFd, events: libc::c_short, tag: T) -> OpId {
+        let entry = opcode::PollAdd::new(Fd(descriptor), events as u32).build();
+        self.start(tag, Held::Poll, |_| entry)
+    }
+
+    /// Ends an operation early: it comes back as soon as it can, perhaps with `ECANCELED`. Nothing if it has come back.
+    pub fn cancel(&mut self, id: OpId) {
+        let operation = &self.operations[id.index as usize];
+        if operation.generation == id.generation && operation.under_way.is_some() {
+            let entry = opcode::AsyncCancel::new(id.user_data()).build();
+            self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(CANCELLATION));
+        }
+    }
+
+    /// Hands over what has been started and waits for the first completion, at most `timeout_ms`, or as long as it takes.
+    ///
+    /// # Errors
+    /// What makes the ring useless.
+    pub fn submit_and_wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let timeout_ms = if self.hand_over_waiting() { timeout_ms } else { Some(0) };
+        let submitter = self.io.submitter();
+        let result = match timeout_ms {
+            None => submitter.submit_and_wait(1),
+            Some(0) => submitter.submit_and_wait(0),
+            Some(ms) => {
+                let time = Timespec::new().sec(ms / 1000).nsec((ms % 1000 * 1_000_000) as u32);
+                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time))
+            }
+        };
+        match result.map_err(errno) {
+            // BUSY and AGAIN: the kernel has no room for more until completions have been taken.
+            Ok(_) | Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// How many completions there are.
+    pub fn completion_count(&mut self) -> usize {
+        self.io.completion().len()
+    }
+
+    /// The next completion, if there is one.
+    pub fn next_completion(&mut self) -> Option<Completion<T>> {
+        loop {
+            let entry = self.io.completion().next()?;
+            if entry.user_data() != CANCELLATION {
+                return Some(self.complete(&entry));
+            }
+        }
+    }
+
+    /// How many operations are under way.
+    pub fn under_way(&self) -> usize {
+        self.operations.len() - self.free.len()
+    }
+
+    /// The bytes that were received.
+    pub fn bytes(&self, received: &Received) -> &[u8] {
+        self.buffers.lent(received.buffer, received.length)
+    }
+
+    /// The bytes have been used: their buffer may be received into again.
+    pub fn give_back(&mut self, received: Received) {
+        self.buffers.give_back(received.buffer);
+    }
+
+    fn complete(&mut self, entry: &cqueue::Entry) -> Completion<T> {
+        let more = cqueue::more(entry.flags());
+        let id = OpId::from_user_data(entry.user_data());
+        let operation = &mut self.operations[id.index as usize];
+        assert_eq!(operation.generation, id.generation, "an operation comes back no more once it has said so");
+        let (tag, held) = operation.under_way.take().expect("the kernel completes what was started");
+        let result = match entry.result() {
+            value @ 0.. => Ok(value as u32),
+            error => Err(Errno::from_raw_os_error(-error)),
+        };
+        if more {
+            operation.under_way = Some((tag, again(&held)));
+        } else {
+            operation.generation = operation.generation.wrapping_add(1);
+            self.free.push(id.index);
+        }
+        let event = match held {
+            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+            Held::Accept => Event::Accepted(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
+            // SAFETY: as above.
+            Held::Open { .. } => Event::Opened(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
+            Held::Receive => Event::Received(self.received(result, entry.flags())),
+            Held::Send(outgoing) => Event::Sent(outgoing, result.map(|bytes| bytes as usize)),
+            Held::Read { buffer, .. } => Event::Read(buffer, result.map(|bytes| bytes as usize)),
+            Held::Poll => Event::Polled,
+        };
+        Completion { tag, event, more }
+    }
+
+    fn received(&mut self, result: Result<u32, Errno>, flags: u32) -> Result<Option<Received>, Errno> {
+        let buffer = cqueue::buffer_select(flags);
+        if let Some(buffer) = buffer {
+            self.buffers.lend(buffer);
+        }
+        match (result, buffer) {
+            (Ok(length @ 1..), Some(buffer)) => Ok(Some(Received { buffer, length })),
+            (result, buffer) => {
+                if let Some(buffer) = buffer {
+                    self.buffers.give_back(buffer);
+                }
+                result.map(|_| None)
+            }
+        }
+    }
+
+    /// Keeps what the operation refers to, and queues the entry that `entry` makes of it.
+    fn start(&mut self, tag: T, held: Held, entry: impl FnOnce(&mut Held) -> squeue::Entry) -> OpId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.operations.push(Operation { generation: 0, under_way: None });
+            self.operations.len() as u32 - 1
+        });
+        let operation = &mut self.operations[index as usize];
+        let id = OpId { index, generation: operation.generation };
+        let (_, held) = operation.under_way.insert((tag, held));
+        let entry = entry(held).user_data(id.user_data());
+        self.push(&entry);
+        id
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        if !self.waiting.is_empty() || !self.queue(entry) {
+            self.waiting.push_back(entry.clone());
+            self.hand_over_waiting();
+        }
+    }
+
+    /// Queues what waits for room, as far as the kernel takes what is before it. Whether that was all.
+    fn hand_over_waiting(&mut self) -> bool {
+        while let Some(entry) = self.waiting.pop_front() {
+            if !self.queue(&entry) {
+                // What is wrong with the ring itself, the next wait will report.
+                let _ = self.io.submit();
+                if !self.queue(&entry) {
+                    self.waiting.push_front(entry);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Queues `entry` if there is room.
+    fn queue(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: everything that an entry points to is kept in `operations` until the kernel has said that it is done
+        // with it, at an address that does not change when `operations` grows: pointers go to the heap blocks of its
+        // `Box`, `Vec` and `CString` values and of shared representations, and no reference to them exists meanwhile.
+        unsafe { self.io.submission().push(entry) }.is_ok()
+    }
+}
+
+impl<T: Copy> Drop for Ring<T> {
+    /// Ends all operations. What the kernel does not give back in time stays allocated: it may still be written to.
+    fn drop(&mut self) {
+        let end = Instant::now() + END_TIME_MAX;
+        let all = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
+        self.push(&all.user_data(CANCELLATION));
+        while self.under_way() > 0 && Instant::now() < end {
+            let waited = self.submit_and_wait(Some(10));
+            while self.next_completion().is_some() {}
+            if waited.is_err() {
+                break;
+            }
+        }
+        if self.under_way() > 0 {
+            std::mem::forget(std::mem::take(&mut self.operations));
+            self.buffers.leak();
+        }
+    }
+}
+
+impl OpId {
+    fn user_data(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    fn from_user_data(bits: u64) -> OpId {
+        OpId { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+/// What the kernel goes on using when an operation comes back and is not over.
+fn again(held: &Held) -> Held {
+    match held {
+        Held::Accept => Held::Accept,
+        Held::Receive => Held::Receive,
+        _ => unreachable!("only accepting and receiving were asked for more than once"),
+    }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    /// A ring, or nothing where io_uring is refused: then there is nothing to test.
+    fn ring() -> Option<Ring<u32>> {
+        Ring::new(4).ok()
+    }
+
+    fn next(ring: &mut Ring<u32>) -> Completion<u32> {
+        loop {
+            if let Some(completion) = ring.next_completion() {
+                return completion;
+            }
+            ring.submit_and_wait(None).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_arrives_is_received_until_the_end() {
+        let Some(mut ring) = ring() else { return };
+        let (mut near, far) = UnixStream::pair().unwrap();
+        ring.receive(far.as_fd(), 7);
+        near.write_all(b"abc").unwrap();
+        let Completion { tag: 7, event: Event::Received(Ok(Some(received))), more: true } = next(&mut ring) else {
+            panic!("bytes come first")
+        };
+        assert_eq!(ring.bytes(&received), b"abc");
+        ring.give_back(received);
+        drop(near);
+        let Completion { tag: 7, event: Event::Received(Ok(None)), more: false } = next(&mut ring) else {
+            panic!("the end comes last")
+        };
+        assert_eq!(ring.under_way(), 0);
+    }
+
+    #[test]
+    fn both_parts_are_sent_in_order() {
+        let Some(mut ring) = ring() else { return };
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut outgoing = Box::new(Outgoing::default());
+        outgoing.begin(b"head ", false);
+        outgoing.add(Content::Read(b"and content".to_vec()), 0..11);
+        ring.send(far.as_fd(), outgoing, 1);
+        let Event::Sent(outgoing, Ok(16)) = next(&mut ring).event else { panic!("a socket has room for 16 bytes") };
+        assert_eq!(outgoing.length(), 16);
+        let mut text = [0; 16];
+        near.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"head and content");
+    }
+
+    #[test]
+    fn files_are_opened_beneath_a_directory_and_read() {
+        let Some(mut ring) = ring() else { return };
+        let outer = tempfile::tempdir().unwrap();
+        std::fs::write(outer.path().join("file"), b"0123456789").unwrap();
+        let directory: Arc<OwnedFd> = Arc::new(std::fs::File::open(outer.path()).unwrap().into());
+        let mut open = |name: &str| {
+            let name = CString::new(name).unwrap();
+            ring.open(directory.clone(), name, OFlags::RDONLY | OFlags::CLOEXEC, ResolveFlags::BENEATH, 0);
+            next(&mut ring).event
+        };
+        assert!(matches!(open("../etc"), Event::Opened(Err(Errno::XDEV))));
+        let Event::Opened(Ok(file)) = open("file") else { panic!("the file is there") };
+        ring.read(Arc::new(file), vec![0; 20], 4, 0);
+        let Event::Read(buffer, Ok(6)) = next(&mut ring).event else { panic!("six bytes are left") };
+        assert_eq!(&buffer[..6], b"456789");
+    }
+
+    #[test]
+    fn what_is_cancelled_comes_back() {
+        let Some(mut ring) = ring() else { return };
+        let (_near, far) = UnixStream::pair().unwrap();
+        let id = ring.receive(far.as_fd(), 0);
+        ring.cancel(id);
+        let Event::Received(Err(Errno::CANCELED)) = next(&mut ring).event else { panic!("it was cancelled") };
+        // It is over: cancelling it again must not meet its successor.
+        ring.receive(far.as_fd(), 0);
+        ring.cancel(id);
+        ring.submit_and_wait(Some(1)).unwrap();
+        assert!(ring.next_completion().is_none());
+    }
+
+    #[test]
+    fn more_operations_than_the_queue_has_room_for_are_all_carried_out() {
+        let Some(mut ring) = ring() else { return };
+        let pairs: Vec<_> = (0..1200).map(|_| UnixStream::pair().unwrap()).collect();
+        for (_, far) in &pairs {
+            ring.receive(far.as_fd(), 0);
+        }
+        pairs.iter().for_each(|(near, _)| near.shutdown(std::net::Shutdown::Write).unwrap());
+        for _ in 0..pairs.len() {
+            assert!(matches!(next(&mut ring).event, Event::Received(Ok(None))));
+        }
+        assert_eq!(ring.under_way(), 0);
+    }
+
+    #[test]
+    fn a_ring_can_end_with_operations_under_way() {
+        let Some(mut ring) = ring() else { return };
+        let (_near, far) = UnixStream::pair().unwrap();
+        ring.receive(far.as_fd(), 0);
+        ring.poll_readable(far.as_fd(), 0);
+        ring.submit_and_wait(Some(0)).unwrap();
+        drop(ring);
+    }
+}

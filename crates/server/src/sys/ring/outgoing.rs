@@ -1,0 +1,151 @@
+//! What is being sent, with everything that keeps its bytes where they are.
+//!
+//! Owns: copies of owned bytes, and a share of the content that is sent from where it is. Guarantees: nothing of it can
+//! change or go away before the kernel is done with it.
+
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use io_uring::types::Fd;
+use io_uring::{opcode, squeue};
+use lamna_proto::resource::Representation;
+
+/// Bytes to be sent, in order: owned ones, then content.
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    content: Content,
+    range: Range<usize>,
+    /// Of all of them.
+    sent: usize,
+    /// More is known to follow.
+    more: bool,
+    slices: [libc::iovec; 2],
+    message: libc::msghdr,
+}
+
+/// What holds content while it is being sent.
+#[derive(Debug)]
+pub enum Content {
+    /// There is none.
+    None,
+    /// The content that a representation holds.
+    Shared(Arc<Representation>),
+    /// What was read from a file.
+    Read(Vec<u8>),
+}
+
+impl Content {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Content::None => &[],
+            Content::Shared(representation) => representation.content().unwrap_or_default(),
+            Content::Read(buffer) => buffer,
+        }
+    }
+}
+
+impl Default for Outgoing {
+    fn default() -> Outgoing {
+        // SAFETY: both are plain structures of the C library, for which all zeros are valid.
+        let (slices, message) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        Outgoing { bytes: Vec::new(), content: Content::None, range: 0..0, sent: 0, more: false, slices, message }
+    }
+}
+
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Outgoing({} owned, {} of content, {} sent)", self.bytes.len(), self.range.len(), self.sent)
+    }
+}
+
+impl Outgoing {
+    /// Begins anew with `bytes`, of which a copy is made. `more` is MSG_MORE.
+    pub fn begin(&mut self, bytes: &[u8], more: bool) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        (self.content, self.range) = (Content::None, 0..0);
+        (self.sent, self.more) = (0, more);
+    }
+
+    /// Adds `range` of `content`.
+    ///
+    /// # Panics
+    /// If the content is not that long.
+    pub fn add(&mut self, content: Content, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= content.bytes().len(), "content is sent that there is");
+        (self.content, self.range) = (content, range);
+    }
+
+    /// Bytes in all.
+    pub fn length(&self) -> usize {
+        self.bytes.len() + self.range.len()
+    }
+
+    /// `bytes` more have been sent. Whether there are others still.
+    pub fn handle_sent(&mut self, bytes: usize) -> bool {
+        self.sent += bytes;
+        self.sent < self.length()
+    }
+
+    /// Lets go of the content, and gives back the buffer it was read to.
+    pub fn release(&mut self) -> Option<Vec<u8>> {
+        self.range = 0..0;
+        match std::mem::replace(&mut self.content, Content::None) {
+            Content::Read(buffer) => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it keeps for the next time.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// What has not been sent, in order.
+    pub fn unsent(&self) -> [&[u8]; 2] {
+        let owned = &self.bytes[self.sent.min(self.bytes.len())..];
+        let content_sent = self.sent.saturating_sub(self.bytes.len());
+        let content = &self.content.bytes()[self.range.clone()];
+        [owned, &content[content_sent.min(content.len())..]]
+    }
+
+    /// The operation that sends what is unsent. It points into `self` and what it holds.
+    pub(super) fn entry(&mut self, socket: RawFd) -> squeue::Entry {
+        let flags = libc::MSG_NOSIGNAL | if self.more { libc::MSG_MORE } else { 0 };
+        let parts = self.unsent().map(|part| (part.as_ptr(), part.len()));
+        if let [(pointer, length), (_, 0)] | [(_, 0), (pointer, length)] = parts {
+            return opcode::Send::new(Fd(socket), pointer, length as u32).flags(flags).build();
+        }
+        self.slices =
+            parts.map(|(pointer, length)| libc::iovec { iov_base: pointer.cast_mut().cast(), iov_len: length });
+        self.message.msg_iov = self.slices.as_mut_ptr();
+        self.message.msg_iovlen = self.slices.len() as _;
+        opcode::SendMsg::new(Fd(socket), &raw const self.message).flags(flags as u32).build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unsent_is_what_has_not_been_sent_of_both_parts() {
+        let mut outgoing = Outgoing::default();
+        outgoing.begin(b"head", false);
+        outgoing.add(Content::Read(b"xcontentx".to_vec()), 1..8);
+        assert_eq!(outgoing.length(), 11);
+        assert!(outgoing.handle_sent(2));
+        assert_eq!(outgoing.unsent(), [&b"ad"[..], b"content"]);
+        assert!(outgoing.handle_sent(5));
+        assert_eq!(outgoing.unsent(), [&b""[..], b"tent"]);
+        assert!(!outgoing.handle_sent(4));
+        assert_eq!(outgoing.release(), Some(b"xcontentx".to_vec()));
+    }
+
+    #[test]
+    #[should_panic(expected = "content is sent that there is")]
+    fn content_that_there_is_not_is_never_sent() {
+        Outgoing::default().add(Content::Read(vec![0; 3]), 0..4);
+    }
+}
