@@ -233,11 +233,14 @@ impl Machine {
     pub fn translate(&mut self, request: RequestId) -> bool {
         let object = ObjectId(self.file(request));
         let fresh = self.is_fresh(self.file(request));
-        if self.translations.request(object) && fresh {
+        let held = self.translations.request(object);
+        if held && fresh {
             return true;
         }
         self.tally.translation_misses += 1;
-        let _ = self.translations.offer(object, 1, |_| ());
+        if !held {
+            let _ = self.translations.offer(object, 1, |_| ());
+        }
         false
     }
 
