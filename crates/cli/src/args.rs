@@ -16,6 +16,7 @@ use lamna_server::config::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};
 
 use crate::exit;
+use crate::sim::SimArgs;
 
 const SIGNALS: &str = "\
 Signals:
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     /// Ask or order a server that is running: status, architecture, figures, reload, drain
     #[command(after_help = exit::HELP)]
     Ctl(CtlArgs),
+    /// Simulate: what each architecture would do on other machines, and how well that is known
+    Sim(SimArgs),
 }
 
 /// Which server, and what of it.

@@ -3,6 +3,7 @@
 mod args;
 mod ctl;
 mod exit;
+mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => serve(args),
         Some(Command::Check(args)) => check(args),
         Some(Command::Ctl(args)) => ctl::run(args),
+        Some(Command::Sim(args)) => sim::run_verb(args),
         None => serve(&cli.serve),
     };
     let exit = result.map_or_else(report, |()| Exit::Done);

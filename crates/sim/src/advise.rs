@@ -3,6 +3,7 @@
 //! Every statement is a difference between two simulations of the same requests, with its confidence interval; how far the
 //! parameter set is from the machine in question is not in that interval, and is said beside it.
 
+use std::cell::Cell;
 use std::fmt;
 
 use lamna_policy::cache::Algorithm;
@@ -57,8 +58,13 @@ pub struct Investment {
     pub outcome: Outcome,
 }
 
-/// Simulates what is needed for an answer: about thirty runs.
-pub fn advise(question: &Question, parameters: &Parameters, jobs: usize) -> Result<Advice, ScenarioError> {
+/// Simulates what is needed for an answer: about thirty runs. `progress` hears how many are done, and of about how many.
+pub fn advise(
+    question: &Question,
+    parameters: &Parameters,
+    jobs: usize,
+    progress: impl Fn(usize, usize),
+) -> Result<Advice, ScenarioError> {
     let base = Scenario {
         workload: question.workload.name.clone(),
         processors: question.processors,
@@ -70,7 +76,15 @@ pub fn advise(question: &Question, parameters: &Parameters, jobs: usize) -> Resu
         replications: 3,
         ..Default::default()
     };
-    let simulate = |scenarios: Vec<Scenario>| ranked(&scenarios, parameters, &question.workload, jobs);
+    let done = Cell::new(0);
+    let about = Kind::ALL.len() + Algorithm::ALL.len() + WORKER_COUNTS + PURCHASES;
+    let simulate_one = |scenario: &Scenario| {
+        let outcome = run_with(scenario, parameters, &question.workload, jobs);
+        done.set(done.get() + 1);
+        progress(done.get(), about.max(done.get()));
+        outcome
+    };
+    let simulate = |scenarios: Vec<Scenario>| ranked(&scenarios, simulate_one);
     let architectures =
         simulate(Kind::ALL.iter().map(|&architecture| Scenario { architecture, ..base.clone() }).collect())?;
     let best = architectures[0].scenario.clone();
@@ -82,7 +96,7 @@ pub fn advise(question: &Question, parameters: &Parameters, jobs: usize) -> Resu
     let best = &workers[0];
     let mut investments = Vec::new();
     for (what, scenario) in purchases(&best.scenario, parameters) {
-        let outcome = run_with(&scenario, parameters, &question.workload, jobs)?;
+        let outcome = simulate_one(&scenario)?;
         let gain = outcome.requests_per_s.mean / best.requests_per_s.mean - 1.0;
         investments.push(Investment { what, gain, outcome });
     }
@@ -90,14 +104,15 @@ pub fn advise(question: &Question, parameters: &Parameters, jobs: usize) -> Resu
     Ok(Advice { architectures, policies, workers, investments, source: parameters.source.clone() })
 }
 
+/// At most so many numbers of workers are tried, and so many changes of the machine.
+const WORKER_COUNTS: usize = 3;
+const PURCHASES: usize = 3;
+
 fn ranked(
     scenarios: &[Scenario],
-    parameters: &Parameters,
-    workload: &Workload,
-    jobs: usize,
+    simulate: impl Fn(&Scenario) -> Result<Outcome, ScenarioError>,
 ) -> Result<Vec<Outcome>, ScenarioError> {
-    let outcomes: Result<Vec<_>, _> =
-        scenarios.iter().map(|scenario| run_with(scenario, parameters, workload, jobs)).collect();
+    let outcomes: Result<Vec<_>, _> = scenarios.iter().map(simulate).collect();
     let mut outcomes = outcomes?;
     outcomes.sort_by(|a, b| b.requests_per_s.mean.total_cmp(&a.requests_per_s.mean));
     Ok(outcomes)

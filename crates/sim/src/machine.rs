@@ -4,11 +4,13 @@
 //! [`Architecture`]. Guarantees: a client has exactly one request under way, and a request that was begun completes.
 
 mod costs;
+mod load;
 mod observation;
 
 use lamna_policy::cache::{Bounded, ObjectId};
 
 pub use self::costs::Costs;
+use self::load::{LoadThread, Turn};
 pub use self::observation::Observation;
 use self::observation::{Tally, Totals};
 use crate::arch::Architecture;
@@ -58,6 +60,9 @@ struct Request {
     issued: Nanos,
 }
 
+/// The thread of the clients, where they share the machine. The tasks of the architecture have the numbers after it.
+const LOAD: TaskId = TaskId(0);
+
 const NO_WAITER: u32 = u32::MAX;
 const NOT_READING: u32 = u32::MAX - 1;
 
@@ -73,12 +78,19 @@ pub struct Machine {
     disk: Disk<FileId>,
     link: Link,
     locks: Vec<Lock>,
+    /// Look-ups take no lock: each task has a front of the cache to itself.
+    front: bool,
     content: Bounded,
     translations: Bounded,
+    /// When each path was translated last; kept only if translations age.
+    translated: Vec<Nanos>,
+    fresh: Nanos,
     workload: Workload,
     source: Requests,
     requests: Vec<Request>,
     client_delay: Nanos,
+    load: Option<LoadThread>,
+    wakes: u64,
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
     next_waiter: Vec<u32>,
@@ -118,6 +130,9 @@ impl Machine {
             link: Link::new(parameters.network.bits_per_s),
             locks: (0..=parameters.locks.shards).map(|_| Lock::new(parameters.locks.handover)).collect(),
             content: Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes),
+            front: parameters.locks.front,
+            translated: vec![0; if parameters.memory.translation_fresh_us > 0.0 { files } else { 0 }],
+            fresh: nanos(parameters.memory.translation_fresh_us),
             translations: Bounded::new(
                 Default::default(),
                 PolicyName::OBJECTIVE,
@@ -127,11 +142,23 @@ impl Machine {
             source: workload.requests(seed),
             requests: vec![Request::default(); scenario.clients as usize],
             client_delay: nanos(parameters.network.client_delay_us),
+            load: scenario
+                .clients_on_server
+                .then(|| LoadThread::new(&parameters.load, parameters.costs.transmit_unit_bytes)),
+            wakes: 0,
             first_waiter: vec![NOT_READING; files],
             next_waiter: Vec::new(),
             arrivals: Vec::new(),
             tally: Tally::default(),
         };
+        machine.processors.let_sleep(nanos(parameters.processor.wake_us), nanos(parameters.processor.sleeps_after_us));
+        if machine.load.is_some() {
+            let last = machine.processors_len - 1;
+            machine.processors.bind(LOAD, last);
+            if scenario.clients_spin {
+                machine.processors.keep_awake(last);
+            }
+        }
         machine.fill_caches(seed);
         machine
     }
@@ -139,7 +166,9 @@ impl Machine {
     /// Runs until `requests` more have completed after `warm_up_requests`.
     pub fn run(&mut self, architecture: &mut impl Architecture, warm_up_requests: u64, requests: u64) -> Observation {
         for client in 0..self.requests.len() {
-            self.issue(RequestId(client as u32));
+            let request = RequestId(client as u32);
+            self.issue(request);
+            self.arrivals.push(request);
         }
         self.deliver_arrivals(architecture);
         self.proceed(architecture, warm_up_requests);
@@ -166,18 +195,34 @@ impl Machine {
 
     /// A blocked task becomes ready.
     pub fn wake(&mut self, task: TaskId) {
-        let start = self.processors.wake(task, 0);
+        self.wake_any(TaskId(task.0 + 1));
+    }
+
+    /// From now on only this processor runs `task`, which is blocked. Processors are counted round and round.
+    pub fn bind(&mut self, task: TaskId, processor: usize) {
+        self.processors.bind(TaskId(task.0 + 1), processor % self.processors_len);
+    }
+
+    fn wake_any(&mut self, task: TaskId) {
+        self.wakes += 1;
+        let start = self.processors.wake(task, 0, self.calendar.now());
         self.schedule(start);
     }
 
     /// Whether `task` owns the lock now. If not it must block, and asks again when it is woken.
     pub fn acquire(&mut self, lock: LockName, task: TaskId) -> bool {
+        if self.front {
+            return true;
+        }
         let index = self.lock_index(lock);
         self.locks[index].acquire(task, self.calendar.now())
     }
 
     /// The owner lets go.
     pub fn release(&mut self, lock: LockName) {
+        if self.front {
+            return;
+        }
         let index = self.lock_index(lock);
         if let Some(task) = self.locks[index].release(self.calendar.now()) {
             self.wake(task);
@@ -187,12 +232,27 @@ impl Machine {
     /// Whether the path of `request` was in the translation cache; it is now.
     pub fn translate(&mut self, request: RequestId) -> bool {
         let object = ObjectId(self.file(request));
-        if self.translations.request(object) {
+        let fresh = self.is_fresh(self.file(request));
+        let held = self.translations.request(object);
+        if held && fresh {
             return true;
         }
         self.tally.translation_misses += 1;
-        let _ = self.translations.offer(object, 1, |_| ());
+        if !held {
+            let _ = self.translations.offer(object, 1, |_| ());
+        }
         false
+    }
+
+    /// Whether a translation may be used without looking at the file system again; it is looked at if not.
+    fn is_fresh(&mut self, file: FileId) -> bool {
+        let now = self.calendar.now();
+        let Some(translated) = self.translated.get_mut(file as usize) else { return true };
+        let fresh = now - *translated < self.fresh;
+        if !fresh {
+            *translated = now;
+        }
+        fresh
     }
 
     /// Whether the file of `request` is in the data cache.
@@ -237,7 +297,7 @@ impl Machine {
         let queued = self.link.send(bytes, self.calendar.now());
         let under_way = if self.costs.waits_for_network() { self.costs.transmission(bytes) } else { 0 };
         match queued + under_way {
-            0 => self.sent(request),
+            0 => self.deliver(request),
             after => self.calendar.after(after, Event::Sent(request)),
         }
     }
@@ -253,9 +313,12 @@ impl Machine {
                 Event::Disk(file) => self.read_done(architecture, file),
                 Event::Sent(request) => {
                     architecture.sent(request, self);
-                    self.sent(request);
+                    self.deliver(request);
                 }
-                Event::Arrival(request) => self.issue(request),
+                Event::Arrival(request) => {
+                    self.issue(request);
+                    self.arrivals.push(request);
+                }
             }
             self.deliver_arrivals(architecture);
         }
@@ -264,17 +327,39 @@ impl Machine {
     fn step(&mut self, architecture: &mut impl Architecture, processor: usize) {
         let start = match self.processors.finish(processor) {
             Finished::Preempted(start) => Some(start),
-            Finished::Task(task) => match architecture.step(task, self) {
-                Step::Run(work) => Some(self.processors.run(processor, work)),
-                Step::Block => self.processors.block(processor),
-            },
+            Finished::Task(task) => {
+                let step = if task == LOAD { self.step_load() } else { architecture.step(TaskId(task.0 - 1), self) };
+                match step {
+                    Step::Run(work) => Some(self.processors.run(processor, work)),
+                    Step::Block => self.processors.block(processor, self.calendar.now()),
+                }
+            }
         };
         self.schedule(start);
     }
 
+    fn step_load(&mut self) -> Step {
+        loop {
+            let Some(load) = &mut self.load else { return Step::Block };
+            match load.turn() {
+                Turn::Step(step) => return step,
+                Turn::Received(request) => {
+                    self.count(request);
+                    self.issue(request);
+                    return self.load.as_mut().map_or(Step::Block, |load| load.send(request));
+                }
+                Turn::Sent(request) => self.arrivals.push(request),
+            }
+        }
+    }
+
     fn deliver_arrivals(&mut self, architecture: &mut impl Architecture) {
         while let Some(request) = self.arrivals.pop() {
+            let wakes_before = self.wakes;
             architecture.arrive(request, self);
+            if let Some(load) = self.load.as_mut().filter(|_| self.wakes > wakes_before) {
+                load.rouse();
+            }
         }
     }
 
@@ -293,22 +378,36 @@ impl Machine {
         }
     }
 
-    fn sent(&mut self, request: RequestId) {
+    /// The response is at the client.
+    fn deliver(&mut self, request: RequestId) {
+        let bytes = self.size(request);
+        if let Some(load) = &mut self.load {
+            if load.arrive(request, bytes) {
+                self.wake_any(LOAD);
+            }
+            return;
+        }
+        self.count(request);
+        match self.client_delay {
+            0 => {
+                self.issue(request);
+                self.arrivals.push(request);
+            }
+            delay => self.calendar.after(delay, Event::Arrival(request)),
+        }
+    }
+
+    fn count(&mut self, request: RequestId) {
         let latency = self.calendar.now() - self.requests[request.0 as usize].issued;
         self.tally.completed += 1;
         self.tally.bytes += self.size(request);
         self.tally.latency.add(latency);
         self.tally.latency_mean.add(latency as f64);
-        match self.client_delay {
-            0 => self.issue(request),
-            delay => self.calendar.after(delay, Event::Arrival(request)),
-        }
     }
 
     fn issue(&mut self, request: RequestId) {
-        let file = self.source.next_file();
+        let file = self.source.next_file_of(request.0);
         self.requests[request.0 as usize] = Request { file, issued: self.calendar.now() };
-        self.arrivals.push(request);
     }
 
     fn schedule(&mut self, start: Option<Start>) {

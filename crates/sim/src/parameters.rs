@@ -1,8 +1,8 @@
 //! Named sets of parameters: what each step costs, on what.
 //!
 //! A set is a TOML file (`parameters/*.toml` are built in; any other is given by path). The fields are documented here, the
-//! values where they stand, each with its source. `lamna sim calibrate`, which will measure a machine and write such a
-//! file, does not exist yet.
+//! values where they stand, each with its source. `lamna sim calibrate` ([`crate::measure`]) measures a machine and writes
+//! such a file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +33,8 @@ pub struct Parameters {
     pub concurrency: Concurrency,
     /// Outside the machine.
     pub network: NetworkParameters,
+    /// The clients, where a scenario puts them on the server's machine.
+    pub load: LoadParameters,
     /// Disks by name.
     pub disks: BTreeMap<String, DiskParameters>,
 }
@@ -61,10 +63,14 @@ pub struct Costs {
     pub transmit_unit_bytes: u64,
     /// What `transmit_us` is.
     pub transmit_by: TransmitBy,
-    /// An event loop's share of waiting for events, per request and per quantum of a large file.
+    /// An event loop's waiting for events, whatever their number.
     pub poll_us: f64,
+    /// A thread's waiting for the next request of its own connection.
+    pub wait_us: f64,
     /// Giving work to a helper, or a read to the kernel, and hearing that it is done; each.
     pub hand_off_us: f64,
+    /// `pipelined`: passing a connection to the next stage, whether that sleeps or not.
+    pub pass_us: f64,
     /// A read from disk.
     pub read_us: f64,
     /// Creating and ending a thread.
@@ -91,6 +97,10 @@ pub struct ProcessorParameters {
     pub quantum_us: f64,
     /// How long it runs while one waits that was woken from a sleep.
     pub granularity_us: f64,
+    /// How long a processor that sleeps takes to begin again.
+    pub wake_us: f64,
+    /// How long a processor is idle before it sleeps.
+    pub sleeps_after_us: f64,
 }
 
 /// The locks of shared caches.
@@ -101,6 +111,10 @@ pub struct LockParameters {
     pub handover: Handover,
     /// Locks among which the files of the data cache are divided. At least 1.
     pub shards: u32,
+    /// Taking and releasing one that is free. Part of each look-up under a lock, in addition.
+    pub acquire_us: f64,
+    /// Whether each task has a front of the caches to itself, so that look-ups take no lock.
+    pub front: bool,
 }
 
 /// Whether processes that keep their own structures also keep their own copy of the content.
@@ -121,6 +135,8 @@ pub struct MemoryParameters {
     pub entry_bytes: u64,
     /// Paths in a translation cache; at least 1.
     pub translation_entries: u64,
+    /// How long a translation is used without looking at the file system again; 0 is for ever.
+    pub translation_fresh_us: f64,
     /// A thread.
     pub thread_bytes: u64,
     /// A helper process.
@@ -143,6 +159,8 @@ pub struct Concurrency {
     pub read_helpers: u32,
     /// After sending so much of a file an event loop or a stage turns to the next connection.
     pub send_quantum_bytes: u64,
+    /// `pipelined`: content in memory up to this size leaves together with the header, in the stage of that.
+    pub send_with_header_bytes: u64,
 }
 
 /// Outside the machine.
@@ -167,6 +185,22 @@ pub struct DiskParameters {
     pub bytes_per_s: f64,
     /// Reads whose latencies may overlap. At least 1.
     pub parallelism: u32,
+}
+
+/// The thread of clients on the server's machine: its processor time, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadParameters {
+    /// Waiting for responses, whatever their number.
+    pub poll_us: f64,
+    /// Receiving a response, beside its content.
+    pub receive_us: f64,
+    /// Receiving each started unit of content ([`Costs::transmit_unit_bytes`]).
+    pub receive_unit_us: f64,
+    /// Sending a request.
+    pub send_us: f64,
+    /// Waking the thread that sleeps until the request comes, in addition.
+    pub rouse_us: f64,
 }
 
 /// Why a set could not be had.
@@ -228,10 +262,21 @@ impl Parameters {
             costs.header_us,
             costs.transmit_us,
             costs.poll_us,
+            costs.wait_us,
+            costs.pass_us,
             costs.hand_off_us,
             costs.read_us,
             costs.spawn_us,
             self.processor.switch_us,
+            self.processor.wake_us,
+            self.processor.sleeps_after_us,
+            self.locks.acquire_us,
+            self.memory.translation_fresh_us,
+            self.load.poll_us,
+            self.load.receive_us,
+            self.load.receive_unit_us,
+            self.load.send_us,
+            self.load.rouse_us,
             self.network.client_delay_us,
             self.network.bits_per_s,
         ];
@@ -242,7 +287,7 @@ impl Parameters {
                 && disk.parallelism > 0
         };
         let rules = [
-            (times.iter().all(|time| (0.0..1e12).contains(time)), "costs, processor, network: 0 to 1e12"),
+            (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),
@@ -254,6 +299,10 @@ impl Parameters {
             (self.concurrency.threads_per_processor > 0, "concurrency.threads_per_processor: at least 1"),
             (self.concurrency.read_helpers > 0, "concurrency.read_helpers: at least 1"),
             (self.concurrency.send_quantum_bytes > 0, "concurrency.send_quantum_bytes: at least 1"),
+            (
+                self.concurrency.send_with_header_bytes == 0 || self.locks.front,
+                "concurrency.send_with_header_bytes: only with locks.front, since that stage takes no lock",
+            ),
             (self.disks.values().all(sound), "disks"),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {

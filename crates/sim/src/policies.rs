@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use lamna_policy::cache::{Admission, Algorithm, Bounded, ObjectId, Objective};
 use serde::Serialize;
 
+use crate::report::{Panel, Series};
 use crate::workload::{FileId, Workload};
 
 /// One policy at one size.
@@ -68,6 +69,32 @@ pub fn hit_ratios_csv(results: &[HitRatio]) -> String {
         text.push_str(&format!("{workload},{policy},{equal_sizes},{share},{hit_ratio:.5},{byte_hit_ratio:.5}\n"));
     }
     text
+}
+
+/// As pictures: for each workload one with the real sizes and one with equal ones.
+pub fn hit_ratio_panels(results: &[HitRatio]) -> Vec<Panel> {
+    let mut workloads: Vec<&str> = results.iter().map(|result| &*result.workload).collect();
+    workloads.dedup();
+    workloads.into_iter().flat_map(|name| [false, true].map(|equal_sizes| panel(name, equal_sizes, results))).collect()
+}
+
+fn panel(workload: &str, equal_sizes: bool, results: &[HitRatio]) -> Panel {
+    // One filtered policy shows what the filter does; all of them would hide the rest.
+    let is_drawn = |policy: &str| !policy.ends_with("+filter") || policy == "lru+filter";
+    let mut series: Vec<Series> = Vec::new();
+    for result in results.iter().filter(|r| r.workload == workload && r.equal_sizes == equal_sizes) {
+        let point = (result.share * 100.0, result.hit_ratio * 100.0);
+        match series.iter_mut().find(|series| series.name == result.policy) {
+            Some(series) => series.points.push(point),
+            None if is_drawn(&result.policy) => {
+                series.push(Series { name: result.policy.clone(), points: vec![point] });
+            }
+            None => {}
+        }
+    }
+    let kind = if equal_sizes { "all sizes equal" } else { "real sizes" };
+    let title = format!("{workload}, {kind}");
+    Panel { title, x: "cache, % of the data set".into(), y: "hits, %".into(), series }
 }
 
 /// Hit ratios over the second half of `order`.

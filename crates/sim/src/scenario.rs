@@ -33,6 +33,14 @@ pub struct Scenario {
     pub policy: PolicyName,
     /// Event loops, or pools of the pipeline; 0 is one for each processor.
     pub workers: u32,
+    /// Whether the clients are a thread on the server's machine, bound to its last processor.
+    pub clients_on_server: bool,
+    /// Whether that thread never sleeps while it waits.
+    pub clients_spin: bool,
+    /// Whether each worker is bound to a processor, by turns. Threads that wait are, if there is one worker.
+    pub bound_workers: bool,
+    /// Event loops: clients of each worker, in the order of clients; evenly if empty.
+    pub worker_clients: Vec<u32>,
     /// Requests measured in each replication.
     pub requests: u64,
     /// Requests before measuring begins.
@@ -56,6 +64,10 @@ impl Default for Scenario {
             clients: 1_000,
             policy: PolicyName(Algorithm::Lru),
             workers: 0,
+            clients_on_server: false,
+            clients_spin: false,
+            bound_workers: false,
+            worker_clients: Vec::new(),
             requests: 100_000,
             warm_up_requests: 20_000,
             replications: 3,

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,13 +53,12 @@ impl Sweep {
     }
 }
 
-/// Runs `scenarios` on up to `jobs` threads. `progress` hears, after each point, how many are done, of how many, and the
-/// seconds that have passed.
+/// Runs `scenarios` on up to `jobs` threads. `progress` hears, after each point, how many are done, and of how many.
 pub fn sweep(
     scenarios: &[Scenario],
     parameters: &Parameters,
     jobs: usize,
-    progress: impl Fn(usize, usize, f64) + Sync,
+    progress: impl Fn(usize, usize) + Sync,
 ) -> Result<Vec<Outcome>, ScenarioError> {
     let mut workloads = HashMap::new();
     for scenario in scenarios {
@@ -69,7 +67,7 @@ pub fn sweep(
             vacant.insert(scenario.load_workload()?);
         }
     }
-    let (begun, done) = (Instant::now(), Mutex::new(0));
+    let done = Mutex::new(0);
     let outcomes = in_parallel(scenarios.len(), jobs, |index| {
         let scenario = &scenarios[index];
         let workload = &workloads[&(scenario.workload.clone(), scenario.data_set_bytes)];
@@ -77,7 +75,7 @@ pub fn sweep(
         // A panic elsewhere does not make the count wrong.
         let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *done += 1;
-        progress(*done, scenarios.len(), begun.elapsed().as_secs_f64());
+        progress(*done, scenarios.len());
         outcome
     });
     outcomes.into_iter().collect()
@@ -88,7 +86,7 @@ pub fn compare(
     base: &Scenario,
     parameters: &Parameters,
     jobs: usize,
-    progress: impl Fn(usize, usize, f64) + Sync,
+    progress: impl Fn(usize, usize) + Sync,
 ) -> Result<Vec<Outcome>, ScenarioError> {
     let point = |architecture| Scenario { architecture, ..base.clone() };
     sweep(&Kind::ALL.map(point), parameters, jobs, progress)

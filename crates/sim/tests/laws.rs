@@ -2,7 +2,7 @@
 //! Little's.
 
 use lamna_sim::arch::Kind;
-use lamna_sim::parameters::{DataCopies, Parameters};
+use lamna_sim::parameters::{DataCopies, LoadParameters, Parameters};
 use lamna_sim::resource::Handover;
 use lamna_sim::run::{data_cache_bytes, run};
 use lamna_sim::scenario::Scenario;
@@ -15,13 +15,33 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
         1..120_u32,
         20..200_u64,
         any::<(bool, bool, bool, bool)>(),
+        any::<(bool, bool, bool, bool)>(),
         any::<u64>(),
     )
-        .prop_map(|(architecture, processors, clients, mebibytes, (linux, grant, private, nvme), seed)| {
+        .prop_map(|(architecture, processors, clients, mebibytes, choices, here, seed)| {
+            let (linux, grant, private, nvme) = choices;
+            let (clients_on_server, bound_workers, sleepy, real) = here;
             let mut parameters = if linux { Parameters::linux() } else { Parameters::paper() };
             parameters.locks.handover = if grant { Handover::Grant } else { Handover::Compete };
             parameters.memory.data_copies = if private { DataCopies::Private } else { DataCopies::Shared };
+            if sleepy {
+                (parameters.processor.wake_us, parameters.processor.sleeps_after_us) = (20.0, 5.0);
+            }
+            if real {
+                parameters.locks.front = true;
+                parameters.concurrency.send_with_header_bytes = 10_000;
+                parameters.memory.translation_fresh_us = 1e5;
+                (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);
+            }
+            if clients_on_server {
+                let rouse_us = if sleepy { 2.0 } else { 0.0 };
+                parameters.load =
+                    LoadParameters { poll_us: 0.5, receive_us: 2.0, receive_unit_us: 0.1, send_us: 3.0, rouse_us };
+            }
             let scenario = Scenario {
+                clients_on_server,
+                bound_workers,
+                clients_spin: !sleepy,
                 architecture,
                 workload: "nasa".into(),
                 processors,

@@ -20,7 +20,7 @@ fn the_claims_about_a_figure_are_decided_once_it_was_run() {
         });
         // The file sets of the large profiles take long in a debug build.
         points.retain(|point| point.workload == "clarknet");
-        let outcomes = sweep(&points, &parameters, 1, |_, _, _| ()).expect("valid scenarios");
+        let outcomes = sweep(&points, &parameters, 1, |_, _| ()).expect("valid scenarios");
         assert_eq!(csv(&outcomes).lines().count(), outcomes.len() + 1);
         if !outcomes.is_empty() {
             assert!(svg("figure", &panels(figure, &outcomes)).ends_with("</svg>\n"));
@@ -49,7 +49,7 @@ fn more_memory_is_the_advice_when_the_disk_limits_a_small_cache() {
         clients: 50,
         requests: 3_000,
     };
-    let advice = advise(&question, &Parameters::linux(), 1).expect("a valid question");
+    let advice = advise(&question, &Parameters::linux(), 1, |_, _| ()).expect("a valid question");
     assert!(advice.investments.iter().all(|other| other.gain <= advice.investments[0].gain));
     let gain = |what: &str| advice.investments.iter().find(|i| i.what.contains(what)).map(|i| i.gain);
     assert!(gain("memory") > gain("processors"), "{advice}");

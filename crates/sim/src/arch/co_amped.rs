@@ -8,6 +8,7 @@ use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
     Loops::new(scenario.workers(), Disk::Helpers(parameters.concurrency.read_helpers), false)
+        .with_clients(&scenario.worker_clients)
 }
 
 /// file entries * 850 * N + 3M * N: the read helpers and one for path translation. Path translation misses are carried

@@ -7,7 +7,7 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario) -> Loops {
-    Loops::new(scenario.workers(), Disk::Inline, true)
+    Loops::new(scenario.workers(), Disk::Inline, true).with_clients(&scenario.worker_clients)
 }
 
 /// file entries * 850 and a thread for each loop.

@@ -53,6 +53,8 @@ enum Phase {
 struct Loop {
     phase: Phase,
     events: VecDeque<Event>,
+    /// Events that it has heard of and not yet turned to: it waits once for all that are there.
+    known: usize,
     blocked: bool,
 }
 
@@ -80,23 +82,34 @@ pub(super) struct Loops {
     reads: Vec<VecDeque<RequestId>>,
     disk: Disk,
     shared: bool,
+    /// The loop of each client, where they are not spread evenly.
+    owners: Vec<usize>,
 }
 
 impl Loops {
     pub(super) fn new(workers: u32, disk: Disk, shared: bool) -> Self {
         let helpers = if let Disk::Helpers(each) = disk { workers * each } else { 0 };
-        let free = || Loop { phase: Phase::Free, events: VecDeque::new(), blocked: true };
+        let free = || Loop { phase: Phase::Free, events: VecDeque::new(), known: 0, blocked: true };
         Loops {
             loops: (0..workers).map(|_| free()).collect(),
             helpers: (0..helpers).map(|_| Helper { phase: HelperPhase::Free, blocked: true }).collect(),
             reads: vec![VecDeque::new(); if shared { 1 } else { workers as usize }],
             disk,
             shared,
+            owners: Vec::new(),
         }
     }
 
+    /// Gives each loop so many clients, in their order. Clients beyond those are spread evenly.
+    pub(super) fn with_clients(mut self, worker_clients: &[u32]) -> Self {
+        let own = |(worker, &clients): (usize, &u32)| std::iter::repeat_n(worker % self.loops.len(), clients as usize);
+        self.owners = worker_clients.iter().enumerate().flat_map(own).collect();
+        self
+    }
+
     fn loop_of(&self, request: RequestId) -> usize {
-        request.0 as usize % self.loops.len()
+        let index = request.0 as usize;
+        self.owners.get(index).copied().unwrap_or(index % self.loops.len())
     }
 
     fn notify(&mut self, event: Event, request: RequestId, machine: &mut Machine) {
@@ -109,29 +122,36 @@ impl Loops {
     }
 
     fn turn(&mut self, index: usize, machine: &mut Machine) -> Step {
-        let Some(event) = self.loops[index].events.pop_front() else {
-            self.loops[index].phase = Phase::Free;
-            self.loops[index].blocked = true;
+        let own = &mut self.loops[index];
+        let polled = own.known == 0;
+        if polled {
+            own.known = own.events.len();
+        }
+        let Some(event) = own.events.pop_front() else {
+            own.phase = Phase::Free;
+            own.blocked = true;
             return Step::Block;
         };
+        own.known -= 1;
+        let poll = if polled { machine.costs.poll } else { 0 };
         match event {
             Event::Arrived(request) if self.shared => {
                 self.loops[index].phase = Phase::Begun(request);
-                Step::Run(machine.costs.poll + machine.costs.begin)
+                Step::Run(poll + machine.costs.begin)
             }
             Event::Arrived(request) => {
                 // Nobody else uses the caches: one stretch of work.
                 self.loops[index].phase = Phase::FileLookedUp(request);
                 let costs = &machine.costs;
-                let work = costs.poll + costs.begin + costs.translate + costs.lookup;
+                let work = poll + costs.begin + costs.translate + costs.lookup;
                 let miss = costs.translate_miss;
                 Step::Run(if machine.translate(request) { work } else { work + miss })
             }
             Event::Loaded(request) => {
-                let work = machine.costs.poll + machine.costs.hand_off + machine.costs.header;
+                let work = poll + machine.costs.hand_off + machine.costs.header;
                 self.send(index, request, 0, work, machine)
             }
-            Event::Writable(request, sent) => self.send(index, request, sent, machine.costs.poll, machine),
+            Event::Writable(request, sent) => self.send(index, request, sent, poll, machine),
         }
     }
 
@@ -274,6 +294,11 @@ impl Helper {
 }
 
 impl Architecture for Loops {
+    fn workers(&self) -> Vec<usize> {
+        let each = if let Disk::Helpers(each) = self.disk { each.max(1) as usize } else { 1 };
+        (0..self.loops.len()).chain((0..self.helpers.len()).map(|helper| helper / each)).collect()
+    }
+
     fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
         self.notify(Event::Arrived(request), request, machine);
     }

@@ -42,6 +42,9 @@ pub trait Architecture {
     /// What `waiter` waited for is in memory.
     fn read_done(&mut self, waiter: Waiter, machine: &mut Machine);
 
+    /// For each task the worker that it belongs to; empty if tasks belong to no worker.
+    fn workers(&self) -> Vec<usize>;
+
     /// The last byte of `request` is with the client. Only heard if that takes time after
     /// [`Machine::complete`].
     fn sent(&mut self, _request: RequestId, _machine: &mut Machine) {}
@@ -140,20 +143,27 @@ impl Kind {
     }
 
     pub(crate) fn run(self, scenario: &Scenario, parameters: &Parameters, machine: &mut Machine) -> Observation {
-        let (warm_up, requests) = (scenario.warm_up_requests, scenario.requests);
         match self {
-            Kind::Mp => machine.run(&mut mp::model(scenario, parameters), warm_up, requests),
-            Kind::ThreadPool => machine.run(&mut thread_pool::model(scenario, parameters), warm_up, requests),
-            Kind::ThreadPerRequest => machine.run(&mut thread_per_request::model(scenario), warm_up, requests),
-            Kind::ThreadPerSession => machine.run(&mut thread_per_session::model(scenario), warm_up, requests),
-            Kind::Sped => machine.run(&mut sped::model(scenario), warm_up, requests),
-            Kind::Amped => machine.run(&mut amped::model(scenario, parameters), warm_up, requests),
-            Kind::CoAmped => machine.run(&mut co_amped::model(scenario, parameters), warm_up, requests),
-            Kind::Pipelined => machine.run(&mut pipelined::model(scenario, parameters), warm_up, requests),
-            Kind::Proactor => machine.run(&mut proactor::model(scenario), warm_up, requests),
-            Kind::EventLoops => machine.run(&mut event_loops::model(scenario), warm_up, requests),
+            Kind::Mp => drive(mp::model(scenario, parameters), scenario, machine),
+            Kind::ThreadPool => drive(thread_pool::model(scenario, parameters), scenario, machine),
+            Kind::ThreadPerRequest => drive(thread_per_request::model(scenario), scenario, machine),
+            Kind::ThreadPerSession => drive(thread_per_session::model(scenario), scenario, machine),
+            Kind::Sped => drive(sped::model(scenario), scenario, machine),
+            Kind::Amped => drive(amped::model(scenario, parameters), scenario, machine),
+            Kind::CoAmped => drive(co_amped::model(scenario, parameters), scenario, machine),
+            Kind::Pipelined => drive(pipelined::model(scenario, parameters), scenario, machine),
+            Kind::Proactor => drive(proactor::model(scenario), scenario, machine),
+            Kind::EventLoops => drive(event_loops::model(scenario), scenario, machine),
         }
     }
+}
+
+fn drive(mut model: impl Architecture, scenario: &Scenario, machine: &mut Machine) -> Observation {
+    let workers = if scenario.bound_workers { model.workers() } else { Vec::new() };
+    for (task, worker) in (0..).zip(workers) {
+        machine.bind(TaskId(task), worker);
+    }
+    machine.run(&mut model, scenario.warm_up_requests, scenario.requests)
 }
 
 impl fmt::Display for Kind {

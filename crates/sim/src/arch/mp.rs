@@ -7,7 +7,7 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
-    Threads::new(processes(scenario, parameters), Supply::Pool, false)
+    Threads::new(processes(scenario, parameters), Supply::Pool, false, scenario.workers())
 }
 
 /// file entries * 850 * N * P.
@@ -20,5 +20,5 @@ pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead
 }
 
 fn processes(scenario: &Scenario, parameters: &Parameters) -> u32 {
-    scenario.processors * parameters.concurrency.processes_per_processor
+    scenario.workers() * parameters.concurrency.processes_per_processor
 }

@@ -8,12 +8,16 @@
 //!                            path helper -----+            read helper
 //! ```
 //!
+//! On a kept connection requests begin at the second stage. Where the parameters say so, content in memory leaves with the
+//! header, as one message, and the last stage has only what is left: large files and what was read from disk.
+//!
 //! A client belongs to one pool. Each thread has a queue; it takes all that is there before it gives its processor up, so
 //! that one switch is paid for several requests when the server is busy.
 
 use std::collections::VecDeque;
 
 use super::Architecture;
+use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
 use crate::parameters::Parameters;
 use crate::resource::{Overhead, TaskId};
@@ -61,6 +65,10 @@ enum Phase {
 struct Thread {
     phase: Phase,
     queue: VecDeque<Job>,
+    /// Jobs that the second stage has heard of: it waits once for all connections that are ready.
+    known: usize,
+    /// Work that it has yet to do: waking others.
+    owed: Nanos,
     blocked: bool,
 }
 
@@ -68,13 +76,15 @@ pub(super) struct Pipelined {
     /// Pool by pool.
     threads: Vec<Thread>,
     pools: usize,
+    send_with_header_bytes: u64,
 }
 
 /// One pool for each processor.
-pub(super) fn model(scenario: &Scenario, _parameters: &Parameters) -> Pipelined {
+pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Pipelined {
     let pools = scenario.workers() as usize;
-    let thread = || Thread { phase: Phase::Free, queue: VecDeque::new(), blocked: true };
-    Pipelined { threads: (0..pools * STAGES.len()).map(|_| thread()).collect(), pools }
+    let thread = || Thread { phase: Phase::Free, queue: VecDeque::new(), known: 0, owed: 0, blocked: true };
+    let threads = (0..pools * STAGES.len()).map(|_| thread()).collect();
+    Pipelined { threads, pools, send_with_header_bytes: parameters.concurrency.send_with_header_bytes }
 }
 
 /// file entries * 850 + 7 * N * 25K.
@@ -88,17 +98,34 @@ pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead
 }
 
 impl Pipelined {
-    fn pass(&mut self, job: Job, stage: Stage, machine: &mut Machine) {
+    /// Passes a job on, which costs the thread `from` something, and more if it has to wake the next one.
+    fn pass_from(&mut self, from: usize, job: Job, stage: Stage, machine: &mut Machine) {
+        let woken = self.pass(job, stage, machine);
+        self.threads[from].owed += machine.costs.pass + if woken { machine.costs.hand_off } else { 0 };
+    }
+
+    /// Whether the thread had to be woken.
+    fn pass(&mut self, job: Job, stage: Stage, machine: &mut Machine) -> bool {
         let index = job.request.0 as usize % self.pools * STAGES.len() + stage as usize;
         let thread = &mut self.threads[index];
         thread.queue.push_back(job);
-        if std::mem::take(&mut thread.blocked) {
+        let slept = std::mem::take(&mut thread.blocked);
+        if slept {
             machine.wake(TaskId(index as u32));
         }
+        slept
     }
 
-    fn take(&mut self, index: usize) -> Option<Step> {
+    fn take(&mut self, index: usize, machine: &Machine) -> Option<Step> {
         let thread = &mut self.threads[index];
+        if STAGES[index % STAGES.len()] == Stage::ReadRequest && thread.known == 0 && !thread.queue.is_empty() {
+            thread.known = thread.queue.len();
+            thread.owed += machine.costs.poll;
+        }
+        if thread.queue.is_empty() && thread.owed > 0 {
+            return Some(Step::Run(std::mem::take(&mut thread.owed)));
+        }
+        thread.known = thread.known.saturating_sub(1);
         match thread.queue.pop_front() {
             Some(job) => {
                 thread.phase = Phase::Taken(job);
@@ -128,8 +155,13 @@ impl Pipelined {
         let costs = &machine.costs;
         let work = match stage {
             Stage::Accept => costs.connection,
+            Stage::ReadRequest if costs.kept => costs.begin,
             Stage::ReadRequest => costs.parse,
             Stage::FindFile => costs.translate,
+            Stage::SendHeader if self.leaves_with_header(job.request, machine) => match job.sent {
+                None => costs.lookup,
+                Some(_) => costs.header + costs.transmit(machine.size(job.request)),
+            },
             Stage::SendHeader => costs.header,
             Stage::SendData => match job.sent {
                 None => costs.lookup,
@@ -138,7 +170,14 @@ impl Pipelined {
             Stage::PathHelper => costs.hand_off + costs.translate_miss,
             Stage::ReadHelper => costs.hand_off,
         };
+        let work = work + std::mem::take(&mut self.threads[index].owed);
         (work > 0).then_some(Step::Run(work))
+    }
+
+    /// Whether header and content are one message.
+    fn leaves_with_header(&self, request: RequestId, machine: &Machine) -> bool {
+        let bytes = machine.size(request);
+        bytes > 0 && bytes <= self.send_with_header_bytes
     }
 
     fn send(&mut self, index: usize, request: RequestId, sent: u64, machine: &Machine) -> Step {
@@ -151,23 +190,31 @@ impl Pipelined {
     fn worked(&mut self, index: usize, job: Job, machine: &mut Machine) -> Option<Step> {
         let request = job.request;
         match STAGES[index % STAGES.len()] {
-            Stage::Accept => self.pass(job, Stage::ReadRequest, machine),
-            Stage::ReadRequest => self.pass(job, Stage::FindFile, machine),
+            Stage::Accept => self.pass_from(index, job, Stage::ReadRequest, machine),
+            Stage::ReadRequest => self.pass_from(index, job, Stage::FindFile, machine),
             Stage::FindFile => {
                 let known = machine.translate(request);
                 machine.release(LockName::Path);
-                self.pass(job, if known { Stage::SendHeader } else { Stage::PathHelper }, machine);
+                self.pass_from(index, job, if known { Stage::SendHeader } else { Stage::PathHelper }, machine);
             }
-            Stage::PathHelper => self.pass(job, Stage::SendHeader, machine),
-            Stage::SendHeader => self.pass(job, Stage::SendData, machine),
+            Stage::PathHelper => self.pass_from(index, job, Stage::SendHeader, machine),
+            Stage::SendHeader if self.leaves_with_header(request, machine) => match job.sent {
+                None if machine.look_up(request) => {
+                    self.threads[index].phase = Phase::Taken(Job { request, sent: Some(0) });
+                    return None;
+                }
+                None => self.pass_from(index, job, Stage::ReadHelper, machine),
+                Some(_) => machine.complete(request),
+            },
+            Stage::SendHeader => self.pass_from(index, job, Stage::SendData, machine),
             Stage::SendData => match job.sent {
                 None => return self.looked_up(index, request, machine),
-                Some(sent) if sent < machine.size(request) => self.pass(job, Stage::SendData, machine),
+                Some(sent) if sent < machine.size(request) => self.pass_from(index, job, Stage::SendData, machine),
                 Some(_) => machine.complete(request),
             },
             Stage::ReadHelper if job.sent.is_none() => {
                 if machine.is_held(request) {
-                    self.pass(Job { request, sent: Some(0) }, Stage::SendData, machine);
+                    self.pass_from(index, Job { request, sent: Some(0) }, Stage::SendData, machine);
                     self.threads[index].phase = Phase::Free;
                     return None;
                 }
@@ -176,7 +223,7 @@ impl Pipelined {
                 machine.read(request, Waiter(index as u32));
                 return Some(Step::Block);
             }
-            Stage::ReadHelper => self.pass(job, Stage::SendData, machine),
+            Stage::ReadHelper => self.pass_from(index, job, Stage::SendData, machine),
         }
         self.threads[index].phase = Phase::Free;
         None
@@ -188,22 +235,27 @@ impl Pipelined {
         if hit {
             return Some(self.send(index, request, 0, machine));
         }
-        self.pass(Job { request, sent: None }, Stage::ReadHelper, machine);
+        self.pass_from(index, Job { request, sent: None }, Stage::ReadHelper, machine);
         self.threads[index].phase = Phase::Free;
         None
     }
 }
 
 impl Architecture for Pipelined {
+    fn workers(&self) -> Vec<usize> {
+        (0..self.threads.len()).map(|thread| thread / STAGES.len()).collect()
+    }
+
     fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
-        self.pass(Job { request, sent: None }, Stage::Accept, machine);
+        let stage = if machine.costs.kept { Stage::ReadRequest } else { Stage::Accept };
+        self.pass(Job { request, sent: None }, stage, machine);
     }
 
     fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step {
         let index = task.0 as usize;
         loop {
             let step = match self.threads[index].phase {
-                Phase::Free => self.take(index),
+                Phase::Free => self.take(index, machine),
                 Phase::Taken(job) => self.work(index, job, machine),
                 Phase::Worked(job) => self.worked(index, job, machine),
             };

@@ -7,7 +7,11 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
-    Threads::new(threads(scenario, parameters), Supply::Pool, true)
+    let threads = threads(scenario, parameters);
+    // A thread stays with a kept connection as long as another thread is free for whoever comes next.
+    let stays = parameters.costs.requests_per_connection > 1 && scenario.clients < threads;
+    let (count, supply) = if stays { (scenario.clients, Supply::PerClient) } else { (threads, Supply::Pool) };
+    Threads::new(count, supply, true, scenario.workers())
 }
 
 /// file entries * 850 + T * 25K.
@@ -20,5 +24,5 @@ pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead
 }
 
 fn threads(scenario: &Scenario, parameters: &Parameters) -> u32 {
-    scenario.processors * parameters.concurrency.threads_per_processor
+    scenario.workers() * parameters.concurrency.threads_per_processor
 }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::arch::Architecture;
+use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
 use crate::resource::TaskId;
 
@@ -57,10 +58,12 @@ pub(super) struct Threads {
     supply: Supply,
     /// Whether caches are shared and thus locked.
     shared: bool,
+    /// Listening threads with a pool each.
+    pools: u32,
 }
 
 impl Threads {
-    pub(super) fn new(count: u32, supply: Supply, shared: bool) -> Self {
+    pub(super) fn new(count: u32, supply: Supply, shared: bool, pools: u32) -> Self {
         Threads {
             tasks: vec![Task { phase: Phase::Idle, request: RequestId(0) }; count as usize],
             idle: (0..count).rev().map(TaskId).collect(),
@@ -68,29 +71,32 @@ impl Threads {
             draining: Vec::new(),
             supply,
             shared,
+            pools,
         }
     }
 
-    fn begin(&mut self, task: TaskId, request: RequestId, machine: &mut Machine) -> Step {
-        let spawn = if self.supply == Supply::Spawned { machine.costs.spawn } else { 0 };
+    /// Begins a request; `waited` is what it cost to wait for it.
+    fn begin(&mut self, task: TaskId, request: RequestId, waited: Nanos, machine: &mut Machine) -> Step {
+        let made = if self.supply == Supply::Spawned { machine.costs.spawn } else { 0 };
+        let before = made + waited;
         let own = &mut self.tasks[task.0 as usize];
         own.request = request;
         if self.shared {
             own.phase = Phase::Begun;
-            return Step::Run(spawn + machine.costs.begin);
+            return Step::Run(before + machine.costs.begin);
         }
         // Nothing to wait for until the file is looked up: one stretch of work.
         own.phase = Phase::FileLookedUp;
         let costs = &machine.costs;
-        let work = spawn + costs.begin + costs.translate + costs.lookup;
+        let work = before + costs.begin + costs.translate + costs.lookup;
         let miss = costs.translate_miss;
         Step::Run(if machine.translate(request) { work } else { work + miss })
     }
 
     /// The next request for an idle task, or none.
-    fn next(&mut self, task: TaskId, machine: &mut Machine) -> Step {
+    fn next(&mut self, task: TaskId, waited: Nanos, machine: &mut Machine) -> Step {
         match self.backlog.pop_front() {
-            Some(request) => self.begin(task, request, machine),
+            Some(request) => self.begin(task, request, waited, machine),
             None => {
                 self.idle.push(task);
                 Step::Block
@@ -101,7 +107,7 @@ impl Threads {
     fn finish(&mut self, task: TaskId, machine: &mut Machine) -> Step {
         self.tasks[task.0 as usize].phase = Phase::Idle;
         match self.supply {
-            Supply::Pool => self.next(task, machine),
+            Supply::Pool => self.next(task, 0, machine),
             Supply::Spawned | Supply::PerClient => Step::Block,
         }
     }
@@ -121,6 +127,11 @@ impl Threads {
 }
 
 impl Architecture for Threads {
+    fn workers(&self) -> Vec<usize> {
+        // The scheduler spreads the threads of several pools as it likes.
+        if self.pools == 1 { vec![0; self.tasks.len()] } else { Vec::new() }
+    }
+
     fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
         match self.supply {
             Supply::Pool => {
@@ -140,8 +151,8 @@ impl Architecture for Threads {
     fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step {
         let Task { phase, request } = self.tasks[task.0 as usize];
         match phase {
-            Phase::Idle if self.supply == Supply::Pool => self.next(task, machine),
-            Phase::Idle => self.begin(task, request, machine),
+            Phase::Idle if self.supply == Supply::Pool => self.next(task, machine.costs.wait, machine),
+            Phase::Idle => self.begin(task, request, machine.costs.wait, machine),
             Phase::Begun => {
                 if !machine.acquire(LockName::Path, task) {
                     return Step::Block;

@@ -22,11 +22,17 @@ pub struct Costs {
     /// See [`crate::parameters::Costs`].
     pub poll: Nanos,
     /// See [`crate::parameters::Costs`].
+    pub wait: Nanos,
+    /// See [`crate::parameters::Costs`].
     pub hand_off: Nanos,
     /// See [`crate::parameters::Costs`].
     pub read: Nanos,
     /// See [`crate::parameters::Costs`].
     pub spawn: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub pass: Nanos,
+    /// Whether a connection carries more than one request.
+    pub kept: bool,
     transmit: Nanos,
     transmit_unit_bytes: u64,
     transmit_by: TransmitBy,
@@ -56,18 +62,22 @@ impl From<&Parameters> for Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
         let parse = nanos(costs.parse_us);
+        let acquire_us = if parameters.locks.front { 0.0 } else { parameters.locks.acquire_us };
         Costs {
             begin: connection + parse,
             connection,
             parse,
-            translate: nanos(costs.translate_us),
+            translate: nanos(costs.translate_us + acquire_us),
             translate_miss: nanos(costs.translate_miss_us),
-            lookup: nanos(costs.lookup_us),
+            lookup: nanos(costs.lookup_us + acquire_us),
             header: nanos(costs.header_us),
             poll: nanos(costs.poll_us),
+            wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
             read: nanos(costs.read_us),
             spawn: nanos(costs.spawn_us),
+            pass: nanos(costs.pass_us),
+            kept: costs.requests_per_connection > 1,
             transmit: nanos(costs.transmit_us),
             transmit_unit_bytes: costs.transmit_unit_bytes,
             transmit_by: costs.transmit_by,

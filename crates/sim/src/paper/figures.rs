@@ -1,5 +1,7 @@
 //! The scenarios behind figures 3 and 5 to 8, and their pictures.
 
+use std::str::FromStr;
+
 use crate::arch::Kind;
 use crate::parameters::Parameters;
 use crate::report::{Panel, Series};
@@ -101,6 +103,16 @@ impl Figure {
             scenario.warm_up_requests = u64::from(scenario.clients) * WARM_UP_PER_CLIENT;
         }
         scenarios
+    }
+}
+
+impl FromStr for Figure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let unknown = || format!("no figure is called `{name}`; there are {}", names());
+        Self::ALL.into_iter().find(|figure| figure.name() == name).ok_or_else(unknown)
     }
 }
 

@@ -6,9 +6,13 @@
 
 mod claims;
 mod figures;
+mod files;
 
 pub use claims::{Claim, Verdict, claims, claims_csv, claims_markdown};
 pub use figures::{Figure, Figures, data_cache_csv, data_cache_panels, figures, panels};
+pub use files::{Experiments, write_claims, write_figures};
+
+use std::str::FromStr;
 
 use crate::parameters::{DataCopies, Parameters, TransmitBy};
 use crate::resource::Handover;
@@ -59,5 +63,15 @@ impl Reading {
         }
         parameters.name = format!("{}/{}", parameters.name, self.name());
         parameters
+    }
+}
+
+impl FromStr for Reading {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let unknown = || format!("no reading is called `{name}`; there are {}", names());
+        Self::ALL.into_iter().find(|reading| reading.name() == name).ok_or_else(unknown)
     }
 }

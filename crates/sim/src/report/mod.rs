@@ -1,7 +1,9 @@
-//! Results as data and as pictures: CSV for machines, self-contained SVG for people. Nothing here computes a result.
+//! Results as data and as pictures: CSV for machines, tables and self-contained SVG for people. Nothing here computes a result.
 
 mod csv;
 mod svg;
+mod table;
 
 pub use csv::csv;
 pub use svg::{Panel, Series, svg};
+pub use table::table;

@@ -5,6 +5,9 @@
 //! their quantum, and may take the processor of one that has run for the granularity: what the time-sharing classes of
 //! Solaris and Linux do for tasks that return from a sleep. Without it a disk helper would wait a whole quantum behind its
 //! busy event loop for every read.
+//!
+//! A task may be bound to a processor, as PIPELINED binds its pools; it waits for that one only. A processor that has been
+//! idle for some time sleeps, and takes a while to begin again: on a virtual machine that is far more than a switch.
 
 use std::collections::VecDeque;
 
@@ -48,6 +51,34 @@ struct Processor {
     quantum_left: Nanos,
     /// What it may still run while a woken task waits.
     granularity_left: Nanos,
+    idle_since: Nanos,
+}
+
+/// Ready tasks, and what they have to do.
+#[derive(Default)]
+struct RunQueue {
+    /// Ready since they were woken.
+    woken: VecDeque<(TaskId, Nanos)>,
+    /// Ready since they were made to yield.
+    expired: VecDeque<(TaskId, Nanos)>,
+    /// Woken tasks preferred since one from `expired` ran.
+    preferred: u32,
+}
+
+impl RunQueue {
+    fn is_empty(&self) -> bool {
+        self.woken.is_empty() && self.expired.is_empty()
+    }
+
+    fn next(&mut self) -> Option<(TaskId, Nanos)> {
+        let expired_is_due = self.preferred >= PREFERRED_MAX && !self.expired.is_empty();
+        if self.woken.is_empty() || expired_is_due {
+            self.preferred = 0;
+            return self.expired.pop_front();
+        }
+        self.preferred += 1;
+        self.woken.pop_front()
+    }
 }
 
 /// The processors and their run queue.
@@ -55,12 +86,16 @@ pub struct Processors {
     processors: Vec<Processor>,
     /// Idle ones, the longest idle first.
     idle: Vec<usize>,
-    /// Ready since they were woken.
-    woken: VecDeque<(TaskId, Nanos)>,
-    /// Ready since they were made to yield.
-    expired: VecDeque<(TaskId, Nanos)>,
-    /// Woken tasks preferred since one from `expired` ran.
-    preferred: u32,
+    /// Tasks that any processor may run.
+    common: RunQueue,
+    /// Tasks bound to each processor.
+    own: Vec<RunQueue>,
+    /// By task; tasks beyond the end are not bound.
+    homes: Vec<Option<usize>>,
+    /// Who never sleeps, though idle: whoever waits there looks all the time.
+    awake: Vec<bool>,
+    wake: Nanos,
+    sleeps_after: Nanos,
     switch: Nanos,
     quantum: Nanos,
     granularity: Nanos,
@@ -76,14 +111,18 @@ impl Processors {
     /// `count` idle processors. A switch costs `switch`; a task runs for at most `quantum` (positive) while others wait,
     /// and for at most `granularity` (positive, at most the quantum) while one that was woken waits.
     pub fn new(count: usize, switch: Nanos, quantum: Nanos, granularity: Nanos) -> Self {
-        let idle = Processor { running: NOBODY, last: NOBODY, left: 0, quantum_left: 0, granularity_left: 0 };
+        let idle =
+            Processor { running: NOBODY, last: NOBODY, left: 0, quantum_left: 0, granularity_left: 0, idle_since: 0 };
         let quantum = quantum.max(1);
         Processors {
             processors: vec![idle; count],
             idle: (0..count).rev().collect(),
-            woken: VecDeque::new(),
-            expired: VecDeque::new(),
-            preferred: 0,
+            common: RunQueue::default(),
+            own: (0..count).map(|_| RunQueue::default()).collect(),
+            homes: Vec::new(),
+            awake: vec![false; count],
+            wake: 0,
+            sleeps_after: 0,
             switch,
             quantum,
             granularity: granularity.clamp(1, quantum),
@@ -93,15 +132,47 @@ impl Processors {
         }
     }
 
+    /// From now on a processor that has been idle for `sleeps_after` takes `wake` to begin again, during which it does not
+    /// work.
+    pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos) {
+        (self.wake, self.sleeps_after) = (wake, sleeps_after);
+    }
+
+    /// From now on `processor` does not sleep.
+    pub fn keep_awake(&mut self, processor: usize) {
+        self.awake[processor] = true;
+    }
+
+    /// From now on only `processor` runs `task`, which is blocked.
+    pub fn bind(&mut self, task: TaskId, processor: usize) {
+        let index = task.0 as usize;
+        if index >= self.homes.len() {
+            self.homes.resize(index + 1, None);
+        }
+        self.homes[index] = Some(processor);
+    }
+
     /// A blocked task has `work` to do.
-    pub fn wake(&mut self, task: TaskId, work: Nanos) -> Option<Start> {
-        let Some(last) = self.idle.len().checked_sub(1) else {
-            self.woken.push_back((task, work));
+    pub fn wake(&mut self, task: TaskId, work: Nanos, now: Nanos) -> Option<Start> {
+        let home = self.homes.get(task.0 as usize).copied().flatten();
+        let Some(place) = self.idle_place(task, home) else {
+            let queue = home.map_or(&mut self.common, |processor| &mut self.own[processor]);
+            queue.woken.push_back((task, work));
             return None;
         };
-        let place = self.idle.iter().position(|&idle| self.processors[idle].last == task).unwrap_or(last);
         let processor = self.idle.remove(place);
-        Some(self.dispatch(processor, task, work))
+        let slept = !self.awake[processor] && now - self.processors[processor].idle_since >= self.sleeps_after;
+        let start = self.dispatch(processor, task, work);
+        Some(Start { after: start.after + if slept { self.wake } else { 0 }, ..start })
+    }
+
+    /// Where in `idle` the processor is that should run `task`.
+    fn idle_place(&self, task: TaskId, home: Option<usize>) -> Option<usize> {
+        if let Some(home) = home {
+            return self.idle.iter().position(|&idle| idle == home);
+        }
+        let last = self.idle.len().checked_sub(1)?;
+        Some(self.idle.iter().position(|&idle| self.processors[idle].last == task).unwrap_or(last))
     }
 
     /// The stretch that began with the last [`Start`] of `processor` is over.
@@ -116,11 +187,15 @@ impl Processors {
     /// The task on `processor`, whose last work is finished, has more.
     pub fn run(&mut self, processor: usize, work: Nanos) -> Start {
         let slot = &mut self.processors[processor];
-        let outlived = slot.granularity_left == 0 && !self.woken.is_empty()
-            || slot.quantum_left == 0 && !(self.expired.is_empty() && self.woken.is_empty());
+        let own = &self.own[processor];
+        let outlived = slot.granularity_left == 0 && !(self.common.woken.is_empty() && own.woken.is_empty())
+            || slot.quantum_left == 0 && !(self.common.is_empty() && own.is_empty());
         if outlived {
             self.preemptions += 1;
-            self.expired.push_back((slot.running, work));
+            let running = slot.running;
+            let bound = self.homes.get(running.0 as usize).copied().flatten().is_some();
+            let queue = if bound { &mut self.own[processor] } else { &mut self.common };
+            queue.expired.push_back((running, work));
             return self.dispatch_next(processor).unwrap_or_else(|| unreachable!("somebody waits"));
         }
         if slot.quantum_left == 0 {
@@ -130,10 +205,11 @@ impl Processors {
     }
 
     /// The task on `processor` waits for something. The next ready task runs, if there is one.
-    pub fn block(&mut self, processor: usize) -> Option<Start> {
+    pub fn block(&mut self, processor: usize, now: Nanos) -> Option<Start> {
         self.processors[processor].running = NOBODY;
         let start = self.dispatch_next(processor);
         if start.is_none() {
+            self.processors[processor].idle_since = now;
             self.idle.push(processor);
         }
         start
@@ -146,7 +222,8 @@ impl Processors {
 
     /// Tasks that are ready and have no processor.
     pub fn ready_len(&self) -> usize {
-        self.woken.len() + self.expired.len()
+        let queues = self.own.iter().chain([&self.common]);
+        queues.map(|queue| queue.woken.len() + queue.expired.len()).sum()
     }
 
     /// Processors with nothing to do.
@@ -154,14 +231,13 @@ impl Processors {
         self.idle.len()
     }
 
+    /// Bound tasks first: they have nowhere else to go. A task that uses up its time lets others go first.
     fn dispatch_next(&mut self, processor: usize) -> Option<Start> {
-        let expired_is_due = self.preferred >= PREFERRED_MAX && !self.expired.is_empty();
-        let (task, work) = if self.woken.is_empty() || expired_is_due {
-            self.preferred = 0;
-            self.expired.pop_front()?
+        let own = &mut self.own[processor];
+        let (task, work) = if own.woken.is_empty() && !self.common.is_empty() {
+            self.common.next().or_else(|| own.next())?
         } else {
-            self.preferred += 1;
-            self.woken.pop_front()?
+            own.next().or_else(|| self.common.next())?
         };
         Some(self.dispatch(processor, task, work))
     }

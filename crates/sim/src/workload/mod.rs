@@ -42,6 +42,8 @@ enum Source {
     Independent(Arc<Alias>),
     /// A log, read again from its beginning when it ends.
     Log(Arc<[FileId]>),
+    /// The first clients always ask for file 0, the others for any of the rest.
+    HotAndCold { hot_clients: u32, cold_files: u32 },
 }
 
 impl Workload {
@@ -54,6 +56,15 @@ impl Workload {
     /// The requests of a log, in its order. At least one.
     pub fn log(name: impl Into<String>, sizes: Vec<u64>, requests: Vec<FileId>) -> Self {
         Workload { name: name.into(), sizes: sizes.into(), source: Source::Log(requests.into()) }
+    }
+
+    /// The first `hot_clients` clients always ask for the same file of `hot_bytes`; the others draw from `cold_files` (at
+    /// least one) of `cold_bytes` each.
+    pub fn hot_and_cold(hot_clients: u32, hot_bytes: u64, cold_files: u32, cold_bytes: u64) -> Self {
+        let mut sizes = vec![cold_bytes; cold_files as usize + 1];
+        sizes[0] = hot_bytes;
+        let source = Source::HotAndCold { hot_clients, cold_files };
+        Workload { name: "hot and cold".into(), sizes: sizes.into(), source }
     }
 
     /// Starts asking.
@@ -69,7 +80,7 @@ impl Workload {
     /// Requests after which the source begins again, if it does.
     pub fn period(&self) -> Option<usize> {
         match &self.source {
-            Source::Independent(_) => None,
+            Source::Independent(_) | Source::HotAndCold { .. } => None,
             Source::Log(requests) => Some(requests.len()),
         }
     }
@@ -84,6 +95,8 @@ impl Workload {
                 let bytes: u64 = requests.iter().map(|&file| self.sizes[file as usize]).sum();
                 bytes as f64 / requests.len() as f64
             }
+            // How often each asks depends on the server; this is the mean over files.
+            Source::HotAndCold { .. } => self.data_set_bytes() as f64 / self.sizes.len() as f64,
         }
     }
 
@@ -107,6 +120,7 @@ impl Workload {
                 let newest_first = requests.iter().rev().copied();
                 newest_first.filter(|&file| !std::mem::replace(&mut seen[file as usize], true)).collect()
             }
+            Source::HotAndCold { .. } => (0..self.sizes.len() as FileId).collect(),
         }
     }
 
@@ -136,7 +150,7 @@ impl Workload {
                 let sizes = files().map(|file| self.sizes[file]).collect();
                 Workload::independent(name, sizes, files().map(|file| weights[file]).collect())
             }
-            Source::Log(_) => Workload::log(name, self.sizes.to_vec(), order),
+            Source::Log(_) | Source::HotAndCold { .. } => Workload::log(name, self.sizes.to_vec(), order),
         })
     }
 }
@@ -149,9 +163,16 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The next file. Never ends.
+    /// The next file, whoever asks. Never ends.
     pub fn next_file(&mut self) -> FileId {
+        self.next_file_of(u32::MAX)
+    }
+
+    /// The next file if it is this client that asks.
+    pub fn next_file_of(&mut self, client: u32) -> FileId {
         match &self.source {
+            Source::HotAndCold { hot_clients, .. } if client < *hot_clients => 0,
+            Source::HotAndCold { cold_files, .. } => 1 + self.random.below((*cold_files).into()) as FileId,
             Source::Independent(alias) => alias.draw(&mut self.random),
             Source::Log(requests) => {
                 let file = requests[self.at];

@@ -1,0 +1,398 @@
+//! `lamna sim`: the verbs of the simulator, their flags, their progress, and where their results go.
+//!
+//! Owns: the command line. Every verb is a call or two of `lamna_sim`; nothing is computed here.
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use lamna_sim::advise::{Question, advise};
+use lamna_sim::measure::{calibrate, validate};
+use lamna_sim::paper::{self, Experiments, Figure, Reading};
+use lamna_sim::parameters::Parameters;
+use lamna_sim::policies::{hit_ratio_panels, hit_ratios, hit_ratios_csv};
+use lamna_sim::report;
+use lamna_sim::run::run;
+use lamna_sim::scenario::Scenario;
+use lamna_sim::sweep::{Sweep, compare, sweep};
+use lamna_sim::workload::{PROFILES, file_sizes, fit_exponent, read_log};
+
+use crate::exit::{Exit, Failed};
+
+type Done = Result<(), Box<dyn Error>>;
+
+/// What each architecture would do on other machines.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one
+    #[arg(long, global = true, value_name = "NAME|FILE", default_value = "paper-2005")]
+    parameters: String,
+    /// Threads that simulate [default: one for each processor]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// One scenario; prints JSON
+    Run {
+        /// A TOML file of the fields of a scenario
+        scenario: PathBuf,
+    },
+    /// Every architecture on one scenario; prints a table
+    Compare {
+        /// A TOML file of the fields of a scenario; its architecture is ignored
+        scenario: PathBuf,
+    },
+    /// A grid of scenarios; prints CSV
+    Sweep {
+        /// A TOML file: `base` and the lists of what varies
+        sweep: PathBuf,
+        /// Also draws requests/s over processors here
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+    /// Figures 3 and 5 to 8 of the PIPELINED paper
+    Paper(PaperArgs),
+    /// The table of the paper's claims, from figures that were run before
+    Claims {
+        #[command(flatten)]
+        folders: Folders,
+    },
+    /// Which architecture, policy and purchase for this log on that machine
+    Advise(AdviseArgs),
+    /// Hit ratios of the replacement policies; prints CSV
+    Policies {
+        /// Profiles or traces
+        #[arg(required = true)]
+        workloads: Vec<String>,
+        /// Requests counted, after as many to warm up. Logs are read once for each
+        #[arg(long, default_value_t = 1_000_000)]
+        requests: usize,
+        /// Also draws hit ratios over cache size here
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+    /// Measures what each step costs Lamna on this machine; prints a parameter set
+    ///
+    /// Runs this program's own server on loopback, for about a minute. Nothing else should be running.
+    Calibrate(CalibrateArgs),
+    /// Holds predictions against the real server on this machine; prints a table
+    ///
+    /// `--parameters` is to be a set that `calibrate` wrote here. Limits on memory and disk need root and control groups of
+    /// version 1; scenarios that need them are left out, and named, where they are not permitted.
+    Validate(ValidateArgs),
+    /// Fits the popularity of the six workloads to Table 5 of the paper
+    Fit,
+}
+
+#[derive(Debug, Args)]
+struct Folders {
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results/sim")]
+    out: PathBuf,
+    /// Where outcomes are kept between `paper` and `claims`
+    #[arg(long, value_name = "DIR", default_value = "target/sim")]
+    work: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct AdviseArgs {
+    /// Access log in the common or combined format
+    #[arg(long, value_name = "FILE")]
+    log: PathBuf,
+    /// Of the machine in question
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    processors: u32,
+    /// What the server may use: a number of bytes, or with K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: u64,
+    /// A disk of the parameter set
+    #[arg(long, value_name = "NAME")]
+    disk: String,
+    /// Requests under way at once
+    #[arg(long, default_value_t = 256)]
+    clients: u32,
+    /// Measured in each simulation
+    #[arg(long, default_value_t = 100_000)]
+    requests: u64,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct CalibrateArgs {
+    /// What the set is to be called
+    #[arg(long, default_value = "measured")]
+    name: String,
+    /// Rounds of all trials; medians count
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    #[command(flatten)]
+    real: RealServer,
+}
+
+#[derive(Debug, Args)]
+struct ValidateArgs {
+    /// cached, cached-large, trace or slow-disk; can be repeated [default: all]
+    #[arg(long)]
+    scenario: Vec<validate::Name>,
+    /// Trace for the scenario of this name
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// What that scenario leaves the server of memory
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64M")]
+    memory: u64,
+    /// Rounds of all trials; medians count
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Also writes CSV here
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    #[command(flatten)]
+    real: RealServer,
+}
+
+/// How real servers are run.
+#[derive(Debug, Args)]
+struct RealServer {
+    /// A program whose `serve` is measured [default: this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Folder for files to serve, on the disk in question; made anew and removed
+    #[arg(long, value_name = "DIR", default_value = "target/sim-measure")]
+    scratch: PathBuf,
+    /// Milliseconds of each trial that count
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=600_000))]
+    trial_ms: u64,
+}
+
+impl RealServer {
+    fn program(&self) -> io::Result<PathBuf> {
+        self.program.clone().map_or_else(std::env::current_exe, Ok)
+    }
+}
+
+#[derive(Debug, Args)]
+struct PaperArgs {
+    #[command(flatten)]
+    folders: Folders,
+    /// What the paper leaves open: letter, private, granted, processor or processor-private. All if not given
+    #[arg(long)]
+    reading: Option<String>,
+    /// fig5a, fig5b, fig6, fig7 or fig8. All if not given
+    #[arg(long)]
+    figure: Option<String>,
+    /// Requests measured in each replication
+    #[arg(long, default_value_t = 200_000)]
+    requests: u64,
+    /// Replications of each point
+    #[arg(long, default_value_t = 2)]
+    replications: u32,
+}
+
+/// Carries out `lamna sim ...`.
+pub(crate) fn run_verb(args: &SimArgs) -> Result<(), Failed> {
+    carry_out(args).map_err(|error| {
+        let report = format!("lamna sim: {error}");
+        Failed { exit: Exit::Failure, report }
+    })
+}
+
+fn carry_out(args: &SimArgs) -> Done {
+    let parameters = Parameters::named(&args.parameters)?;
+    let jobs = args.jobs.map_or_else(processors, usize::from);
+    match &args.verb {
+        Verb::Run { scenario } => {
+            let outcome = run(&read::<Scenario>(scenario)?, &parameters, jobs)?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&outcome)?))
+        }
+        Verb::Compare { scenario } => {
+            let outcomes = with_progress(|progress| Ok(compare(&read(scenario)?, &parameters, jobs, progress)?))?;
+            print(&report::table(&outcomes))
+        }
+        Verb::Sweep { sweep: file, svg } => {
+            let points = read::<Sweep>(file)?.scenarios();
+            let outcomes = with_progress(|progress| Ok(sweep(&points, &parameters, jobs, progress)?))?;
+            draw(svg.as_deref(), "Throughput", || paper::panels(Figure::Fig6, &outcomes))?;
+            print(&report::csv(&outcomes))
+        }
+        Verb::Paper(args) => paper_figures(args, jobs),
+        Verb::Claims { folders } => Ok(paper::write_claims(&folders.out, &folders.work)?),
+        Verb::Advise(args) => advise_on(args, &parameters, jobs),
+        Verb::Policies { workloads, requests, svg } => policies(workloads, *requests, svg.as_deref()),
+        Verb::Calibrate(args) => measure_parameters(args),
+        Verb::Validate(args) => validate_predictions(args, &parameters),
+        Verb::Fit => fit(),
+    }
+}
+
+fn validate_predictions(args: &ValidateArgs, parameters: &Parameters) -> Done {
+    let plan = validate::Plan {
+        program: args.real.program()?,
+        scratch: args.real.scratch.clone(),
+        scenarios: if args.scenario.is_empty() { validate::Name::ALL.to_vec() } else { args.scenario.clone() },
+        trace: args.trace.clone(),
+        memory_bytes: args.memory,
+        rounds: args.rounds,
+        measured: Duration::from_millis(args.real.trial_ms),
+    };
+    let report = with_progress(|progress| Ok(validate::validate(&plan, parameters, progress)?))?;
+    if let Some(path) = &args.csv {
+        fs::write(path, report.to_csv()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    print(&report.to_markdown())
+}
+
+fn measure_parameters(args: &CalibrateArgs) -> Done {
+    let plan = calibrate::Plan {
+        program: args.real.program()?,
+        name: args.name.clone(),
+        scratch: args.real.scratch.clone(),
+        rounds: args.rounds,
+        measured: Duration::from_millis(args.real.trial_ms),
+    };
+    let calibration = with_progress(|progress| Ok(calibrate::calibrate(&plan, progress)?))?;
+    print(&calibration.to_toml())
+}
+
+fn paper_figures(args: &PaperArgs, jobs: usize) -> Done {
+    let reading = args.reading.as_deref().map(str::parse::<Reading>).transpose()?;
+    let figure = args.figure.as_deref().map(str::parse::<Figure>).transpose()?;
+    let experiments = Experiments {
+        readings: reading.map_or(Reading::ALL.to_vec(), |one| vec![one]),
+        figures: figure.map_or(Figure::ALL.to_vec(), |one| vec![one]),
+        requests: args.requests,
+        replications: args.replications,
+    };
+    let Folders { out, work } = &args.folders;
+    with_progress(|progress| Ok(paper::write_figures(&experiments, out, work, jobs, progress)?))
+}
+
+fn advise_on(args: &AdviseArgs, parameters: &Parameters, jobs: usize) -> Done {
+    let file = fs::File::open(&args.log).map_err(|error| format!("{}: {error}", args.log.display()))?;
+    let (workload, served, misread) = read_log(&args.log.display().to_string(), BufReader::new(file))?;
+    let workload = workload.ok_or("the log has no request that was served from a file")?;
+    // With standard error closed, nobody wants to know.
+    _ = writeln!(
+        io::stderr(),
+        "{served} requests of {} files, {:.1} MiB; {misread} lines not understood",
+        workload.sizes.len(),
+        workload.data_set_bytes() as f64 / f64::from(1 << 20)
+    );
+    let question = Question {
+        workload,
+        processors: args.processors,
+        memory_bytes: args.memory,
+        disk: args.disk.clone(),
+        clients: args.clients,
+        requests: args.requests,
+    };
+    let advice = with_progress(|progress| Ok(advise(&question, parameters, jobs, progress)?))?;
+    match args.json {
+        true => print(&format!("{}\n", serde_json::to_string_pretty(&advice)?)),
+        false => print(&format!("{advice}\n")),
+    }
+}
+
+fn policies(workloads: &[String], requests: usize, svg: Option<&Path>) -> Done {
+    let shares = [0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75];
+    let results = with_progress(|progress| {
+        let mut all = Vec::new();
+        for (done, name) in workloads.iter().enumerate() {
+            let workload = Scenario { workload: name.clone(), ..Default::default() }.load_workload()?;
+            all.extend(hit_ratios(&workload, &shares, requests, 1));
+            progress(done + 1, workloads.len());
+        }
+        Ok(all)
+    })?;
+    draw(svg, "Hit ratio by replacement policy", || hit_ratio_panels(&results))?;
+    print(&hit_ratios_csv(&results))
+}
+
+fn fit() -> Done {
+    let mut text = String::from("profile,zipf_exponent,file_bytes_mean,transfer_bytes_mean\n");
+    for profile in &PROFILES {
+        let exponent = fit_exponent(profile);
+        let sizes = file_sizes(profile.files, profile.data_set_bytes);
+        let file = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+        let transfer = profile.workload().transfer_bytes_mean();
+        text.push_str(&format!("{},{exponent},{file:.0},{transfer:.0}\n", profile.name));
+    }
+    print(&text)
+}
+
+/// Calls `work` with what it tells how many parts are done, of how many; shown on a terminal with the time that is left.
+fn with_progress<T>(
+    work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> Result<T, Box<dyn Error>>,
+) -> Result<T, Box<dyn Error>> {
+    // Draws on standard error, and nothing at all where that is not a terminal.
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {pos} of {len}, {eta} left")?;
+    bar.set_style(style.progress_chars("=> "));
+    bar.enable_steady_tick(Duration::from_secs(1));
+    let result = work(&|done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    result
+}
+
+fn draw(path: Option<&Path>, title: &str, panels: impl FnOnce() -> Vec<report::Panel>) -> Done {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, report::svg(title, &panels())).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// A reader that has gone (as `head` does) is an error like any other, not a panic.
+fn print(text: &str) -> Done {
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Box<dyn Error>> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// A number of bytes with an optional binary suffix.
+fn bytes(text: &str) -> Result<u64, String> {
+    let unit = |suffix: char| match suffix.to_ascii_uppercase() {
+        'K' => Some(1_u64 << 10),
+        'M' => Some(1 << 20),
+        'G' => Some(1 << 30),
+        _ => None,
+    };
+    let trimmed = text.trim_end_matches(['B', 'b']);
+    let (digits, factor) = match trimmed.chars().last().and_then(unit) {
+        Some(factor) => (&trimmed[..trimmed.len() - 1], factor),
+        None => (trimmed, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of bytes"))?;
+    number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too much"))
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_binary_suffixes_and_refuse_the_rest() {
+        assert_eq!(bytes("8G"), Ok(8 << 30));
+        assert_eq!(bytes("512KB"), Ok(512 << 10));
+        assert_eq!(bytes("17"), Ok(17));
+        for text in ["", "G", "8T", "-1", "99999999999G"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The clients as one thread of the server's own machine: a load generator on the same processors, as in a measurement
+//! over loopback. It takes all responses that are there, one after the other, and sends the next request of each.
+
+use std::collections::VecDeque;
+
+use super::{RequestId, Step};
+use crate::kernel::Nanos;
+use crate::parameters::{LoadParameters, nanos};
+
+/// What the thread has just done.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Nothing: waits for responses.
+    Idle,
+    /// Heard of responses, and of how many.
+    Polled,
+    /// Received one.
+    Received(RequestId),
+    /// Sent the next request of this client.
+    Sent(RequestId),
+}
+
+/// What follows a stretch of work of the thread.
+pub(super) enum Turn {
+    /// It works or waits on.
+    Step(Step),
+    /// The response has been received; the client's next request is made now, and sent by [`LoadThread::send`].
+    Received(RequestId),
+    /// The request is at the server; [`LoadThread::turn`] goes on.
+    Sent(RequestId),
+}
+
+/// The thread.
+pub(super) struct LoadThread {
+    poll: Nanos,
+    receive: Nanos,
+    receive_unit: Nanos,
+    send: Nanos,
+    rouse: Nanos,
+    /// Work that is still to be done: waking those who slept until a request came.
+    owed: Nanos,
+    unit_bytes: u64,
+    phase: Phase,
+    ready: VecDeque<(RequestId, u64)>,
+    /// Of those in `ready`, how many it knows of.
+    known: usize,
+    blocked: bool,
+}
+
+impl LoadThread {
+    pub(super) fn new(parameters: &LoadParameters, unit_bytes: u64) -> Self {
+        LoadThread {
+            poll: nanos(parameters.poll_us),
+            receive: nanos(parameters.receive_us),
+            receive_unit: nanos(parameters.receive_unit_us),
+            send: nanos(parameters.send_us),
+            rouse: nanos(parameters.rouse_us),
+            owed: 0,
+            unit_bytes,
+            phase: Phase::Idle,
+            ready: VecDeque::new(),
+            known: 0,
+            blocked: true,
+        }
+    }
+
+    /// A response of `bytes` has arrived. Whether the thread has to be woken.
+    pub(super) fn arrive(&mut self, request: RequestId, bytes: u64) -> bool {
+        self.ready.push_back((request, bytes));
+        std::mem::take(&mut self.blocked)
+    }
+
+    /// Goes on after a stretch of work.
+    pub(super) fn turn(&mut self) -> Turn {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Received(request) => return Turn::Received(request),
+            Phase::Sent(request) => {
+                self.phase = if self.known > 0 { Phase::Polled } else { Phase::Idle };
+                return Turn::Sent(request);
+            }
+            Phase::Polled => {}
+            Phase::Idle if self.ready.is_empty() => {
+                self.blocked = true;
+                return Turn::Step(Step::Block);
+            }
+            Phase::Idle => {
+                self.known = self.ready.len();
+                self.phase = Phase::Polled;
+                return Turn::Step(Step::Run(self.poll));
+            }
+        }
+        self.known -= 1;
+        let Some((request, bytes)) = self.ready.pop_front() else {
+            unreachable!("what is known of is there");
+        };
+        self.phase = Phase::Received(request);
+        let owed = std::mem::take(&mut self.owed);
+        Turn::Step(Step::Run(owed + self.receive + bytes.div_ceil(self.unit_bytes) * self.receive_unit))
+    }
+
+    /// Somebody slept until the request came that was sent last.
+    pub(super) fn rouse(&mut self) {
+        self.owed += self.rouse;
+    }
+
+    /// Sends the next request of the client whose response was received last.
+    pub(super) fn send(&mut self, request: RequestId) -> Step {
+        self.phase = Phase::Sent(request);
+        Step::Run(self.send)
+    }
+}

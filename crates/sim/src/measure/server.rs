@@ -1,0 +1,219 @@
+//! A server under measurement: a real `lamna serve`, started for the purpose and stopped with it.
+//!
+//! Owns: the process and its processor time. Guarantees: it listens on loopback and is gone when the value is dropped.
+//! Processor time counts threads and children that have ended, so engines that make a thread for each request are
+//! measured fairly.
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// How it is to be run.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// The program `lamna`.
+    pub program: PathBuf,
+    /// What `--arch` takes.
+    pub architecture: String,
+    /// Event loops, pools, or accepting threads.
+    pub workers: u32,
+    /// What it serves.
+    pub root: PathBuf,
+    /// Bound of its cache.
+    pub cache_bytes: u64,
+    /// Control groups (version 1) that it begins in: the folders.
+    pub groups: Vec<PathBuf>,
+    /// Processors that it may use; all if empty.
+    pub processors: Vec<usize>,
+}
+
+/// One that runs.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// How long a server may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+const STEP: Duration = Duration::from_millis(20);
+
+impl Server {
+    /// Starts one; `None` if this program has no such engine.
+    ///
+    /// # Errors
+    /// It cannot be run, or ends, or does not listen in time.
+    pub fn start(settings: &ServerSettings) -> io::Result<Option<Server>> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut child = confined(&settings.processors, || command(settings, port).spawn())?;
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(Some(Server { child, address }));
+            }
+            if let Some(status) = child.try_wait()? {
+                let mut said = String::new();
+                child.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_string(&mut said))?;
+                // Wrong usage: an engine that it does not know.
+                return if status.code() == Some(2) { Ok(None) } else { Err(io::Error::other(said)) };
+            }
+            sleep(STEP);
+        }
+        _ = child.kill();
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not listen"))
+    }
+
+    /// Binds the threads `worker-0`, `worker-1`, ... to a processor each, by turns. Threads of other names stay free.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn bind_workers(&self, processors: usize) -> io::Result<()> {
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let task = task?;
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let thread = task.file_name().to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);
+            let worker = name.trim().strip_prefix("worker-").and_then(|index| index.parse::<usize>().ok());
+            if let (Some(worker), Some(thread)) = (worker, thread) {
+                let mut one = CpuSet::new();
+                one.set(worker % processors.max(1));
+                sched_setaffinity(Some(thread), &one)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Connections in the event set of each worker of an engine of event loops, in the order of workers: from what the kernel
+    /// says of event sets (`tfd:` in `/proc/PID/fdinfo`, proc(5)).
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn connections_of_workers(&self) -> io::Result<Vec<u32>> {
+        let mut sets: Vec<Vec<u64>> = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{}/fdinfo", self.child.id()))? {
+            let members = event_set_members(&fs::read_to_string(entry?.path()).unwrap_or_default());
+            if !members.is_empty() {
+                sets.push(members);
+            }
+        }
+        Ok(count_own_members(sets))
+    }
+
+    /// Processor time of the process, its children, and all their threads, ended ones included.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn cpu_s(&self) -> io::Result<f64> {
+        tree_ticks(self.child.id()).map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return };
+        _ = kill_process(pid, Signal::TERM);
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            // Twice: stop now. The connections of the load need not be drained.
+            _ = kill_process(pid, Signal::INT);
+            sleep(STEP);
+        }
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// Calls `work` while the calling thread, and with it what it starts, is confined to `processors` (all if empty).
+pub fn confined<T>(processors: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    if processors.is_empty() {
+        return work();
+    }
+    let before = sched_getaffinity(None)?;
+    let mut confined = CpuSet::new();
+    processors.iter().for_each(|&processor| confined.set(processor));
+    sched_setaffinity(None, &confined)?;
+    let result = work();
+    sched_setaffinity(None, &before)?;
+    result
+}
+
+fn command(settings: &ServerSettings, port: u16) -> Command {
+    // A shell that enters the groups and then becomes the server: a process can only put itself somewhere safely.
+    let script = "for group in $GROUPS_OF_SERVER; do echo $$ > $group/cgroup.procs || exit 1; done; exec \"$@\"";
+    let groups: Vec<_> = settings.groups.iter().map(|group| group.display().to_string()).collect();
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).env("GROUPS_OF_SERVER", groups.join(" "));
+    command.arg(&settings.program).arg("serve").arg(&settings.root);
+    command.args(["--arch", &settings.architecture, "--workers", &settings.workers.to_string()]);
+    command.args(["--listen", &format!("127.0.0.1:{port}"), "--log", "off"]);
+    command.args(["--cache-bytes", &settings.cache_bytes.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// Clock ticks of a process and its living children; `stat` counts ended threads, and the children waited for.
+fn tree_ticks(pid: u32) -> io::Result<u64> {
+    let own = stat_ticks(&fs::read_to_string(format!("/proc/{pid}/stat"))?).ok_or_else(malformed)?;
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let of_children = children.split_whitespace().filter_map(|child| child.parse().ok());
+    // A child that ends meanwhile is counted by the next reading of its parent.
+    Ok(own + of_children.map(|child| tree_ticks(child).unwrap_or(0)).sum::<u64>())
+}
+
+/// User, system, and the same of children waited for: fields 14 to 17 of `/proc/PID/stat`, proc(5).
+fn stat_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(4).map_while(|field| field.parse().ok()).collect();
+    (ticks.len() == 4).then(|| ticks.iter().sum())
+}
+
+/// The descriptors in an event set.
+fn event_set_members(fdinfo: &str) -> Vec<u64> {
+    let member = |line: &str| line.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok();
+    fdinfo.lines().filter_map(member).collect()
+}
+
+/// How many connections each set has. Listening sockets are in all of them; the lowest other descriptor is the waker's, and
+/// wakers were made in the order of workers.
+fn count_own_members(mut sets: Vec<Vec<u64>>) -> Vec<u32> {
+    let all = sets.clone();
+    let common = |member: &u64| all.iter().filter(|set| set.contains(member)).count() > 1;
+    sets.iter_mut().for_each(|set| {
+        set.retain(|member| !common(member));
+        set.sort_unstable();
+    });
+    sets.sort();
+    sets.iter().map(|set| set.len().saturating_sub(1) as u32).collect()
+}
+
+fn malformed() -> io::Error {
+    io::Error::other("/proc/PID/stat is not as expected")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_without_listener_and_waker() {
+        let info = "pos:\t0\ntfd:       8 events:  19 data: 1\ntfd:  3 events: 1\n tfd: 7\n";
+        assert_eq!(event_set_members(info), [8, 3]);
+        assert_eq!(count_own_members(vec![vec![8, 3, 21, 20, 22], vec![7, 3, 30]]), [1, 3]);
+    }
+
+    #[test]
+    fn ticks_are_read_behind_a_name_with_spaces_and_parentheses() {
+        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 100 20 3 4 20 0";
+        assert_eq!(stat_ticks(stat), Some(127));
+        assert_eq!(stat_ticks("7 (a) S 1"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! One trial: a server, a load on it, and what both of them did in a stretch of time.
+//!
+//! Owns: which processors they run on. The load has the last processor; a server with one worker has the first to itself, one
+//! with more may use all, and its loops are bound to one each. A load that has its processor to itself spins. Left to itself, Linux puts a loop and the load that it
+//! exchanges messages with on one processor in one run and on two in the next, which halves or doubles the result and is
+//! nothing that a model of an architecture could predict. And a load that sleeps makes the server pay for waking it: on a
+//! virtual machine a few microseconds or twenty, as the sleep of its processor is light or deep.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use super::load::{Load, Target, Use};
+use super::micro;
+use super::server::{Server, ServerSettings, confined};
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Trial<'a> {
+    /// The server; its processors are chosen here.
+    pub server: ServerSettings,
+    /// Connections of the load.
+    pub connections: u32,
+    /// How they are used.
+    pub usage: Use,
+    /// What is asked for.
+    pub targets: &'a [Target],
+    /// Before anything is counted.
+    pub warm_up: Duration,
+    /// While it is counted.
+    pub measured: Duration,
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Requests answered per second.
+    pub requests_per_s: f64,
+    /// Median latency as the client sees it, in microseconds.
+    pub latency_p50_us: f64,
+    /// 99 of 100 are faster.
+    pub latency_p99_us: f64,
+    /// Processor time of the server for each request, in microseconds.
+    pub server_us: f64,
+    /// Processor time of the load for each request, in microseconds.
+    pub load_us: f64,
+    /// Of that, looking for events in vain.
+    pub vain_us: f64,
+    /// Requests answered for each wait of the load.
+    pub per_wait: f64,
+    /// What others did meanwhile, as a share of all processors' time.
+    pub foreign: f64,
+    /// Event loops: connections of each worker, which is whoever accepted them first. Empty for other engines.
+    pub worker_connections: Vec<u32>,
+}
+
+/// Others may use this share of the processors' time before a trial counts as disturbed; ticks alone make up for one in a
+/// hundred.
+pub const FOREIGN_MAX: f64 = 0.04;
+const ATTEMPTS: u32 = 4;
+
+/// The trial with the median throughput.
+///
+/// # Panics
+/// If there are none.
+pub fn middle_trial(mut trials: Vec<Observed>) -> Observed {
+    trials.sort_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
+    trials.swap_remove(trials.len() / 2)
+}
+
+/// The medians of several trials, value by value.
+///
+/// # Panics
+/// If there are none.
+pub fn median(trials: &[Observed]) -> Observed {
+    let of = |value: fn(&Observed) -> f64| micro::middle(trials.iter().map(value).collect());
+    Observed {
+        requests_per_s: of(|o| o.requests_per_s),
+        latency_p50_us: of(|o| o.latency_p50_us),
+        latency_p99_us: of(|o| o.latency_p99_us),
+        server_us: of(|o| o.server_us),
+        load_us: of(|o| o.load_us),
+        vain_us: of(|o| o.vain_us),
+        per_wait: of(|o| o.per_wait),
+        foreign: of(|o| o.foreign),
+        worker_connections: Vec::new(),
+    }
+}
+
+/// Time that all processors together have worked since the machine was started: the line `cpu` of `/proc/stat`, proc(5).
+fn busy_s() -> io::Result<f64> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let ticks: Vec<u64> = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    // Idle and waiting for the disk are the fourth and fifth; after softirq come steal and guests, which are not ours.
+    let busy: u64 = ticks.iter().take(7).enumerate().filter(|(place, _)| !matches!(place, 3 | 4)).map(|(_, t)| t).sum();
+    Ok(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Processors of this machine that may be used.
+pub fn processors() -> usize {
+    available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+impl Trial<'_> {
+    /// Runs it, again if others disturbed it, a few times at most; `next` names the target that a client asks for next. `None`: the program has no such engine.
+    ///
+    /// # Errors
+    /// The server does not start, or does not answer as it should.
+    pub fn run(&self, mut next: impl FnMut(usize) -> usize) -> io::Result<Option<Observed>> {
+        let mut best: Option<Observed> = None;
+        for _ in 0..ATTEMPTS {
+            let Some(observed) = self.run_once(&mut next)? else { return Ok(None) };
+            let quiet = observed.foreign <= FOREIGN_MAX;
+            if best.as_ref().is_none_or(|best| observed.foreign < best.foreign) {
+                best = Some(observed);
+            }
+            if quiet {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    fn run_once(&self, next: impl FnMut(usize) -> usize) -> io::Result<Option<Observed>> {
+        let mut settings = self.server.clone();
+        settings.processors = if settings.workers == 1 { vec![0] } else { Vec::new() };
+        let Some(server) = Server::start(&settings)? else { return Ok(None) };
+        if settings.workers > 1 && !settings.architecture.starts_with("thread") {
+            server.bind_workers(processors())?;
+        }
+        confined(&[processors() - 1], || self.load(&server, next)).map(Some)
+    }
+
+    /// Whether the load has its processor to itself.
+    pub fn spins(&self) -> bool {
+        self.server.workers == 1 && processors() > 1
+    }
+
+    fn load(&self, server: &Server, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
+        let spins = self.spins();
+        let mut load = Load::connect(server.address, self.connections, self.targets, self.usage, spins)?;
+        load.run(self.warm_up, &mut next)?;
+        let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
+        let seen = load.run(self.measured, &mut next)?;
+        let server_s = server.cpu_s()? - before_s;
+        let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
+        let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
+        let completed = seen.completed.max(1) as f64;
+        let looping = matches!(self.server.architecture.as_str(), "sped" | "amped") && self.server.workers > 1;
+        let worker_connections = if looping { server.connections_of_workers()? } else { Vec::new() };
+        let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
+        Ok(Observed {
+            requests_per_s: seen.requests_per_s(),
+            latency_p50_us: quantile_us(0.5),
+            latency_p99_us: quantile_us(0.99),
+            server_us: server_s * 1e6 / completed,
+            load_us: seen.cpu_s * 1e6 / completed,
+            vain_us: vain_s * 1e6 / completed,
+            per_wait: completed / seen.waits.max(1) as f64,
+            worker_connections,
+            foreign: (foreign_s / (seen.elapsed_s * processors() as f64)).max(0.0),
+        })
+    }
+}
