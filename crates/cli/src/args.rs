@@ -42,6 +42,8 @@ pub(crate) enum Command {
     /// Validate what `serve` would do with the same arguments, and print the effective settings as a configuration file
     #[command(after_help = exit::HELP)]
     Check(ServeArgs),
+    /// Ask a server for things, and say what it answered and when
+    Load(crate::load::LoadArgs),
 }
 
 /// What to serve, and how. Overrides the configuration file.

@@ -2,6 +2,7 @@
 
 mod args;
 mod exit;
+mod load;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Some(Command::Serve(args)) => serve(args),
         Some(Command::Check(args)) => check(args),
+        Some(Command::Load(args)) => load::load(args),
         None => serve(&cli.serve),
     };
     let exit = result.map_or_else(report, |()| Exit::Done);
