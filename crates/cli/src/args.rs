@@ -44,6 +44,11 @@ pub(crate) enum Command {
     Check(ServeArgs),
     /// Ask a server for things, and say what it answered and when
     Load(crate::load::LoadArgs),
+    /// Ask a server again for what a log says it was asked for
+    Replay(crate::replay::ReplayArgs),
+    /// Compare servers
+    #[command(subcommand)]
+    Lab(crate::lab::LabCommand),
 }
 
 /// What to serve, and how. Overrides the configuration file.

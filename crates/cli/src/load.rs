@@ -243,6 +243,11 @@ impl TrafficArgs {
         Ok(plan)
     }
 
+    /// Where chance begins.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Does the job and reports it. An interruption ends it early and keeps what was measured.
     pub(crate) fn execute(&self, plan: &Plan, title: &str) -> Result<(), Failed> {
         let interrupted = Arc::new(AtomicBool::new(false));

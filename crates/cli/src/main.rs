@@ -2,7 +2,9 @@
 
 mod args;
 mod exit;
+mod lab;
 mod load;
+mod replay;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => serve(args),
         Some(Command::Check(args)) => check(args),
         Some(Command::Load(args)) => load::load(args),
+        Some(Command::Replay(args)) => replay::replay(args),
+        Some(Command::Lab(command)) => lab::lab(command),
         None => serve(&cli.serve),
     };
     let exit = result.map_or_else(report, |()| Exit::Done);

@@ -4,4 +4,5 @@
 //! cannot have been faster.
 
 mod load;
+mod replay;
 mod server;
