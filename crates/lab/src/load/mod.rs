@@ -20,7 +20,7 @@ pub mod histogram;
 pub mod outcome;
 pub mod plan;
 mod recorder;
-mod run;
+pub mod run;
 pub mod summary;
 mod timers;
 pub mod url;

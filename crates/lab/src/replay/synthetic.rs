@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use lamna_sim::workload::{PROFILES, Profile, Workload, file_sizes, zipf};
+use lamna_sim::kernel::Stream;
+use lamna_sim::workload::{Alias, PROFILES, Profile, file_sizes, zipf};
 
 use super::read::anonymous_path;
 use super::{File, Request, Skipped, Trace};
@@ -34,39 +35,85 @@ pub fn is_synthetic(name: &str) -> bool {
     name.starts_with("zipf:") || name.starts_with("profile:")
 }
 
-/// The workload called `name`: `zipf:FILES,EXPONENT,BYTES`, or `profile:NAME` of the PIPELINED paper.
+/// Files and how often each is asked for.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// In the order of their popularity.
+    pub files: Vec<File>,
+    /// How often each is asked for, in comparison.
+    pub weights: Vec<f64>,
+}
+
+impl Model {
+    /// The workload called `name`: `zipf:FILES,EXPONENT,BYTES`, or `profile:NAME` of the PIPELINED paper.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn named(name: &str) -> Result<Model, UnknownWorkload> {
+        let unknown = || UnknownWorkload(name.to_owned());
+        match name.split_once(':').ok_or_else(unknown)? {
+            ("profile", profile) => {
+                let profile = Profile::named(profile).ok_or_else(unknown)?;
+                Ok(Model::zipf(profile.files, profile.zipf_exponent, profile.data_set_bytes))
+            }
+            ("zipf", parameters) => zipf_of(parameters).ok_or_else(unknown),
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Log-normal sizes that add up to `bytes`, asked for by Zipf's law.
+    fn zipf(files: usize, exponent: f64, bytes: u64) -> Model {
+        let file = |(number, bytes)| File { path: anonymous_path(number, "html"), bytes };
+        Model { files: (0..).zip(file_sizes(files, bytes)).map(file).collect(), weights: zipf(files, exponent) }
+    }
+
+    /// Keeps the files that are asked for until they reach `data_set_bytes`, as Flash (6.2) cuts a log; all if they never
+    /// do. The weights stay as they are.
+    pub fn truncate(&mut self, data_set_bytes: u64, seed: u64) {
+        if self.files.iter().map(|file| file.bytes).sum::<u64>() <= data_set_bytes {
+            return;
+        }
+        let (alias, mut random) = (Alias::new(self.weights.clone()), Stream::new(seed, "truncate"));
+        let (mut kept, mut bytes) = (vec![false; self.files.len()], 0);
+        while bytes < data_set_bytes {
+            let file = alias.draw(&mut random) as usize;
+            if !std::mem::replace(&mut kept[file], true) {
+                bytes += self.files[file].bytes;
+            }
+        }
+        let mut keep = kept.iter();
+        self.weights.retain(|_| *keep.next().expect("as many as files"));
+        let mut keep = kept.iter();
+        self.files.retain(|_| *keep.next().expect("as many as files"));
+    }
+
+    /// `count` requests one after the other.
+    fn trace(self, name: &str, count: u64, seed: u64) -> Trace {
+        let (alias, mut random) = (Alias::new(self.weights), Stream::new(seed, "requests"));
+        let request = |number| Request { at_ns: number * INTERVAL_NS, file: alias.draw(&mut random) };
+        Trace {
+            name: name.to_owned(),
+            files: self.files,
+            requests: (0..count).map(request).collect(),
+            skipped: Skipped::default(),
+        }
+    }
+}
+
+/// The workload called `name` as a sequence of requests.
 ///
 /// # Errors
 /// If there is none of that name.
 pub fn synthetic(name: &str, requests: Option<u64>, seed: u64) -> Result<Trace, UnknownWorkload> {
-    let unknown = || UnknownWorkload(name.to_owned());
-    let workload = match name.split_once(':').ok_or_else(unknown)? {
-        ("profile", profile) => Profile::named(profile).ok_or_else(unknown)?.workload(),
-        ("zipf", parameters) => zipf_of(parameters).ok_or_else(unknown)?,
-        _ => return Err(unknown()),
-    };
-    Ok(trace(name, &workload, requests.unwrap_or(REQUESTS), seed))
+    Ok(Model::named(name)?.trace(name, requests.unwrap_or(REQUESTS), seed))
 }
 
-fn zipf_of(parameters: &str) -> Option<Workload> {
+fn zipf_of(parameters: &str) -> Option<Model> {
     let mut parameters = parameters.split(',');
     let files: usize = parameters.next()?.parse().ok().filter(|files| (1..=10_000_000).contains(files))?;
     let exponent: f64 = parameters.next()?.parse().ok().filter(|exponent| (0.0..=10.0).contains(exponent))?;
     let bytes: u64 = parameters.next()?.parse().ok()?;
-    parameters.next().is_none().then(|| Workload::independent("zipf", file_sizes(files, bytes), zipf(files, exponent)))
-}
-
-fn trace(name: &str, workload: &Workload, requests: u64, seed: u64) -> Trace {
-    let file = |(number, &bytes)| File { path: anonymous_path(number, "html"), bytes };
-    let mut source = workload.requests(seed);
-    Trace {
-        name: name.to_owned(),
-        files: (0..).zip(&*workload.sizes).map(file).collect(),
-        requests: (0..requests)
-            .map(|number| Request { at_ns: number * INTERVAL_NS, file: source.next_file() })
-            .collect(),
-        skipped: Skipped::default(),
-    }
+    parameters.next().is_none().then(|| Model::zipf(files, exponent, bytes))
 }
 
 #[cfg(test)]
@@ -109,6 +156,17 @@ mod tests {
             let hits = lru_hits(&trace, before, profile.locality_cache_bytes);
             assert!((hits - profile.locality).abs() < 0.001, "{name}: {hits} instead of {}", profile.locality);
         }
+    }
+
+    #[test]
+    fn a_cut_model_has_the_size_and_keeps_the_popular_files() {
+        let mut model = Model::named("zipf:1000,1.0,10000000").expect("valid");
+        let (first, weight) = (model.files[0].clone(), model.weights[0]);
+        model.truncate(5_000_000, 1);
+        let bytes: u64 = model.files.iter().map(|file| file.bytes).sum();
+        assert!((5_000_000..10_000_000).contains(&bytes), "{bytes}");
+        assert_eq!((&model.files[0], model.weights[0]), (&first, weight));
+        assert_eq!(model.files.len(), model.weights.len());
     }
 
     #[test]
