@@ -262,7 +262,7 @@ fn apache(program: &str, setup: &Setup, mpm: &str, sizes: &str) -> io::Result<In
 fn caddy(program: &str, setup: &Setup) -> io::Result<Invocation> {
     let compress = if setup.compress { "encode gzip" } else { "" };
     let text = format!(
-        "{{\n auto_https off\n admin off\n log {{\n  output discard\n }}\n}}\nhttp://127.0.0.1:{} {{\n root * {}\n {compress}\n \
+        "{{\n auto_https off\n admin off\n log {{\n  output discard\n }}\n}}\nhttp://:{} {{\n bind 127.0.0.1\n root * {}\n {compress}\n \
          file_server\n}}\n",
         setup.port,
         setup.site.display()

@@ -55,5 +55,5 @@ pub(super) fn measure(
         ("errors", (busy.counts.failures() + cold.counts.failures()) as f64),
     ];
     let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Ok((values, busy.doubts.iter().map(ToString::to_string).collect()))
+    Ok((values, busy.doubts.iter().map(|doubt| doubt.title().to_owned()).collect()))
 }

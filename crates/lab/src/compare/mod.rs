@@ -29,9 +29,6 @@ use crate::scenario::{Point, Procedure, Scenario};
 use prepare::Site;
 use store::{Header, Record, Results, Store};
 
-/// First of the ports that are tried.
-const PORT_FIRST: u16 = 18_700;
-
 /// Length of the load before the first measurement.
 const WARM_UP: Duration = Duration::from_millis(700);
 
@@ -226,13 +223,36 @@ impl<'a> Bench<'a> {
     }
 
     fn start(&self, name: &str, point: &Point, site: &Site, groups: &[PathBuf]) -> Result<Server, String> {
-        let port = prepare::free_port(PORT_FIRST).ok_or("no port is free")?;
+        let port = prepare::free_port().ok_or("no port is free")?;
         let directory = self.options.work.join(format!("{name}-{port}"));
         let invocation = self.invocation(name, point, site, port, directory.clone())?;
         let output = directory.join("output");
         let address = ([127, 0, 0, 1], port).into();
-        Server::start(&invocation, address, &self.options.server_processors, groups, &output)
-            .map_err(|error| error.to_string())
+        let server = Server::start(&invocation, address, &self.options.server_processors, groups, &output);
+        let server = server.map_err(|error| error.to_string())?;
+        self.verify(point, site, &server)?;
+        Ok(server)
+    }
+
+    /// A server that answers with something else than the site would be measured in vain.
+    fn verify(&self, point: &Point, site: &Site, server: &Server) -> Result<(), String> {
+        let plan = site.verification(point, server, self.options)?;
+        let expected = plan.requests.unwrap_or(0);
+        let outcome = self.execute(&plan, |_| {}).map_err(|failure| match failure {
+            Failure::Server(reason) => reason,
+            Failure::Stopped => "stopped".to_owned(),
+        })?;
+        let counts = &outcome.counts;
+        let good = counts.statuses.get(&200).copied().unwrap_or(0);
+        let (wrong, bytes) = (counts.wrong_content, counts.content_bytes);
+        if good == expected && wrong == 0 && bytes > 0 {
+            return Ok(());
+        }
+        let first = outcome.first_wrong.map_or(String::new(), |first| format!("; {first}"));
+        Err(format!(
+            "it does not serve the site: {good} of {expected} answers were 200, {wrong} had the wrong content, \
+             {bytes} bytes in all{first}"
+        ))
     }
 
     fn invocation(

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use lamna_sim::kernel::Stream;
@@ -12,7 +13,8 @@ use rustix::fs::{Advice, fadvise, syncfs};
 
 use super::Options;
 use super::store::digest;
-use crate::load::plan::{Pace, Plan, RequestForm, Target, WEBSTONE};
+use crate::load::content::attach_contents;
+use crate::load::plan::{Order, Pace, Plan, RequestForm, Target, WEBSTONE};
 use crate::process::Server;
 use crate::replay::File;
 use crate::replay::site;
@@ -24,6 +26,9 @@ const COLD_BYTES: u64 = 15_000;
 
 /// Bytes of the page of text.
 const TEXT_BYTES: usize = 51_200;
+
+/// Files that are compared before a server is measured.
+const VERIFIED_FILES: usize = 20;
 
 /// A document root and how often each of its files is asked for.
 pub(super) struct Site {
@@ -101,6 +106,19 @@ impl Site {
         }
     }
 
+    /// A job that asks for some of it once and compares what comes; compressed content is not compared.
+    pub(super) fn verification(&self, point: &Point, server: &Server, options: &Options) -> Result<Plan, String> {
+        let mut plan = Plan { connections: 1, threads: 1, pipelining: 1, ..self.plan(point, server, options) };
+        plan.targets.truncate(VERIFIED_FILES);
+        plan.pace = Pace::Closed { think: Duration::ZERO };
+        plan.requests = Some(plan.targets.len() as u64);
+        plan.order = Order::Sequence { targets: (0..plan.targets.len() as u32).collect(), looped: false };
+        if !point.site.text {
+            attach_contents(&mut plan.targets, &self.directory).map_err(|error| error.to_string())?;
+        }
+        Ok(plan)
+    }
+
     /// A job that asks for cold files in a random order, none of them twice soon.
     pub(super) fn cold_plan(&self, server: &Server, options: &Options, seed: u64) -> Plan {
         let form = RequestForm { host: "localhost".to_owned(), ..RequestForm::default() };
@@ -109,7 +127,7 @@ impl Site {
         (1..order.len()).rev().for_each(|last| order.swap(last, random.below(last as u64 + 1) as usize));
         Plan {
             connections: 16,
-            order: crate::load::plan::Order::Sequence { targets: Arc::from(order), looped: true },
+            order: Order::Sequence { targets: Arc::from(order), looped: true },
             processors: options.client_processors.clone(),
             timeout: Duration::from_secs(20),
             ..Plan::simple(server.address, self.cold.iter().map(|path| form.target(path)).collect())
@@ -143,9 +161,18 @@ fn wanted(point: &Point) -> Result<(Vec<File>, Asked), String> {
     Ok((vec![File { path: path.clone(), bytes }], vec![(path, 1.0)]))
 }
 
-/// The first free port of loopback from `first` on.
-pub(super) fn free_port(first: u16) -> Option<u16> {
-    (first..first + 2000).find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+/// A free port of loopback that this process has not given out before: a server takes a moment to bind what it was given.
+/// Below the ports that the kernel gives to clients.
+pub(super) fn free_port() -> Option<u16> {
+    const PORTS: std::ops::Range<u16> = 18_700..28_700;
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    // Two laboratories at the same time begin in different places.
+    let start = std::process::id() as u16 % 100 * 100;
+    (0..PORTS.len()).find_map(|_| {
+        let offset = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u16;
+        let port = PORTS.start + offset;
+        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
+    })
 }
 
 /// A page of words from a lexicon of 3000, as compressible as text.

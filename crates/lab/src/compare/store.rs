@@ -53,7 +53,7 @@ pub enum Record {
         round: usize,
         /// By name of the metric.
         values: Values,
-        /// What the load generator doubts.
+        /// What the load generator doubts, without figures.
         doubts: Vec<String>,
     },
     /// A measurement that could not be made.
@@ -198,15 +198,7 @@ impl Results {
         for record in &self.records {
             let Record::Sample { doubts: of_sample, .. } = record else { continue };
             for doubt in of_sample {
-                // Without its figures, so that the same doubt is counted together.
-                let kind: String = doubt
-                    .split([':', ','])
-                    .next()
-                    .unwrap_or_default()
-                    .chars()
-                    .filter(|c| !c.is_ascii_digit())
-                    .collect();
-                *doubts.entry(kind.trim().to_owned()).or_default() += 1;
+                *doubts.entry(doubt.clone()).or_default() += 1;
             }
         }
         doubts
@@ -246,7 +238,7 @@ mod tests {
 
     fn sample(round: usize, value: f64) -> Record {
         let values = [("cpu_us".to_owned(), value)].into();
-        Record::Sample { server: "a".into(), point: "p".into(), round, values, doubts: vec!["50 % late".into()] }
+        Record::Sample { server: "a".into(), point: "p".into(), round, values, doubts: vec!["late".into()] }
     }
 
     #[test]
@@ -267,7 +259,7 @@ mod tests {
         let results = Results::read(&path).expect("it is there").expect("it has a header");
         assert_eq!(results, store.into_results());
         assert_eq!(results.estimate("a", "p", "cpu_us").map(|estimate| estimate.median), Some(2.0));
-        assert_eq!(results.doubts(), [("% late".to_owned(), 3)].into());
+        assert_eq!(results.doubts(), [("late".to_owned(), 3)].into());
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn measure(
     if point.load.new_connections {
         put("connections_per_second", outcome.requests_per_second);
     }
-    Ok((values, outcome.doubts.iter().map(ToString::to_string).collect()))
+    Ok((values, outcome.doubts.iter().map(|doubt| doubt.title().to_owned()).collect()))
 }
 
 /// What the load generator saw.

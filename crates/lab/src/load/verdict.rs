@@ -52,6 +52,17 @@ pub enum Doubt {
 }
 
 impl Doubt {
+    /// The same without its figures, for counting.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Doubt::GeneratorBusy { .. } => "the generator was the bottleneck",
+            Doubt::GeneratorStarved { .. } => "the generator lacked a processor at times",
+            Doubt::GeneratorLate { .. } => "the generator sent late",
+            Doubt::TooFewConnections { .. } => "requests waited for a free connection",
+            Doubt::Unanswered { .. } => "requests had no answer",
+        }
+    }
+
     /// Whether the generator was the bottleneck, rather than the job badly chosen or the server slow.
     pub fn is_of_generator(&self) -> bool {
         matches!(self, Doubt::GeneratorBusy { .. } | Doubt::GeneratorStarved { .. } | Doubt::GeneratorLate { .. })

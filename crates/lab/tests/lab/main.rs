@@ -3,6 +3,7 @@
 //! All sockets are on loopback; all waits are bounded. Latencies are only ever asserted from below: a server that waited
 //! cannot have been faster.
 
+mod compare;
 mod load;
 mod replay;
 mod server;
