@@ -20,9 +20,9 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with, sockopt,
 };
 
+use super::desk::Desk;
 use super::plan::Plan;
-use super::recorder::{Recorder, Shared};
-use super::timers::{Alarm, Timer, Timers};
+use super::timers::{Alarm, Timer};
 
 /// Bytes read at once. Large enough for a 5 MB answer to take few calls, small enough for the processor's cache.
 pub(super) const BUFFER_BYTES: usize = 256 * 1024;
@@ -32,25 +32,6 @@ const PORTION_NS: u64 = 100_000_000;
 
 /// Content that nobody looks at is thrown away in the kernel from this many bytes on.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
-
-/// What all connections of a thread use.
-pub(super) struct Desk<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) shared: &'a Shared,
-    pub(super) epoll: OwnedFd,
-    pub(super) timers: Timers,
-    pub(super) recorder: Recorder,
-    pub(super) buffer: Vec<u8>,
-    /// Requests under way on all connections.
-    pub(super) in_flight: usize,
-    /// Connections being established.
-    pub(super) connecting: usize,
-    /// For taking source addresses in turn.
-    pub(super) opened: usize,
-    pub(super) first_wrong: Option<String>,
-    /// The time stamp in force: when the turn began, or when the last bytes arrived.
-    pub(super) now_ns: u64,
-}
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@
 
 mod connection;
 pub mod content;
+mod desk;
 mod feed;
 pub mod histogram;
 pub mod outcome;

@@ -19,7 +19,8 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::connection::{BUFFER_BYTES, Connection, Desk, Role, State, Turn};
+use super::connection::{BUFFER_BYTES, Connection, Role, State, Turn};
+use super::desk::Desk;
 use super::feed::{Cursor, Feed, Next};
 use super::outcome::ThreadUse;
 use super::plan::{Pace, Plan};

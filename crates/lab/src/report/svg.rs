@@ -91,7 +91,13 @@ fn line(text: &mut String, series: &Series, places: &[String], x: &dyn Fn(usize)
     _ = write!(text, "<g class='series s{}' data-series='{}'>", series.colour % COLOURS, escape(&series.name));
     let path: Vec<String> =
         points.iter().map(|(place, value)| format!("{:.1},{:.1}", x(*place), y(value.median))).collect();
-    _ = write!(text, "<polyline points='{}' fill=none stroke=currentColor stroke-width=1.8 />", path.join(" "));
+    _ = write!(
+        text,
+        "<polyline points='{}' fill=none stroke=currentColor stroke-width=1.8{} />",
+        path.join(" "),
+        // Colours that come round again are dashed.
+        if series.colour < COLOURS { "" } else { " stroke-dasharray='6 4'" }
+    );
     for (place, value) in points {
         let (at, title) = (x(place), title(&series.name, &places[place], value));
         _ = write!(

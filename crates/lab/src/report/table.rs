@@ -76,7 +76,8 @@ pub fn ratios(results: &Results, point: &str, metric: &Metric, mine: &str) -> Ve
     let median = |server: &str| results.estimate(server, point, metric.name).map(|estimate| estimate.median);
     let Some(own) = median(mine) else { return Vec::new() };
     let others = results.servers().into_iter().filter(|server| *server != mine);
-    others.filter_map(|server| Some((server.to_owned(), own / median(server)?))).collect()
+    let ratio = |server: &str| median(server).filter(|other| *other > 0.0).map(|other| own / other);
+    others.filter_map(|server| Some((server.to_owned(), ratio(server)?))).collect()
 }
 
 fn cell(results: &Results, server: &str, point: &Point, metric: &Metric) -> String {
