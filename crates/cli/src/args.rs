@@ -50,6 +50,13 @@ pub(crate) enum Command {
     Ctl(CtlArgs),
     /// Simulate: what each architecture would do on other machines, and how well that is known
     Sim(SimArgs),
+    /// Ask a server for things, and say what it answered and when
+    Load(crate::load::LoadArgs),
+    /// Ask a server again for what a log says it was asked for
+    Replay(crate::replay::ReplayArgs),
+    /// Compare servers
+    #[command(subcommand)]
+    Lab(crate::lab::LabCommand),
 }
 
 /// Which server, and what of it.

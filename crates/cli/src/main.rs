@@ -3,6 +3,9 @@
 mod args;
 mod ctl;
 mod exit;
+mod lab;
+mod load;
+mod replay;
 mod sim;
 
 use std::io::{self, Write};
@@ -25,6 +28,9 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check(args),
         Some(Command::Ctl(args)) => ctl::run(args),
         Some(Command::Sim(args)) => sim::run_verb(args),
+        Some(Command::Load(args)) => load::load(args),
+        Some(Command::Replay(args)) => replay::replay(args),
+        Some(Command::Lab(command)) => lab::lab(command),
         None => serve(&cli.serve),
     };
     let exit = result.map_or_else(report, |()| Exit::Done);

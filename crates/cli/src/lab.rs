@@ -1,0 +1,327 @@
+//! `lamna lab`: document roots, peers, scenarios and reports.
+//!
+//! Owns: the options and what is printed on the way. The work is `lamna_lab`'s.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand};
+use lamna_lab::compare::store::Results;
+use lamna_lab::compare::{self, CompareError, Options, Watcher};
+use lamna_lab::load::Outcome;
+use lamna_lab::load::summary::summary;
+use lamna_lab::peers::PEERS;
+use lamna_lab::replay::site;
+use lamna_lab::report::html;
+use lamna_lab::report::table::markdown;
+use lamna_lab::scenario::Scenario;
+
+use crate::exit::Failed;
+use crate::load::{failure, usage};
+use crate::replay::WorkloadArgs;
+
+/// What the laboratory is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Compare servers in scenarios; what was measured before is not measured again
+    Run(RunArgs),
+    /// The scenarios that there are
+    List,
+    /// The servers that can be compared, which of them are installed, and how to install the rest
+    Peers,
+    /// Make one HTML page of results, or Markdown tables
+    Report(ReportArgs),
+    /// Build a document root with the files that a log asks for, in their sizes
+    Site(SiteArgs),
+    /// Add up results of `load --json`
+    Merge(MergeArgs),
+}
+
+/// Which scenarios, and how.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Names of scenarios, files with scenarios, or `all`
+    #[arg(value_name = "SCENARIO", required = true)]
+    scenarios: Vec<String>,
+
+    /// Fewer points, rounds and seconds
+    #[arg(long)]
+    quick: bool,
+
+    /// Where results are, a file for each scenario
+    #[arg(long, value_name = "DIR", default_value = "results/lab")]
+    results: PathBuf,
+
+    /// For sites, configurations and logs of the servers [default: lamna-lab in the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+
+    /// Only these servers
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    only: Option<Vec<String>>,
+
+    /// A further server, as NAME=COMMAND with {port} and {site}. Can be repeated
+    #[arg(long = "target", value_name = "NAME=COMMAND", value_parser = target)]
+    targets: Vec<(String, String)>,
+
+    /// Lamna's program [default: this one]
+    #[arg(long, value_name = "FILE")]
+    lamna: Option<PathBuf>,
+
+    /// Processors of the servers
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0")]
+    server_processors: Vec<usize>,
+
+    /// Processors of the load generator, an event loop on each
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "1")]
+    client_processors: Vec<usize>,
+
+    /// Rounds, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+
+    /// Length of a measurement, instead of the scenario's
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+
+    /// Forget what was measured before
+    #[arg(long)]
+    fresh: bool,
+}
+
+/// Of what, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Names of scenarios, files with scenarios, or `all`
+    #[arg(value_name = "SCENARIO", default_value = "all")]
+    scenarios: Vec<String>,
+
+    /// Where results are
+    #[arg(long, value_name = "DIR", default_value = "results/lab")]
+    results: PathBuf,
+
+    /// Where the page goes
+    #[arg(short, long, value_name = "FILE", default_value = "results/report.html")]
+    output: PathBuf,
+
+    /// Write Markdown tables to standard output instead
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Which site, and where.
+#[derive(Debug, Args)]
+pub(crate) struct SiteArgs {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+
+    /// Where the files go
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Which results.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// Results of `load --json`
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Write the sum as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+pub(crate) fn lab(command: &LabCommand) -> Result<(), Failed> {
+    match command {
+        LabCommand::Run(args) => run(args),
+        LabCommand::List => list(),
+        LabCommand::Peers => peers(),
+        LabCommand::Report(args) => report(args),
+        LabCommand::Site(args) => build_site(args),
+        LabCommand::Merge(args) => merge(args),
+    }
+}
+
+fn run(args: &RunArgs) -> Result<(), Failed> {
+    let scenarios = scenarios(&args.scenarios)?;
+    if args.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds.is_finite())) || args.rounds == Some(0) {
+        return Err(usage("rounds and seconds are positive"));
+    }
+    let options = args.options()?;
+    let mut console = Console::new()?;
+    for scenario in &scenarios {
+        if args.fresh {
+            // It need not be there.
+            _ = fs::remove_file(options.results.join(format!("{}.jsonl", scenario.name)));
+        }
+        let results = compare::run(scenario, &options, &mut console).map_err(|error| match error {
+            CompareError::Stopped => failure(error),
+            error => failure(format!("{}: {error}", scenario.name)),
+        })?;
+        io::stdout().write_all(table(scenario, &results).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn table(scenario: &Scenario, results: &Results) -> String {
+    let mut text = markdown(scenario, results) + "\n";
+    for (doubt, count) in results.doubts() {
+        text += &format!("{count} measurements in doubt: {doubt}\n");
+    }
+    text
+}
+
+fn report(args: &ReportArgs) -> Result<(), Failed> {
+    let with_results = |scenario: Scenario| {
+        let path = args.results.join(format!("{}.jsonl", scenario.name));
+        match Results::read(&path) {
+            Ok(results) => Ok((scenario, results)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((scenario, None)),
+            Err(error) => Err(failure(format!("{}: {error}", path.display()))),
+        }
+    };
+    let scenarios: Vec<_> = scenarios(&args.scenarios)?.into_iter().map(with_results).collect::<Result<_, _>>()?;
+    if scenarios.iter().all(|(_, results)| results.is_none()) {
+        return Err(failure(format!("there are no results in {}; `lamna lab run` makes them", args.results.display())));
+    }
+    if args.markdown {
+        for (scenario, results) in &scenarios {
+            if let Some(results) = results {
+                io::stdout().write_all(table(scenario, results).as_bytes())?;
+            }
+        }
+        return Ok(());
+    }
+    fs::write(&args.output, html::report(&scenarios))
+        .map_err(|error| failure(format!("{}: {error}", args.output.display())))?;
+    Ok(writeln!(io::stdout(), "{}", args.output.display())?)
+}
+
+fn list() -> Result<(), Failed> {
+    for scenario in Scenario::built_in() {
+        writeln!(io::stdout(), "{:24} {}\n{:24} {}", scenario.name, scenario.title, "", scenario.source)?;
+    }
+    Ok(())
+}
+
+fn peers() -> Result<(), Failed> {
+    for peer in PEERS {
+        let state = match peer.version_line() {
+            Some(version) => version,
+            None => format!("not installed: {}", peer.install),
+        };
+        writeln!(io::stdout(), "{:15} {state}\n{:15} {}", peer.name, "", peer.note)?;
+    }
+    Ok(())
+}
+
+fn build_site(args: &SiteArgs) -> Result<(), Failed> {
+    let files = match args.workload.is_webstone() {
+        true => site::webstone(),
+        false => args.workload.trace(1)?.files,
+    };
+    let built = site::build(&files, &args.directory).map_err(failure)?;
+    let impossible = match built.impossible {
+        0 => String::new(),
+        count => format!("; {count} names cannot be files"),
+    };
+    writeln!(io::stdout(), "{} files, {} bytes{impossible}", built.files, built.bytes)?;
+    Ok(())
+}
+
+fn merge(args: &MergeArgs) -> Result<(), Failed> {
+    let mut sum: Option<Outcome> = None;
+    for file in &args.files {
+        let named = |error: &dyn std::fmt::Display| failure(format!("{}: {error}", file.display()));
+        let text = fs::read_to_string(file).map_err(|error| named(&error))?;
+        let outcome: Outcome = serde_json::from_str(&text).map_err(|error| named(&error))?;
+        match &mut sum {
+            Some(sum) => sum.merge(&outcome),
+            None => sum = Some(outcome),
+        }
+    }
+    // clap has seen to it that there is one.
+    let Some(sum) = sum else { return Ok(()) };
+    let text = if args.json { serde_json::to_string(&sum).expect("plain data") + "\n" } else { summary(&sum) };
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The scenarios of these names or files.
+pub(crate) fn scenarios(names: &[String]) -> Result<Vec<Scenario>, Failed> {
+    let built_in = Scenario::built_in();
+    let mut found = Vec::new();
+    for name in names {
+        if name == "all" {
+            found.extend(built_in.iter().cloned());
+        } else if let Some(scenario) = built_in.iter().find(|scenario| scenario.name == *name) {
+            found.push(scenario.clone());
+        } else if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+            let text = fs::read_to_string(name).map_err(|error| failure(format!("{name}: {error}")))?;
+            found.push(Scenario::parse(&text).map_err(|error| failure(format!("{name}: {error}")))?);
+        } else {
+            return Err(usage(&format!("there is no scenario {name}; `lamna lab list` shows all")));
+        }
+    }
+    Ok(found)
+}
+
+impl RunArgs {
+    fn options(&self) -> Result<Options, Failed> {
+        let lamna = match &self.lamna {
+            Some(lamna) => lamna.clone(),
+            None => std::env::current_exe().map_err(|error| failure(format!("this program's path: {error}")))?,
+        };
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        Ok(Options {
+            quick: self.quick,
+            results: self.results.clone(),
+            work: self.work.clone().unwrap_or_else(|| std::env::temp_dir().join("lamna-lab")),
+            lamna,
+            only: self.only.clone(),
+            targets: self.targets.clone(),
+            server_processors: self.server_processors.clone(),
+            client_processors: self.client_processors.clone(),
+            rounds: self.rounds,
+            seconds: self.seconds,
+            command: format!("lamna {}", words.join(" ")),
+        })
+    }
+}
+
+/// Says on standard error what is done; stops with an interruption.
+struct Console {
+    stopped: Arc<AtomicBool>,
+}
+
+impl Console {
+    fn new() -> Result<Console, Failed> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, stopped.clone())
+                .map_err(|error| failure(format!("signals: {error}")))?;
+        }
+        Ok(Console { stopped })
+    }
+}
+
+impl Watcher for Console {
+    fn say(&mut self, what: &str) {
+        // With standard error closed there is nobody to tell.
+        _ = writeln!(io::stderr(), "{what}");
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+fn target(text: &str) -> Result<(String, String), String> {
+    let (name, command) = text.split_once('=').ok_or("expected NAME=COMMAND")?;
+    let complete = !name.is_empty() && command.contains("{port}");
+    complete.then(|| (name.to_owned(), command.to_owned())).ok_or_else(|| "the command needs {port}".to_owned())
+}

@@ -1,0 +1,67 @@
+//! Load for a time, with the server's processor time, context switches and memory beside it.
+
+use std::time::Duration;
+
+use super::prepare::Site;
+use super::{Bench, Failure, Values};
+use crate::load::Outcome;
+use crate::load::plan::Plan;
+use crate::process::Server;
+use crate::scenario::Point;
+
+/// Load without measuring anything.
+pub(super) fn load(
+    bench: &Bench,
+    point: &Point,
+    site: &Site,
+    server: &Server,
+    length: Duration,
+) -> Result<Outcome, Failure> {
+    let plan = site.plan(point, server, bench.options);
+    bench.execute(&Plan { duration: Some(length), ..plan }, |_| {})
+}
+
+/// One measurement.
+pub(super) fn measure(
+    bench: &Bench,
+    point: &Point,
+    site: &Site,
+    server: &Server,
+) -> Result<(Values, Vec<String>), Failure> {
+    let (cpu, switches) = (server.cpu_time(), server.context_switches());
+    let outcome = load(bench, point, site, server, Duration::from_secs_f64(bench.seconds))?;
+    let cpu_us = (server.cpu_time().saturating_sub(cpu)).as_secs_f64() * 1e6;
+    let switches = server.context_switches().saturating_sub(switches);
+    if outcome.counts.answered == 0 {
+        return Err(Failure::Server("it answered nothing".to_owned()));
+    }
+    let answers = outcome.counts.answered as f64;
+    let mut values = of_outcome(&outcome);
+    let mut put = |name: &str, value: f64| values.insert(name.to_owned(), value);
+    put("cpu_us", cpu_us / answers);
+    put("context_switches", switches as f64 / answers);
+    put("memory_mib", server.memory_bytes() as f64 / f64::from(1 << 20));
+    if point.load.new_connections {
+        put("connections_per_second", outcome.requests_per_second);
+    }
+    Ok((values, outcome.doubts.iter().map(|doubt| doubt.title().to_owned()).collect()))
+}
+
+/// What the load generator saw.
+fn of_outcome(outcome: &Outcome) -> Values {
+    let ms = |ns: f64| ns / 1e6;
+    let latency = &outcome.latency;
+    let mean_s = latency.mean_ns() / 1e9;
+    let content_bits = outcome.counts.content_bytes as f64 * 8.0 / (outcome.counts.in_window as f64).max(1.0);
+    let values = [
+        ("requests_per_second", outcome.requests_per_second),
+        ("megabits_per_second", outcome.content_bytes_per_second * 8.0 / 1e6),
+        ("client_megabits_per_second", content_bits / mean_s.max(1e-9) / 1e6),
+        ("latency_mean_ms", ms(latency.mean_ns())),
+        ("latency_p50_ms", ms(latency.quantile_ns(0.5) as f64)),
+        ("latency_p99_ms", ms(latency.quantile_ns(0.99) as f64)),
+        ("errors", outcome.counts.failures() as f64),
+        ("generator_cpu_us", outcome.generator_cpu_us),
+    ];
+    values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,323 @@
+//! Servers under test as child processes, and what the kernel says about them.
+//!
+//! Owns: start on chosen processors and in a control group, end of the whole process group, and figures over the process
+//! tree. A process that leaves its group and its parent is not seen.
+//!
+//! CPU time has two sources. proc_pid_stat(5) includes threads and children that have ended, in clock ticks of usually
+//! 10 ms, rounded down for each process: a server of 256 processes may lose seconds. `schedstat` counts nanoseconds, of the
+//! threads that are alive. So the larger of the two counts for each process, and with it what its ended children used.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::param::clock_ticks_per_second;
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Time for a server to accept its first connection.
+const START_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// Time after it accepts, in which servers with several processes start the rest of them.
+const SETTLE_TIME: Duration = Duration::from_millis(200);
+
+/// Time to end when asked to.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Program and arguments.
+    pub words: Vec<OsString>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Invocation {
+    /// These words, in the environment of the laboratory.
+    pub fn new(words: impl IntoIterator<Item = impl Into<OsString>>) -> Invocation {
+        Invocation { words: words.into_iter().map(Into::into).collect(), environment: Vec::new() }
+    }
+}
+
+impl fmt::Display for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let environment = self.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let words = self.words.iter().map(|word| word.to_string_lossy().into_owned());
+        f.write_str(&environment.chain(words).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// A server that did not come up.
+#[derive(Debug)]
+pub struct StartError {
+    /// What was started.
+    pub invocation: String,
+    /// Why not, with the end of what it printed.
+    pub reason: String,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invocation, self.reason)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A running server. It ends with the value.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Starts `invocation` on `processors` (none: any) in the control groups whose `cgroup.procs` files are given, with its
+    /// output in `output`, and waits until it accepts connections at `address`.
+    ///
+    /// # Errors
+    /// If it cannot be started, ends, or does not accept in time.
+    pub fn start(
+        invocation: &Invocation,
+        address: SocketAddr,
+        processors: &[usize],
+        groups: &[PathBuf],
+        output: &Path,
+    ) -> Result<Server, StartError> {
+        let failed = |reason: String| StartError { invocation: invocation.to_string(), reason };
+        let child = spawn(invocation, processors, groups, output).map_err(|error| failed(error.to_string()))?;
+        let mut server = Server { child, address };
+        let deadline = Instant::now() + START_TIME_MAX;
+        while TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err() {
+            if let Ok(Some(status)) = server.child.try_wait() {
+                return Err(failed(format!("ended with {status}: {}", end_of(output))));
+            }
+            if Instant::now() > deadline {
+                return Err(failed(format!("does not accept connections: {}", end_of(output))));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        thread::sleep(SETTLE_TIME);
+        Ok(server)
+    }
+
+    /// Its process and all that descend from it.
+    pub fn processes(&self) -> Vec<u32> {
+        tree(self.child.id())
+    }
+
+    /// CPU time so far, user and system.
+    pub fn cpu_time(&self) -> Duration {
+        self.processes().into_iter().map(cpu_time).sum()
+    }
+
+    /// Context switches so far of the threads that are alive, voluntary and not.
+    pub fn context_switches(&self) -> u64 {
+        self.processes().into_iter().map(switches).sum()
+    }
+
+    /// Memory in use, shared pages divided among those who share them, in bytes (`Pss` of proc_pid_smaps(5)).
+    pub fn memory_bytes(&self) -> u64 {
+        self.processes().into_iter().filter_map(pss_bytes).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(group) = Pid::from_raw(self.child.id() as i32) else { return };
+        _ = kill_process_group(group, Signal::TERM);
+        let deadline = Instant::now() + STOP_TIME_MAX;
+        while Instant::now() < deadline && !matches!(self.child.try_wait(), Ok(Some(_))) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        // The group may hold processes after its leader has ended.
+        _ = kill_process_group(group, Signal::KILL);
+        _ = self.child.wait();
+    }
+}
+
+fn spawn(invocation: &Invocation, processors: &[usize], groups: &[PathBuf], output: &Path) -> io::Result<Child> {
+    let log = fs::File::create(output)?;
+    let mut words = invocation.words.iter();
+    let mut command = if groups.is_empty() {
+        Command::new(words.next().ok_or(io::ErrorKind::InvalidInput)?)
+    } else {
+        // A process enters its groups before it becomes the server, so that all of its memory and reads count.
+        let enter = groups.iter().map(|file| format!("echo $$ > '{}' && ", file.display())).collect::<String>();
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{enter}exec \"$@\"")).arg("sh");
+        command
+    };
+    command.args(words).envs(invocation.environment.iter().cloned());
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    // A child inherits the processors of the thread that starts it.
+    thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            if !processors.is_empty() {
+                let mut set = CpuSet::new();
+                processors.iter().for_each(|&processor| set.set(processor));
+                sched_setaffinity(None, &set)?;
+            }
+            command.spawn()
+        });
+        started.join().expect("it only starts a process")
+    })
+}
+
+fn end_of(output: &Path) -> String {
+    let text = fs::read(output).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(400)..]).trim().to_owned();
+    if text.is_empty() { "it printed nothing".to_owned() } else { text }
+}
+
+fn cpu_time(pid: u32) -> Duration {
+    let Some(stat) = stat(pid) else { return Duration::ZERO };
+    let of_ticks = |ticks: u64| Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64);
+    of_ticks(stat.own_ticks).max(alive_time(pid)) + of_ticks(stat.children_ticks)
+}
+
+/// Time on a processor of the threads that are alive (Documentation/scheduler/sched-stats.rst); zero where it is not kept.
+fn alive_time(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let ns = |path: PathBuf| {
+        let text = fs::read_to_string(path.join("schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(|task| ns(task.path())).sum())
+}
+
+struct Stat {
+    parent: u32,
+    own_ticks: u64,
+    children_ticks: u64,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in parentheses may hold anything, so fields are counted from its end.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    // Field 3 of proc_pid_stat(5) is the first here.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let parent = u32::try_from(number(4)?).ok()?;
+    Some(Stat { parent, own_ticks: number(14)? + number(15)?, children_ticks: number(16)? + number(17)? })
+}
+
+fn tree(root: u32) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in pids {
+        if let Some(stat) = stat(pid) {
+            children.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    let (mut found, mut next) = (HashSet::from([root]), vec![root]);
+    while let Some(pid) = next.pop() {
+        for &child in children.get(&pid).into_iter().flatten() {
+            if found.insert(child) {
+                next.push(child);
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn switches(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let status = |path: PathBuf| fs::read_to_string(path.join("status")).unwrap_or_default();
+    tasks
+        .map(|task| sum_lines(&status(task.path()), &["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]))
+        .sum()
+}
+
+fn pss_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    Some(sum_lines(&text, &["Pss:"]) * 1024)
+}
+
+/// The numbers behind these names at the beginnings of lines.
+fn sum_lines(text: &str, names: &[&str]) -> u64 {
+    let number = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        names.contains(&words.next()?).then(|| words.next()?.parse::<u64>().ok()).flatten()
+    };
+    text.lines().filter_map(number).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_ended_children_count() {
+        let text = "7 (a) b (c)) S 3 7 7 0 -1 4194304 1 2 3 4 10 20 300 4000 20 0 1 0 5 6 7";
+        let stat = parse_stat(text).expect("it is of the format");
+        assert_eq!((stat.parent, stat.own_ticks, stat.children_ticks), (3, 30, 4300));
+        assert!(parse_stat("7 (a) S 3").is_none());
+        assert!(parse_stat("").is_none());
+    }
+
+    #[test]
+    fn time_of_ended_children_counts() {
+        // The shell's child spins and ends; the shell itself waits.
+        let script = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo done; sleep 60";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("sh exists");
+        let mut line = [0; 4];
+        std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut line).expect("it says done");
+        let time: Duration = tree(child.id()).into_iter().map(cpu_time).sum();
+        let group = Pid::from_raw(child.id() as i32).expect("a child has a number");
+        kill_process_group(group, Signal::KILL).expect("it is ours");
+        child.wait().expect("it was killed");
+        // 200,000 turns of a shell take a hundredth of a second on any machine; the two idle shells take none.
+        assert!(time >= Duration::from_millis(10), "{time:?}");
+    }
+
+    #[test]
+    fn a_process_is_in_its_parents_tree() {
+        let mut child = Command::new("sh").args(["-c", "sleep 60 & wait"]).process_group(0).spawn().expect("sh exists");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while tree(child.id()).len() < 2 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(tree(child.id()).len(), 2);
+        assert!(tree(std::process::id()).contains(&child.id()));
+        let group = Pid::from_raw(child.id() as i32).expect("a child has a number");
+        kill_process_group(group, Signal::KILL).expect("it is ours");
+        child.wait().expect("it was killed");
+    }
+
+    #[test]
+    fn a_server_that_cannot_start_says_why() {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let output = directory.path().join("out");
+        let address = ([127, 0, 0, 1], 1).into();
+        let start = |words: &[&str]| {
+            let invocation = Invocation::new(words.iter().copied());
+            Server::start(&invocation, address, &[], &[], &output).expect_err("nobody listens on port 1").to_string()
+        };
+        let said = start(&["sh", "-c", "echo no such thing >&2; exit 3"]);
+        assert!(said.contains("exit status: 3") && said.ends_with("no such thing"), "{said}");
+        assert!(start(&["/nonexistent/program"]).contains("No such file"));
+    }
+
+    #[test]
+    fn lines_are_summed_by_name() {
+        let text = "a: 1\nPss:  20 kB\nPss_Anon: 7 kB\nPss: 3\nPss:\n";
+        assert_eq!(sum_lines(text, &["Pss:"]), 23);
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether what a source found holds here: the checks of a scenario, as sentences.
+
+use crate::compare::store::Results;
+use crate::metric::{Metric, format_number};
+use crate::scenario::{At, Check, Point, Scenario};
+
+/// What came of a check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The claim, in words.
+    pub claim: String,
+    /// Whether it holds; none if it could not be checked.
+    pub holds: Option<bool>,
+    /// The figures, or why there are none.
+    pub detail: String,
+}
+
+/// Checks all claims of a scenario.
+pub fn verdicts(scenario: &Scenario, results: &Results) -> Vec<Verdict> {
+    let points = scenario.points(results.header.quick);
+    scenario.check.iter().map(|check| verdict(check, &points, results)).collect()
+}
+
+fn verdict(check: &Check, points: &[Point], results: &Results) -> Verdict {
+    let ratios: Vec<f64> =
+        chosen(check.at, points).into_iter().filter_map(|point| ratio(check, point, results)).collect();
+    let claim = check.claim.clone();
+    if ratios.is_empty() {
+        let missing = [&check.left, &check.right].into_iter().find_map(|server| {
+            let reason = points.iter().find_map(|point| results.failure(server, &point.label))?;
+            Some(format!("{server}: {}", reason.lines().next().unwrap_or_default()))
+        });
+        let detail = missing.unwrap_or_else(|| "it was not measured".to_owned());
+        return Verdict { claim, holds: None, detail };
+    }
+    let (low, high) = ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
+    let holds = check.at_most.is_none_or(|most| high <= most) && check.at_least.is_none_or(|least| low >= least);
+    let title = Metric::named(&check.metric).map_or(check.metric.as_str(), |metric| metric.title);
+    let found = if ratios.len() == 1 {
+        format_number(low)
+    } else {
+        format!("{} to {}", format_number(low), format_number(high))
+    };
+    let bound =
+        |word: &str, bound: Option<f64>| bound.map_or(String::new(), |bound| format!(", {word} {bound} expected"));
+    let (most, least) = (bound("at most", check.at_most), bound("at least", check.at_least));
+    let (left, right) = (&check.left, &check.right);
+    Verdict { claim, holds: Some(holds), detail: format!("{title}: {left} / {right} = {found}{most}{least}") }
+}
+
+/// In each panel: all places, the first, or the last.
+fn chosen(at: At, points: &[Point]) -> Vec<&Point> {
+    let panels = points.chunk_by(|a, b| a.panel == b.panel);
+    match at {
+        At::All => points.iter().collect(),
+        At::First => panels.filter_map(<[Point]>::first).collect(),
+        At::Last => panels.filter_map(<[Point]>::last).collect(),
+    }
+}
+
+fn ratio(check: &Check, point: &Point, results: &Results) -> Option<f64> {
+    let median = |server: &str| results.estimate(server, &point.label, &check.metric).map(|estimate| estimate.median);
+    let (left, right) = (median(&check.left)?, median(&check.right)?);
+    (right != 0.0).then(|| left / right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::store::{Header, Record};
+    use crate::machine::Machine;
+    use crate::report::table::{markdown, ratios};
+
+    const SCENARIO: &str = r#"
+        name = "s"
+        title = "t"
+        question = "q"
+        source = ""
+        finding = ""
+        expected = ""
+        procedure = "throughput"
+        servers = ["nginx", "caddy", "h2o"]
+        metrics = ["cpu_us", "latency_p99_ms"]
+
+        [sweep]
+        parameter = "connections"
+        values = [1, 2]
+        quick = [1]
+
+        [[check]]
+        claim = "a"
+        metric = "cpu_us"
+        left = "nginx"
+        right = "caddy"
+        at_most = 0.5
+
+        [[check]]
+        claim = "b"
+        metric = "cpu_us"
+        left = "nginx"
+        right = "caddy"
+        at = "last"
+        at_most = 0.2
+
+        [[check]]
+        claim = "c"
+        metric = "cpu_us"
+        left = "h2o"
+        right = "caddy"
+        at_least = 1.0
+    "#;
+
+    fn results(samples: &[(&str, &str, f64)], failures: &[(&str, &str)]) -> Results {
+        let header = Header {
+            scenario: "s".into(),
+            digest: String::new(),
+            quick: false,
+            machine: Machine::default(),
+            versions: Default::default(),
+            command: String::new(),
+            seconds: 1.0,
+            server_processors: vec![],
+            client_processors: vec![],
+        };
+        let sample = |&(server, point, value): &(&str, &str, f64)| Record::Sample {
+            server: server.into(),
+            point: point.into(),
+            round: 0,
+            values: [("cpu_us".to_owned(), value)].into(),
+            doubts: vec![],
+        };
+        let failure = |&(server, point): &(&str, &str)| Record::Failure {
+            server: server.into(),
+            point: point.into(),
+            reason: "not | installed".into(),
+        };
+        Results { header, records: samples.iter().map(sample).chain(failures.iter().map(failure)).collect() }
+    }
+
+    fn measured() -> (Scenario, Results) {
+        let samples = [
+            ("nginx", "connections=1", 10.0),
+            ("caddy", "connections=1", 40.0),
+            ("nginx", "connections=2", 12.0),
+            ("caddy", "connections=2", 40.0),
+        ];
+        let results = results(&samples, &[("h2o", "connections=1"), ("h2o", "connections=2")]);
+        (Scenario::parse(SCENARIO).expect("it is valid"), results)
+    }
+
+    #[test]
+    fn claims_hold_fail_or_cannot_be_checked() {
+        let (scenario, results) = measured();
+        let found = verdicts(&scenario, &results);
+        assert_eq!(found.iter().map(|verdict| verdict.holds).collect::<Vec<_>>(), [Some(true), Some(false), None]);
+        assert_eq!(found[0].detail, "CPU time per request: nginx / caddy = 0.250 to 0.300, at most 0.5 expected");
+        assert_eq!(found[1].detail, "CPU time per request: nginx / caddy = 0.300, at most 0.2 expected");
+        assert_eq!(found[2].detail, "h2o: not | installed");
+    }
+
+    #[test]
+    fn tables_have_the_best_first_and_failures_last() {
+        let (scenario, results) = measured();
+        let text = markdown(&scenario, &results);
+        let rows: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1).collect();
+        assert_eq!(rows[0], "| nginx | 10.0 (10.0 to 10.0) | - |");
+        assert_eq!(rows[1], "| caddy | 40.0 (40.0 to 40.0) | - |");
+        assert_eq!(rows[2], "| h2o | not / installed |  |");
+        let metric = Metric::named("cpu_us").expect("it exists");
+        assert_eq!(ratios(&results, "connections=1", metric, "nginx"), [("caddy".to_owned(), 0.25)]);
+    }
+}
