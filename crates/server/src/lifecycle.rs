@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cache::Store;
 use crate::commons::Commons;
@@ -151,6 +152,9 @@ impl Server {
             shared.board.take(first_seat + index);
             let (shared, settings) = (shared.clone(), settings.clone());
             let work = move || {
+                if settings.pin {
+                    stay_on_processor(first_seat + index);
+                }
                 let result = engine::run(&shared, index, &settings);
                 if let Err(errno) = result {
                     eprintln!("lamna: worker {index} cannot go on: {errno}");
@@ -222,6 +226,18 @@ fn possible(settings: &Settings) -> Result<Settings, ServeError> {
     Ok(settings)
 }
 
+/// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking turns.
+fn stay_on_processor(index: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).collect();
+    if let Some(&processor) = processors.get(index % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(processor);
+        // If it fails the worker is only slower.
+        let _ = sched_setaffinity(None, &one);
+    }
+}
+
 /// Everything that the workers of a process share.
 fn prepare(
     settings: &Settings,
@@ -239,6 +255,7 @@ fn prepare(
         sites,
         store: store(settings),
         abilities: Abilities { counters: commons.disk.clone(), ..abilities },
+        sending: settings.sending,
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
         listeners,

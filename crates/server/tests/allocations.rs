@@ -20,6 +20,7 @@ use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_server::content::answers;
 use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
 use lamna_server::io::Abilities;
+use lamna_server::io::send::Plan;
 use lamna_server::site::Sites;
 use lamna_server::sys::common::Common;
 
@@ -147,6 +148,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         sites: Sites::open(&settings).expect("the directory is there"),
         store: Store::new(1 << 26, 100),
         abilities: Abilities::default(),
+        sending: Plan::default(),
         limits: Arc::new(settings.limits),
         pages: Arc::new(answers::pages()),
         listeners,

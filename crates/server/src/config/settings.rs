@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use crate::io::send::Plan;
+
 /// Which concurrency architecture serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
@@ -151,6 +153,10 @@ pub const THREADS: RangeInclusive<usize> = 1..=16_384;
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
 
+/// Bounds of [`Plan::stretch_copy_bytes_max`] and [`Plan::message_copy_bytes_max`]: that much of a file is sent at once
+/// at most, and that much is held in memory.
+pub const COPY_BYTES: RangeInclusive<u64> = 0..=256 * 1024;
+
 /// What the helpers of `amped` and `co-amped` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperKind {
@@ -188,6 +194,8 @@ pub struct Settings {
     /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
     /// one before that only shares the work out and warms two caches.
     pub workers: usize,
+    /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
+    pub pin: bool,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
@@ -208,6 +216,8 @@ pub struct Settings {
     /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
     /// within [`THREADS`].
     pub threads_max: usize,
+    /// How answers are sent; sizes within [`COPY_BYTES`].
+    pub sending: Plan,
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
@@ -231,6 +241,7 @@ impl Default for Settings {
             listen: Vec::new(),
             architecture: Architecture::Amped,
             workers: 1,
+            pin: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
             processes: 32,
@@ -239,6 +250,7 @@ impl Default for Settings {
             process_translations_max: 200,
             threads: 64,
             threads_max: 1024,
+            sending: Plan::default(),
             cache_bytes_max: super::default_cache_bytes(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

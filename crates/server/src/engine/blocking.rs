@@ -26,7 +26,7 @@ use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slot;
 use crate::io::Wait;
 use crate::io::accept::{self, Accepted, Reserve};
-use crate::io::send::{self, Sent};
+use crate::io::send::Sent;
 use crate::io::wait::Gate;
 
 /// Serves connections one at a time.
@@ -354,7 +354,7 @@ impl Driver<'_> {
         while slot.writable
             && let Some(transmit) = slot.connection.poll_transmit()
         {
-            match send::send(slot.socket.as_fd(), &transmit) {
+            match self.desk.sender.send(slot.socket.as_fd(), &transmit) {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;

@@ -20,6 +20,7 @@ use crate::cache::{Entry, Front, Lookup};
 use crate::content::translate::Question;
 use crate::engine::{Shared, unix_seconds};
 use crate::io::Wait;
+use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
 
 /// A worker's own things.
@@ -28,6 +29,8 @@ pub struct Desk<'a> {
     pub shared: &'a Shared,
     /// The time of the last look at the clock.
     pub now: Instant,
+    /// What it sends with.
+    pub sender: Sender,
     front: Front,
     log: Option<LogBuffer>,
     unix_seconds: u64,
@@ -71,9 +74,6 @@ pub enum Found<'a> {
     Missing(Target),
 }
 
-/// Messages up to this many bytes are copied behind each other and sent with one call; longer content is gathered from
-/// where it is. Chosen, not measured: where the second segment becomes cheaper than the copy is still to be found.
-const COPY_BYTES_MAX: usize = 16 * 1024;
 /// How often log lines and counters are handed over.
 const FLUSH_MS: u64 = 500;
 
@@ -83,13 +83,15 @@ impl<'a> Desk<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_ref().map(AccessLog::buffer);
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
-        Desk { shared, now, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
+        let sender = Sender::new(shared.sending);
+        Desk { shared, now, sender, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
     }
 
     /// A workspace for the connections of this worker.
     pub fn workspace(&self) -> Box<Workspace> {
-        let Shared { limits, pages, .. } = self.shared;
-        let mut workspace = Workspace::new(limits.clone(), pages.clone(), COPY_BYTES_MAX, self.unix_seconds);
+        let Shared { limits, pages, sending, .. } = self.shared;
+        let copy_bytes_max = sending.message_copy_bytes_max;
+        let mut workspace = Workspace::new(limits.clone(), pages.clone(), copy_bytes_max, self.unix_seconds);
         if self.log.is_some() {
             workspace.keep_requests();
         }

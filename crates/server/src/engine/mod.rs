@@ -45,6 +45,7 @@ use crate::cache::Store;
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::nursery::Nursery;
 use crate::io::Abilities;
+use crate::io::send::Plan;
 use crate::listen::Listener;
 use crate::log::AccessLog;
 use crate::site::Sites;
@@ -76,6 +77,8 @@ pub struct Shared {
     pub store: Store,
     /// What the kernel can do.
     pub abilities: Abilities,
+    /// How workers send.
+    pub sending: Plan,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Answers that belong to no site.
@@ -308,6 +311,7 @@ pub(crate) mod testing {
             sites: Sites::open(&settings).unwrap(),
             store: Store::new(1 << 20, 100),
             abilities: Abilities::default(),
+            sending: Plan::default(),
             limits: Arc::new(Limits::default()),
             pages: Arc::new(answers::pages()),
             listeners: Vec::new(),

@@ -7,5 +7,6 @@ pub mod common;
 pub(crate) mod defer_accept;
 pub mod fork;
 pub(crate) mod inherit;
+pub mod mapping;
 pub mod ring;
 pub mod signals;
