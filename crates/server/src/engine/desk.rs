@@ -142,6 +142,13 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
+    /// files in their fronts: so one of them compares, and the others only ask the store.
+    pub fn is_compared(&mut self, target: &Target) -> bool {
+        self.front.forget(target.key());
+        matches!(self.front.lookup(&self.shared.store, target.key(), self.now.0), Lookup::Fresh(_))
+    }
+
     /// Keeps what a target was found to stand for.
     pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
         self.shared.store.insert(target.key(), entry.clone());

@@ -70,7 +70,7 @@ pub struct Plan {
 impl Default for Plan {
     /// The sizes are measured: results/engines/send.md.
     fn default() -> Plan {
-        Plan { strategy: SendStrategy::Auto, stretch_copy_bytes_max: 16 * 1024, message_copy_bytes_max: 16 * 1024 }
+        Plan { strategy: SendStrategy::Auto, stretch_copy_bytes_max: 32 * 1024, message_copy_bytes_max: 16 * 1024 }
     }
 }
 
