@@ -7,6 +7,7 @@ and the children it has waited for. Everything started here is stopped here; tra
 import glob
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -109,7 +110,7 @@ class Server:
     """A server that runs."""
 
     def __init__(self, name, command, port, before=lambda: None, wrapper=()):
-        self.name, self.port = name, port
+        self.name, self.port, self.wrapped = name, port, bool(wrapper)
         words = [*wrapper, "taskset", "-c", SERVER_CPU, *command]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=before)
@@ -141,15 +142,41 @@ class Server:
                 found.append(fields)
         return found
 
+    def children(self):
+        """Of what it runs under, which is to write its counts when the server has ended."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+            return [int(process) for process in file.read().split()]
+
     def stop(self):
         """Stops it, with all that it has started."""
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
+            for process in self.children() if self.wrapped else [self.process.pid]:
+                os.kill(process, signal.SIGTERM)
             try:
                 self.process.wait(5)
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
+
+
+class Others:
+    """How much of the machine anybody else uses: figures taken meanwhile are not to be trusted."""
+
+    def __init__(self, server):
+        self.server, self.begun = server, time.monotonic()
+        self.before = self.busy()
+
+    def busy(self):
+        """CPU seconds that nobody measured here has used."""
+        with open("/proc/stat") as file:
+            user, nice, system = map(int, file.readline().split()[1:4])
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ours = children.ru_utime + children.ru_stime + self.server.cpu_us() / 1_000_000
+        return (user + nice + system) / TICKS - ours
+
+    def share(self):
+        """Of one processor, since the beginning."""
+        return (self.busy() - self.before) / (time.monotonic() - self.begun)
 
 
 def wrk(port, path, connections, seconds, *more, start=False):

@@ -70,6 +70,7 @@ pub enum Awaited {
 /// clock and the wishes of the main thread are looked at.
 const TURN_ROUNDS: u32 = 16;
 const ACCEPT_PAUSE_MS: u32 = 100;
+const REFUSAL_PATIENCE_MS: u32 = 20;
 
 impl<'a> Driver<'a> {
     /// For a thread that begins.
@@ -162,6 +163,14 @@ impl<'a> Driver<'a> {
         match interest {
             Some(Interest::Receive) if slot.connection.is_idle() => Left::Idle,
             _ => Left::Over,
+        }
+    }
+
+    /// Refuses a connection for which there is no thread or process. Waits a moment for what there is to refuse: closing
+    /// without an answer would be less polite. Meanwhile others wait, but there is nobody for them either.
+    pub fn turn_away(&mut self, slot: &mut Slot) {
+        if self.refuse(slot) == Left::Idle && self.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
+            self.refuse(slot);
         }
     }
 

@@ -59,7 +59,7 @@ pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<()
     match settings.architecture {
         Architecture::Sped => sped::run(shared, index),
         Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
-        Architecture::Mp => mp::run(shared, index),
+        Architecture::Mp => mp::run(shared, index, settings.processes.max(settings.processes_max)),
         Architecture::Proactor => proactor::run(shared, index, settings.helpers_max),
         Architecture::Pipelined => pipelined::run(shared, index),
         Architecture::ThreadPool => thread_pool::run(shared, index),
