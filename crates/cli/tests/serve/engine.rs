@@ -53,6 +53,8 @@ pub(crate) const CO_AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("open
 pub(crate) const CO_AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..CO_AMPED };
 /// A process for each connection.
 pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
+/// Two processes and no more.
+pub(crate) const MP_OF_TWO: Engine = Engine { arguments: &["--processes", "2", "--processes-max", "2"], ..MP };
 /// In each process names are opened by path.
 pub(crate) const MP_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..MP };
 /// Stages and helpers in threads of their own.
@@ -90,6 +92,9 @@ pub(crate) const THREAD_PER_REQUEST: Engine = Engine { architecture: "thread-per
 pub(crate) const THREAD_PER_REQUEST_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_PER_REQUEST };
 /// A thread for each connection.
 pub(crate) const THREAD_PER_SESSION: Engine = Engine { architecture: "thread-per-session", ..SPED };
+/// Two threads and no more.
+pub(crate) const THREAD_PER_SESSION_OF_TWO: Engine =
+    Engine { arguments: &["--threads-max", "2"], ..THREAD_PER_SESSION };
 /// Two threads that wait for connections.
 pub(crate) const THREAD_PER_SESSION_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_PER_SESSION };
 /// One ring per worker.

@@ -5,6 +5,7 @@
 
 mod client;
 mod counts;
+mod crowds;
 mod engine;
 mod faults;
 mod processes;
