@@ -14,6 +14,7 @@ use lamna_server::config::settings::{
 };
 use lamna_server::config::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};
+use lamna_server::io::send::SendStrategy;
 
 use crate::exit;
 use crate::sim::SimArgs;
@@ -180,6 +181,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", value_parser = profile)]
     profile: Option<Profile>,
 
+    /// Keep each worker, with all its threads, on one processor
+    #[arg(long)]
+    pin: bool,
+
     /// What helpers are: threads, or processes as Flash had them
     #[arg(long, value_parser = helper_kind_parser())]
     helpers: Option<HelperKind>,
@@ -203,6 +208,11 @@ pub(crate) struct ServeArgs {
     /// The most processes of mp, which is how many connections it serves at a time
     #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES))]
     processes_max: Option<usize>,
+
+    /// How files that are not held in memory are sent: read and sent, sent from a mapping, or with sendfile; auto
+    /// copies what is short
+    #[arg(long, value_parser = strategy_parser())]
+    send: Option<SendStrategy>,
 
     /// The most memory for cached content, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
@@ -243,12 +253,14 @@ impl ServeArgs {
             architecture: self.arch,
             workers: self.workers,
             profile: self.profile.clone(),
+            pin: self.pin,
             helpers_max: self.helpers_max,
             threads: self.threads,
             threads_max: self.threads_max,
             helpers: self.helpers,
             processes: self.processes,
             processes_max: self.processes_max,
+            send: self.send,
             cache_bytes_max: self.cache_bytes,
             log: self.log.clone(),
             log_format: self.log_format,
@@ -282,6 +294,11 @@ fn workers(text: &str) -> Result<Workers, String> {
 fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {
     PossibleValuesParser::new(HelperKind::ALL.map(HelperKind::name))
         .try_map(|name| HelperKind::from_name(&name).ok_or("unknown kind"))
+}
+
+fn strategy_parser() -> impl TypedValueParser<Value = SendStrategy> {
+    PossibleValuesParser::new(SendStrategy::ALL.map(SendStrategy::name))
+        .try_map(|name| SendStrategy::from_name(&name).ok_or("unknown strategy"))
 }
 
 fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {

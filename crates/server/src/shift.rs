@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::board::WORKERS_MAX;
 use crate::cache::Store;
@@ -141,6 +142,9 @@ impl Shift {
         let (shared, settings) = (self.shared.clone(), self.settings.clone());
         shared.board.take(shared.first_seat + index);
         let work = move || {
+            if settings.pin {
+                stay_on_processor(shared.first_seat + index);
+            }
             let result = engine::run(&shared, index, &settings);
             if let Err(errno) = result
                 && shared.control.begun() >= settings.workers
@@ -207,6 +211,7 @@ impl Shift {
             sites,
             store: if same_store { old.store.clone() } else { Arc::new(store(settings)) },
             abilities: old.abilities.clone(),
+            sending: settings.sending,
             limits: Arc::new(settings.limits.clone()),
             pages: old.pages.clone(),
             listeners: old.listeners.clone(),
@@ -268,6 +273,18 @@ impl Leaving {
     }
 }
 
+/// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking turns.
+fn stay_on_processor(index: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).collect();
+    if let Some(&processor) = processors.get(index % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(processor);
+        // If it fails the worker is only slower.
+        let _ = sched_setaffinity(None, &one);
+    }
+}
+
 /// How often a worker that begins is looked at.
 const BEGINNING_POLL: Duration = Duration::from_micros(200);
 /// What the proactor needs.
@@ -317,6 +334,7 @@ fn prepare(
         sites: Arc::new(open_sites(settings)?),
         store: Arc::new(store(settings)),
         abilities: Arc::new(Abilities { counters: commons.disk.clone(), ..abilities }),
+        sending: settings.sending,
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
         listeners: Arc::new(listeners),

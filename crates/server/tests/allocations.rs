@@ -21,6 +21,7 @@ use lamna_server::content::answers;
 use lamna_server::engine::handover::Handover;
 use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
 use lamna_server::io::Abilities;
+use lamna_server::io::send::Plan;
 use lamna_server::site::Sites;
 use lamna_server::sys::common::Common;
 
@@ -148,6 +149,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         sites: Arc::new(Sites::open(&settings).expect("the directory is there")),
         store: Arc::new(Store::new(1 << 26, 100)),
         abilities: Arc::new(Abilities::default()),
+        sending: Plan::default(),
         limits: Arc::new(settings.limits),
         pages: Arc::new(answers::pages()),
         listeners: Arc::new(listeners),

@@ -21,6 +21,12 @@ pub(crate) const SPED_2: Engine = Engine { arguments: TWO_WORKERS, ..SPED };
 pub(crate) const SPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..SPED };
 /// With helpers.
 pub(crate) const AMPED: Engine = Engine { architecture: "amped", ..SPED };
+/// Files are read and sent.
+pub(crate) const AMPED_COPY: Engine = Engine { arguments: &["--send", "copy"], ..AMPED };
+/// Files are sent from mappings.
+pub(crate) const AMPED_MAPPED: Engine = Engine { arguments: &["--send", "mapped"], ..AMPED };
+/// Files are sent by the kernel.
+pub(crate) const AMPED_SENDFILE: Engine = Engine { arguments: &["--send", "sendfile"], ..AMPED };
 /// Two loops, each with helpers.
 pub(crate) const AMPED_2: Engine = Engine { arguments: TWO_WORKERS, ..AMPED };
 /// Names are opened by path and checked afterwards.
@@ -47,10 +53,20 @@ pub(crate) const CO_AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("open
 pub(crate) const CO_AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..CO_AMPED };
 /// A process for each connection.
 pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
+/// Two processes and no more.
+pub(crate) const MP_OF_TWO: Engine = Engine { arguments: &["--processes", "2", "--processes-max", "2"], ..MP };
 /// In each process names are opened by path.
 pub(crate) const MP_WITHOUT_OPENAT2: Engine = Engine { without: Some("openat2"), ..MP };
 /// Stages and helpers in threads of their own.
 pub(crate) const PIPELINED: Engine = Engine { architecture: "pipelined", ..SPED };
+/// Files are read and sent.
+pub(crate) const PIPELINED_COPY: Engine = Engine { arguments: &["--send", "copy"], ..PIPELINED };
+/// Files are sent from mappings.
+pub(crate) const PIPELINED_MAPPED: Engine = Engine { arguments: &["--send", "mapped"], ..PIPELINED };
+/// Files are sent by the kernel.
+pub(crate) const PIPELINED_SENDFILE: Engine = Engine { arguments: &["--send", "sendfile"], ..PIPELINED };
+/// All threads of a pool on one processor.
+pub(crate) const PIPELINED_PINNED: Engine = Engine { arguments: &["--pin", "--workers", "2"], ..PIPELINED };
 /// Two pools that share a cache.
 pub(crate) const PIPELINED_2: Engine = Engine { arguments: TWO_WORKERS, ..PIPELINED };
 /// Names are opened by path and checked afterwards, all by the path helper.
@@ -60,6 +76,12 @@ pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowa
 
 /// A pool of threads, one for each connection that is active.
 pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", ..SPED };
+/// Files are read and sent.
+pub(crate) const THREAD_POOL_COPY: Engine = Engine { arguments: &["--send", "copy"], ..THREAD_POOL };
+/// Files are sent from mappings.
+pub(crate) const THREAD_POOL_MAPPED: Engine = Engine { arguments: &["--send", "mapped"], ..THREAD_POOL };
+/// Files are sent by the kernel.
+pub(crate) const THREAD_POOL_SENDFILE: Engine = Engine { arguments: &["--send", "sendfile"], ..THREAD_POOL };
 /// Two pools.
 pub(crate) const THREAD_POOL_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_POOL };
 /// Names are opened by path.
@@ -70,10 +92,15 @@ pub(crate) const THREAD_PER_REQUEST: Engine = Engine { architecture: "thread-per
 pub(crate) const THREAD_PER_REQUEST_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_PER_REQUEST };
 /// A thread for each connection.
 pub(crate) const THREAD_PER_SESSION: Engine = Engine { architecture: "thread-per-session", ..SPED };
+/// Two threads and no more.
+pub(crate) const THREAD_PER_SESSION_OF_TWO: Engine =
+    Engine { arguments: &["--threads-max", "2"], ..THREAD_PER_SESSION };
 /// Two threads that wait for connections.
 pub(crate) const THREAD_PER_SESSION_2: Engine = Engine { arguments: TWO_WORKERS, ..THREAD_PER_SESSION };
 /// One ring per worker.
 pub(crate) const PROACTOR: Engine = Engine { architecture: "proactor", ..SPED };
+/// Files in memory are sent from mappings.
+pub(crate) const PROACTOR_MAPPED: Engine = Engine { arguments: &["--send", "mapped"], ..PROACTOR };
 /// Two rings.
 pub(crate) const PROACTOR_2: Engine = Engine { arguments: TWO_WORKERS, ..PROACTOR };
 /// Names are looked up by helpers.

@@ -43,6 +43,28 @@ for_engines!([
     a_second_interrupt_stops_at_once,
 ]);
 
+/// Each way to send files, when files change under it.
+mod send {
+    use super::{
+        a_file_edited_in_mid_download_ends_that_connection_only, a_file_replaced_in_mid_download_is_never_mixed,
+        a_file_truncated_in_mid_download_ends_that_connection_only, a_slow_reader_delays_nobody,
+    };
+
+    crate::engine::for_engines!([
+        amped_copy = AMPED_COPY,
+        amped_mapped = AMPED_MAPPED,
+        thread_pool_copy = THREAD_POOL_COPY,
+        thread_pool_mapped = THREAD_POOL_MAPPED,
+        pipelined_mapped = PIPELINED_MAPPED,
+        proactor_mapped = PROACTOR_MAPPED,
+    ] => [
+        a_file_truncated_in_mid_download_ends_that_connection_only,
+        a_file_edited_in_mid_download_ends_that_connection_only,
+        a_file_replaced_in_mid_download_is_never_mixed,
+        a_slow_reader_delays_nobody,
+    ]);
+}
+
 /// Engines of one process: what happens to descriptors happens to all connections, and the order to drain reaches every
 /// worker at once. The module `processes` has the like for the others.
 mod one_process {

@@ -6,6 +6,7 @@
 mod client;
 mod control;
 mod counts;
+mod crowds;
 mod engine;
 mod faults;
 mod processes;

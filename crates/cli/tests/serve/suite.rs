@@ -46,6 +46,21 @@ for_engines!([
     single_page, limits, timeouts,
 ]);
 
+// Each way to send files, where files are sent.
+for_engines!([
+    amped_copy = AMPED_COPY,
+    amped_mapped = AMPED_MAPPED,
+    amped_sendfile = AMPED_SENDFILE,
+    pipelined_copy = PIPELINED_COPY,
+    pipelined_mapped = PIPELINED_MAPPED,
+    pipelined_sendfile = PIPELINED_SENDFILE,
+    pipelined_pinned = PIPELINED_PINNED,
+    thread_pool_copy = THREAD_POOL_COPY,
+    thread_pool_mapped = THREAD_POOL_MAPPED,
+    thread_pool_sendfile = THREAD_POOL_SENDFILE,
+    proactor_mapped = PROACTOR_MAPPED,
+] => [methods, files, conditions, ranges, codings]);
+
 fn requests(engine: Engine) {
     converse(engine, include_str!("suite/requests.txt"), "");
 }

@@ -12,6 +12,7 @@ use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::validate::{self, check_directory};
+use crate::io::send::SendStrategy;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
 /// directory. Numbers are within the bounds of their settings: who parses them checks that.
@@ -27,6 +28,8 @@ pub struct Overrides {
     pub workers: Option<Workers>,
     /// See [`Settings::profile`].
     pub profile: Option<Profile>,
+    /// Turns [`Settings::pin`] on.
+    pub pin: bool,
     /// See [`Settings::helpers_max`].
     pub helpers_max: Option<usize>,
     /// See [`Settings::threads`].
@@ -39,6 +42,8 @@ pub struct Overrides {
     pub processes: Option<usize>,
     /// See [`Settings::processes_max`].
     pub processes_max: Option<usize>,
+    /// See [`Settings::sending`].
+    pub send: Option<SendStrategy>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
     /// See [`Settings::log`].
@@ -113,12 +118,14 @@ impl Overrides {
             settings.workers_adapt = workers == Workers::Auto;
             settings.workers = if let Workers::Count(count) = workers { count } else { 1 };
         }
+        settings.pin |= self.pin;
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
         settings.threads = self.threads.unwrap_or(settings.threads);
         settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
         settings.helpers = self.helpers.unwrap_or(settings.helpers);
         settings.processes = self.processes.unwrap_or(settings.processes);
         settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
+        settings.sending.strategy = self.send.unwrap_or(settings.sending.strategy);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {

@@ -20,6 +20,7 @@ pub fn render(settings: &Settings) -> String {
     page.line("listen", list(addresses));
     page.line("arch", quoted(settings.choice().name()));
     page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
+    page.line("pin", settings.pin);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
     page.line("threads", settings.threads);
@@ -28,6 +29,9 @@ pub fn render(settings: &Settings) -> String {
     page.line("processes_max", settings.processes_max);
     page.line("process_cache_bytes", bytes(settings.process_cache_bytes_max));
     page.line("process_translations_max", settings.process_translations_max);
+    page.line("send", quoted(settings.sending.strategy.name()));
+    page.line("stretch_copy_bytes_max", bytes(settings.sending.stretch_copy_bytes_max));
+    page.line("message_copy_bytes_max", bytes(settings.sending.message_copy_bytes_max as u64));
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
@@ -157,10 +161,11 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS,
-        TRANSLATIONS, WORKERS,
+        Alias, CACHE_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect,
+        THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
+    use crate::io::send::{Plan, SendStrategy};
     use proptest::prelude::*;
     use std::path::PathBuf;
 
@@ -228,6 +233,7 @@ mod tests {
             (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>()),
             (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
+            (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
             log,
             prop::sample::select(LogFormat::ALL.to_vec()),
             limits,
@@ -239,6 +245,7 @@ mod tests {
                 (choice, workers_adapt),
                 (workers, helpers_max, threads, threads_max, cache_bytes_max),
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
+                (pin, strategy, stretch_copy_bytes_max, message_copy_bytes_max),
                 log,
                 log_format,
                 limits,
@@ -247,7 +254,10 @@ mod tests {
                 for (index, site) in sites.iter_mut().enumerate().skip(1) {
                     site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
                 }
+                let message_copy_bytes_max = message_copy_bytes_max as usize;
                 let mut settings = Settings {
+                    pin,
+                    sending: Plan { strategy, stretch_copy_bytes_max, message_copy_bytes_max },
                     listen,
                     workers: if workers_adapt { 1 } else { workers },
                     workers_adapt,

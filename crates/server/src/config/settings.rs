@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
+use crate::io::send::Plan;
+
 /// Which concurrency architecture serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
@@ -193,6 +195,10 @@ pub const THREADS: RangeInclusive<usize> = 1..=16_384;
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
 
+/// Bounds of [`Plan::stretch_copy_bytes_max`] and [`Plan::message_copy_bytes_max`]: that much of a file is sent at once
+/// at most, and that much is held in memory.
+pub const COPY_BYTES: RangeInclusive<u64> = 0..=256 * 1024;
+
 /// What the helpers of `amped` and `co-amped` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperKind {
@@ -236,6 +242,8 @@ pub struct Settings {
     pub workers_adapt: bool,
     /// What a server that adapts goes by; none for what is built in. From a file that the command line names.
     pub profile: Option<Profile>,
+    /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
+    pub pin: bool,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
@@ -256,6 +264,8 @@ pub struct Settings {
     /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
     /// within [`THREADS`].
     pub threads_max: usize,
+    /// How answers are sent; sizes within [`COPY_BYTES`].
+    pub sending: Plan,
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
@@ -297,6 +307,7 @@ impl Default for Settings {
             workers: 1,
             workers_adapt: true,
             profile: None,
+            pin: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
             processes: 32,
@@ -305,6 +316,7 @@ impl Default for Settings {
             process_translations_max: 200,
             threads: 64,
             threads_max: 1024,
+            sending: Plan::default(),
             cache_bytes_max: super::default_cache_bytes(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

@@ -12,6 +12,7 @@ use super::limits::Unit;
 use super::settings::*;
 use super::size::format_size;
 use super::{ConfigError, Overrides, Workers, load, parse};
+use crate::io::send::{Plan, SendStrategy};
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
 fn directory_with(text: &str) -> TempDir {
@@ -56,6 +57,7 @@ fn one_file_holds_everything() {
         listen = ["127.0.0.1:8080", "[::1]:8080", "unix:run/x.sock"]
         arch = "sped"
         workers = 2
+        pin = true
         helpers_max = 8
         threads = 9
         threads_max = 10
@@ -64,6 +66,9 @@ fn one_file_holds_everything() {
         processes_max = 12
         process_cache_bytes = "8MiB"
         process_translations_max = 13
+        send = "mapped"
+        stretch_copy_bytes_max = "8KiB"
+        message_copy_bytes_max = 99
         cache_bytes = "64MiB"
         log = "access.log"
         log_format = "json"
@@ -109,6 +114,7 @@ fn one_file_holds_everything() {
         workers: 2,
         workers_adapt: false,
         profile: None,
+        pin: true,
         helpers_max: 8,
         threads: 9,
         threads_max: 10,
@@ -117,6 +123,7 @@ fn one_file_holds_everything() {
         processes_max: 12,
         process_cache_bytes_max: 8 << 20,
         process_translations_max: 13,
+        sending: Plan { strategy: SendStrategy::Mapped, stretch_copy_bytes_max: 8 << 10, message_copy_bytes_max: 99 },
         cache_bytes_max: 64 << 20,
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
@@ -173,12 +180,14 @@ fn the_command_line_overrides_the_file() {
         architecture: Some(Choice::Fixed(Architecture::Sped)),
         workers: Some(Workers::Count(2)),
         profile: Some(Profile::built_in()),
+        pin: true,
         helpers_max: Some(7),
         threads: Some(5),
         threads_max: Some(6),
         helpers: Some(HelperKind::Processes),
         processes: Some(8),
         processes_max: Some(9),
+        send: Some(SendStrategy::Copy),
         cache_bytes_max: Some(1 << 20),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
@@ -196,6 +205,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!((settings.processes, settings.processes_max), (8, 9));
     assert_eq!(settings.helpers, HelperKind::Processes);
+    assert_eq!((settings.pin, settings.sending.strategy), (true, SendStrategy::Copy));
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
@@ -288,6 +298,8 @@ fn top_level_values_are_within_their_bounds() {
         ("workers = -1", "between 1 and 1024"),
         ("workers = \"2\"", "without quotation marks"),
         ("helpers_max = 0", "between 1 and 1024"),
+        ("send = \"fast\"", "fast"),
+        ("stretch_copy_bytes_max = \"1MiB\"", "256KiB"),
         ("cache_bytes = 1", "between 1MiB and 16TiB"),
         ("cache_bytes = \"64MB\"", "did you mean `MiB`?"),
         ("listen = [\"example.org:80\"]", "is not an address"),

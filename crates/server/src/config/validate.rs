@@ -14,12 +14,13 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS,
-    TRANSLATIONS, WORKERS,
+    CACHE_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings,
+    THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
 use super::suggest::nearest;
+use crate::io::send::{Plan, SendStrategy};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them, in the file's order.
 /// Having no site is not a problem yet: the command line may give one.
@@ -48,6 +49,7 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         settings.workers_adapt = false;
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
     }
+    settings.pin = file.pin.unwrap_or(settings.pin);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
     }
@@ -58,6 +60,7 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         settings.threads_max = checker.count("threads_max", given, &THREADS, settings.threads_max);
     }
     processes(file, &mut checker, &mut settings);
+    sending(file, &mut checker, &mut settings.sending);
     if let Some(given) = &file.cache_bytes {
         let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
         settings.cache_bytes_max = bytes.unwrap_or(settings.cache_bytes_max);
@@ -86,6 +89,21 @@ fn processes(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
     if let Some(given) = &file.process_translations_max {
         let (key, otherwise) = ("process_translations_max", settings.process_translations_max);
         settings.process_translations_max = checker.count(key, given, &TRANSLATIONS, otherwise);
+    }
+}
+
+/// What concerns sending.
+fn sending(file: &File, checker: &mut Checker<'_>, plan: &mut Plan) {
+    if let Some(name) = &file.send {
+        let names = SendStrategy::ALL.map(SendStrategy::name);
+        plan.strategy = checker.name("send", name, &names, SendStrategy::from_name).unwrap_or(plan.strategy);
+    }
+    let mut bytes = |key, given: &Option<_>| checker.amount(key, given.as_ref()?, Unit::Bytes, &COPY_BYTES);
+    if let Some(bytes) = bytes("stretch_copy_bytes_max", &file.stretch_copy_bytes_max) {
+        plan.stretch_copy_bytes_max = bytes;
+    }
+    if let Some(bytes) = bytes("message_copy_bytes_max", &file.message_copy_bytes_max) {
+        plan.message_copy_bytes_max = bytes as usize;
     }
 }
 

@@ -26,7 +26,7 @@ use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slot;
 use crate::io::Wait;
 use crate::io::accept::{self, Accepted, Reserve};
-use crate::io::send::{self, Sent};
+use crate::io::send::Sent;
 use crate::io::wait::Gate;
 
 /// Serves connections one at a time.
@@ -72,6 +72,7 @@ pub enum Awaited {
 /// clock and the wishes of the main thread are looked at.
 const TURN_ROUNDS: u32 = 16;
 const ACCEPT_PAUSE_MS: u32 = 100;
+const REFUSAL_PATIENCE_MS: u32 = 20;
 
 impl<'a> Driver<'a> {
     /// For a thread that begins.
@@ -171,6 +172,14 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Refuses a connection for which there is no thread or process. Waits a moment for what there is to refuse: closing
+    /// without an answer would be less polite. Meanwhile others wait, but there is nobody for them either.
+    pub fn turn_away(&mut self, slot: &mut Slot) {
+        if self.refuse(slot) == Left::Idle && self.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
+            self.refuse(slot);
+        }
+    }
+
     /// The time of the last look at the clock.
     pub fn now(&self) -> Instant {
         self.desk.now
@@ -179,6 +188,11 @@ impl<'a> Driver<'a> {
     /// A connection was taken for somebody else.
     pub fn count_connection(&mut self) {
         self.desk.count_connection();
+    }
+
+    /// Hands log lines and counters over, because nobody knows when it will be used again.
+    pub fn rest(&mut self) {
+        self.desk.flush();
     }
 
     /// Hands log lines and counters over if it is time to, and says when it will be.
@@ -362,7 +376,7 @@ impl Driver<'_> {
         while slot.writable
             && let Some(transmit) = slot.connection.poll_transmit()
         {
-            match send::send(slot.socket.as_fd(), &transmit) {
+            match self.desk.sender.send(slot.socket.as_fd(), &transmit) {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
@@ -390,7 +404,9 @@ impl Driver<'_> {
                     }
                     Found::Aging(entry, target) => {
                         slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                        self.translate(&target);
+                        if !self.desk.is_compared(&target) {
+                            self.translate(&target);
+                        }
                     }
                     Found::Missing(target) => {
                         let entry = self.translate(&target);

@@ -22,6 +22,7 @@ use crate::content::translate::Question;
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
 use crate::io::Wait;
+use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
 
 /// A worker's own things.
@@ -30,6 +31,8 @@ pub struct Desk<'a> {
     pub shared: &'a Shared,
     /// The time of the last look at the clock.
     pub now: Instant,
+    /// What it sends with.
+    pub sender: Sender,
     front: Front,
     log: Option<LogBuffer>,
     unix_seconds: u64,
@@ -80,9 +83,6 @@ pub enum Found<'a> {
     Missing(Target),
 }
 
-/// Messages up to this many bytes are copied behind each other and sent with one call; longer content is gathered from
-/// where it is. Chosen, not measured: where the second segment becomes cheaper than the copy is still to be found.
-const COPY_BYTES_MAX: usize = 16 * 1024;
 /// How often log lines and counters are handed over.
 const FLUSH_MS: u64 = 500;
 
@@ -92,9 +92,11 @@ impl<'a> Desk<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_deref().map(AccessLog::buffer);
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
+        let sender = Sender::new(shared.sending);
         Desk {
             shared,
             now,
+            sender,
             front,
             log,
             unix_seconds,
@@ -112,8 +114,9 @@ impl<'a> Desk<'a> {
 
     /// A workspace for the connections of this worker.
     pub fn workspace(&self) -> Box<Workspace> {
-        let Shared { limits, pages, .. } = self.shared;
-        let mut workspace = Workspace::new(limits.clone(), pages.clone(), COPY_BYTES_MAX, self.unix_seconds);
+        let Shared { limits, pages, sending, .. } = self.shared;
+        let copy_bytes_max = sending.message_copy_bytes_max;
+        let mut workspace = Workspace::new(limits.clone(), pages.clone(), copy_bytes_max, self.unix_seconds);
         workspace.count_in(self.tally.clone());
         if self.log.is_some() {
             workspace.keep_requests();
@@ -176,6 +179,13 @@ impl<'a> Desk<'a> {
                 Found::Missing(target(None))
             }
         }
+    }
+
+    /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
+    /// files in their fronts: so one of them compares, and the others only ask the store.
+    pub fn is_compared(&mut self, target: &Target) -> bool {
+        self.front.forget(target.key());
+        matches!(self.front.lookup(&self.shared.store, target.key(), self.now.0), Lookup::Fresh(_))
     }
 
     /// Keeps what a target was found to stand for.

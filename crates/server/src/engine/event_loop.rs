@@ -19,7 +19,7 @@ use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slots;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
-use crate::io::send::{self, Sent};
+use crate::io::send::Sent;
 use crate::io::wait::{Poll, Token};
 
 /// Names an exchange of a connection of this worker.
@@ -394,7 +394,7 @@ impl<C: Carrier> Worker<'_, C> {
                 return total;
             }
             let Some(transmit) = slot.connection.poll_transmit() else { return total };
-            match send::send(slot.socket.as_fd(), &transmit) {
+            match self.desk.sender.send(slot.socket.as_fd(), &transmit) {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;

@@ -51,6 +51,7 @@ use crate::config::settings::{Architecture, Settings};
 use crate::engine::handover::Handover;
 use crate::engine::nursery::Nursery;
 use crate::io::Abilities;
+use crate::io::send::Plan;
 use crate::listen::Listener;
 use crate::log::{AccessLog, LogCounters};
 use crate::site::Sites;
@@ -64,7 +65,7 @@ pub fn run(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<()
     match settings.architecture {
         Architecture::Sped => sped::run(shared, index),
         Architecture::Amped | Architecture::CoAmped => amped::run(shared, index, settings.helpers_max),
-        Architecture::Mp => mp::run(shared, index),
+        Architecture::Mp => mp::run(shared, index, settings.processes.max(settings.processes_max)),
         Architecture::Proactor => proactor::run(shared, index, settings.helpers_max),
         Architecture::Pipelined => pipelined::run(shared, index),
         Architecture::ThreadPool => thread_pool::run(shared, index),
@@ -83,6 +84,8 @@ pub struct Shared {
     pub store: Arc<Store>,
     /// What the kernel can do.
     pub abilities: Arc<Abilities>,
+    /// How workers send.
+    pub sending: Plan,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Answers that belong to no site.
@@ -379,6 +382,7 @@ pub(crate) mod testing {
             sites: Arc::new(Sites::open(&settings).unwrap()),
             store: Arc::new(Store::new(1 << 20, 100)),
             abilities: Arc::default(),
+            sending: Plan::default(),
             limits: Arc::new(Limits::default()),
             pages: Arc::new(answers::pages()),
             listeners: Arc::default(),

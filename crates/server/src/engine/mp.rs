@@ -7,21 +7,26 @@
 //!
 //! What it costs: the caches are replicated, so each is small, and a file that is hot is read and translated once in
 //! every process; switching processes costs a few microseconds and the translation look-aside buffer for each request. A
-//! connection holds its process as long as it is open: an idle keep-alive connection does so by nature, and connections
-//! beyond the number of processes wait in the listen queue until one closes or has been idle too long.
+//! connection holds its process as long as it is open: an idle keep-alive connection does so by nature. Connections beyond
+//! the number of processes wait in the listen queue; once there are as many processes as there may be, those whose own
+//! connection is idle answer who waits with 503 and Retry-After, because nobody knows when a process will be free.
+
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
 use crate::engine::Shared;
 use crate::engine::blocking::{Awaited, Driver, Left};
 use crate::engine::slots::Slot;
+use crate::io::accept::{self, Accepted};
 
-/// Serves as worker `index`, of which there is one in a process, until told to drain or stop.
+/// Serves as worker `index`, of which there is one in a process and `processes_max` at most, until told to drain or stop.
 ///
 /// # Errors
 /// None: what fails is waited for.
-pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
+pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Errno> {
     let mut driver = Driver::new(shared);
+    let mut usher = Usher { shared, processes_max, driver: None };
     let seat = shared.seat(index);
     shared.control.report_begun();
     while let Some(slot) = driver.await_connection(index) {
@@ -29,13 +34,53 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
         if shared.board.is_crowded() {
             shared.alarm.wake();
         }
-        attend(&mut driver, slot);
+        attend(&mut driver, &mut usher, slot);
         seat.show(0);
     }
     Ok(())
 }
 
 /// Serves a connection until it is closed.
-fn attend(driver: &mut Driver<'_>, mut slot: Slot) {
-    while driver.serve(&mut slot) == Left::Idle && driver.await_request(&mut slot, None) == Awaited::Request {}
+fn attend<'a>(driver: &mut Driver<'a>, usher: &mut Usher<'a>, mut slot: Slot) {
+    while driver.serve(&mut slot) == Left::Idle {
+        loop {
+            match driver.await_request(&mut slot, Some(USHER_INTERVAL_MS)) {
+                Awaited::Request => break,
+                Awaited::Nothing => usher.turn_away_waiting(),
+                Awaited::Over => return,
+            }
+        }
+    }
+}
+
+/// How often a process whose connection is idle looks whether others wait in vain.
+const USHER_INTERVAL_MS: u32 = 1000;
+/// Connections that it turns away before it looks at its own again.
+const TURNED_AWAY_MAX: usize = 64;
+
+/// Turns connections away for which there is no process.
+struct Usher<'a> {
+    shared: &'a Shared,
+    processes_max: usize,
+    /// Made when it is needed.
+    driver: Option<Driver<'a>>,
+}
+
+impl Usher<'_> {
+    fn turn_away_waiting(&mut self) {
+        let (_, processes) = self.shared.board.load();
+        if (processes as usize) < self.processes_max || !self.shared.board.is_crowded() {
+            return;
+        }
+        let driver = self.driver.get_or_insert_with(|| Driver::refusing(self.shared));
+        let waiting =
+            self.shared.listeners.iter().flat_map(|listener| {
+                std::iter::from_fn(|| accept::accept(listener.as_fd()).ok()).take(TURNED_AWAY_MAX)
+            });
+        for Accepted { socket, client } in waiting {
+            driver.count_connection();
+            driver.turn_away(&mut Slot::new(socket, client, driver.now()));
+        }
+        driver.rest();
+    }
 }

@@ -33,7 +33,7 @@ use crate::engine::event_loop::Ticket;
 use crate::engine::slots::Slots;
 use crate::io::Abilities;
 use crate::io::accept::Reserve;
-use crate::io::send::{self, Sent};
+use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
 
@@ -373,7 +373,7 @@ impl Worker<'_> {
             let Some(transmit) = slot.connection.poll_transmit() else { return total };
             let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
             let sent = match flow.read.take_if(|_| is_file) {
-                None if is_file => send::send(slot.socket.as_fd(), &transmit),
+                None if is_file => self.desk.sender.send(slot.socket.as_fd(), &transmit),
                 read => {
                     let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
                     outgoing.begin(transmit.bytes, transmit.more);

@@ -28,23 +28,13 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
         shared.control.report_begun();
         while let Some(slot) = acceptor.await_connection(index) {
             if let Err(mut slot) = spawner.spawn(scope, slot) {
-                refuse(&mut usher, &mut slot);
+                usher.turn_away(&mut slot);
             }
         }
     });
     shared.close_arrivals(index);
     Ok(())
 }
-
-/// Waits a moment for what there is to refuse: closing without an answer would be less polite. Meanwhile others wait to be
-/// accepted, but there is no thread for them either.
-fn refuse(usher: &mut Driver<'_>, slot: &mut Slot) {
-    if usher.refuse(slot) == Left::Idle && usher.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
-        usher.refuse(slot);
-    }
-}
-
-const REFUSAL_PATIENCE_MS: u32 = 20;
 
 /// The life of a connection.
 fn session(shared: &Shared, driver: &mut Driver<'_>, mut slot: Slot) {

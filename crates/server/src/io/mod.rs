@@ -3,6 +3,7 @@
 //! Owns: what this kernel can do ([`Abilities`]) and the counters that show which way was taken. Knows no HTTP.
 
 pub mod accept;
+pub mod mapped;
 pub mod open;
 pub mod pass;
 pub mod read;

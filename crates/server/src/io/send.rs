@@ -1,8 +1,16 @@
 //! Sending a transmit: which system calls it takes.
 //!
-//! Owns: the choice between `send`, `sendmsg` and `sendfile` and the sizes at which it changes. Guarantees: never waits
-//! for the peer; one call for owned bytes and content in memory together. Does not test residency: a file segment has
-//! been made ready before it gets here.
+//! Owns: the strategies for stretches of files and the sizes at which the choice changes. Guarantees: never waits for the
+//! peer; one call for owned bytes and content in memory together. Does not test residency: a file segment has been made
+//! ready before it gets here.
+//!
+//! # Strategies
+//! - *Copy* reads the stretch into a buffer behind the owned bytes and sends both with one call: two system calls, two
+//!   copies. What the socket does not take has been read in vain.
+//! - *Mapped* gathers owned bytes and a mapping of the file with one call: one copy, no read, but page table entries to
+//!   make and a window of the file to keep ([`mapped`](super::mapped)).
+//! - *Sendfile* sends owned bytes and then has the kernel send pages of the page cache: a call more and no copy.
+//! - *Auto* copies what is short and has the kernel send what is long.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,6 +18,61 @@ use std::os::fd::{AsFd, BorrowedFd};
 use lamna_proto::transmit::{Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
+
+use crate::io::mapped::Windows;
+
+/// How stretches of files are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendStrategy {
+    /// By copy up to [`Plan::stretch_copy_bytes_max`], else by sendfile.
+    Auto,
+    /// Read and send.
+    Copy,
+    /// Send from a mapping.
+    Mapped,
+    /// `sendfile(2)`.
+    Sendfile,
+}
+
+impl SendStrategy {
+    /// Every strategy, in the order of documentation.
+    pub const ALL: [SendStrategy; 4] =
+        [SendStrategy::Auto, SendStrategy::Copy, SendStrategy::Mapped, SendStrategy::Sendfile];
+
+    /// The name in configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            SendStrategy::Auto => "auto",
+            SendStrategy::Copy => "copy",
+            SendStrategy::Mapped => "mapped",
+            SendStrategy::Sendfile => "sendfile",
+        }
+    }
+
+    /// The strategy of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
+/// How a server sends: what is set for all its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// For stretches of files.
+    pub strategy: SendStrategy,
+    /// Bytes of the longest stretch of a file that [`SendStrategy::Auto`] copies.
+    pub stretch_copy_bytes_max: u64,
+    /// Bytes of the longest message, head and content, that is copied from the cache to the output of a worker, where
+    /// answers stand behind each other; longer content is gathered from where it is.
+    pub message_copy_bytes_max: usize,
+}
+
+impl Default for Plan {
+    /// The sizes are measured: results/engines/send.md.
+    fn default() -> Plan {
+        Plan { strategy: SendStrategy::Auto, stretch_copy_bytes_max: 32 * 1024, message_copy_bytes_max: 16 * 1024 }
+    }
+}
 
 /// What the socket took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +87,77 @@ pub enum Sent {
     Broken,
 }
 
-/// Offers `transmit` to the socket.
-pub fn send(socket: BorrowedFd<'_>, transmit: &Transmit<'_>) -> Sent {
-    let more = if transmit.more { SendFlags::MORE } else { SendFlags::empty() };
-    match transmit.segment {
-        None => outcome(send_bytes(socket, transmit.bytes, more), transmit.bytes.len() as u64),
-        Some(Segment::Shared(content)) => {
-            let offered = (transmit.bytes.len() + content.len()) as u64;
-            outcome(gather(socket, transmit.bytes, content, more), offered)
-        }
-        Some(Segment::File { file, offset, length }) => {
-            let owned = transmit.bytes.len() as u64;
-            if owned > 0 {
-                match outcome(send_bytes(socket, transmit.bytes, SendFlags::MORE), owned) {
-                    Sent::All(_) => {}
-                    other => return other,
+/// Sends for one worker, with what its strategy keeps.
+#[derive(Debug)]
+pub struct Sender {
+    plan: Plan,
+    buffer: Vec<u8>,
+    windows: Windows,
+}
+
+/// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's cache.
+const COPY_BYTES: u64 = 64 * 1024;
+
+/// A stretch of an open file: from where on, how many bytes.
+type Stretch<'a> = (BorrowedFd<'a>, u64, u64);
+
+impl Sender {
+    /// Nothing is kept yet.
+    pub fn new(plan: Plan) -> Sender {
+        Sender { plan, buffer: Vec::new(), windows: Windows::default() }
+    }
+
+    /// Offers `transmit` to the socket.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, transmit: &Transmit<'_>) -> Sent {
+        let bytes = transmit.bytes;
+        let more = if transmit.more { SendFlags::MORE } else { SendFlags::empty() };
+        match transmit.segment {
+            None => outcome(send_bytes(socket, bytes, more), bytes.len() as u64),
+            Some(Segment::Shared(content)) => {
+                outcome(gather(socket, bytes, content, more), (bytes.len() + content.len()) as u64)
+            }
+            Some(Segment::File { file, offset, length }) => {
+                let stretch = (file.as_fd(), offset, length);
+                match self.strategy(length) {
+                    SendStrategy::Copy => self.copy(socket, bytes, stretch, more),
+                    SendStrategy::Mapped => self.send_mapped(socket, bytes, stretch, more),
+                    SendStrategy::Auto | SendStrategy::Sendfile => send_file(socket, bytes, stretch),
                 }
             }
-            send_file(socket, file.as_fd(), offset, length, owned)
+        }
+    }
+
+    fn strategy(&self, length: u64) -> SendStrategy {
+        match self.plan.strategy {
+            SendStrategy::Auto if length <= self.plan.stretch_copy_bytes_max => SendStrategy::Copy,
+            other => other,
+        }
+    }
+
+    fn copy(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
+        let (file, offset, length) = stretch;
+        let wanted = length.min(COPY_BYTES) as usize;
+        self.buffer.clear();
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.resize(bytes.len() + wanted, 0);
+        let content = &mut self.buffer[bytes.len()..];
+        let read = match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *content, offset)) {
+            Ok(0) => return Sent::Truncated,
+            Ok(read) => read,
+            Err(_) => return Sent::Broken,
+        };
+        let offered = &self.buffer[..bytes.len() + read];
+        let more = if (read as u64) < length { more | SendFlags::MORE } else { more };
+        outcome(send_bytes(socket, offered, more), bytes.len() as u64 + length)
+    }
+
+    fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
+        match self.windows.send(socket, bytes, stretch, flags) {
+            Err(Errno::FAULT) => Sent::Truncated,
+            // A file that cannot be mapped, or no room for mappings: it can be sent all the same.
+            Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, stretch),
+            result => outcome(result, bytes.len() as u64 + stretch.2),
         }
     }
 }
@@ -56,7 +172,14 @@ fn gather(socket: BorrowedFd<'_>, owned: &[u8], content: &[u8], more: SendFlags)
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags))
 }
 
-fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, length: u64, owned: u64) -> Sent {
+fn send_file(socket: BorrowedFd<'_>, bytes: &[u8], (file, offset, length): Stretch<'_>) -> Sent {
+    let owned = bytes.len() as u64;
+    if owned > 0 {
+        match outcome(send_bytes(socket, bytes, SendFlags::MORE), owned) {
+            Sent::All(_) => {}
+            other => return other,
+        }
+    }
     let mut at = offset;
     let count = usize::try_from(length).unwrap_or(usize::MAX);
     match rustix::io::retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut at), count)) {
@@ -74,5 +197,112 @@ fn outcome(result: Result<usize, Errno>, offered: u64) -> Sent {
         Ok(bytes) => Sent::Part(bytes as u64),
         Err(Errno::AGAIN) => Sent::Part(0),
         Err(_) => Sent::Broken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    const BYTES: usize = 1_500_000;
+
+    fn sender(strategy: SendStrategy) -> Sender {
+        Sender::new(Plan { strategy, ..Plan::default() })
+    }
+
+    /// The first does not wait, as sockets of connections do not.
+    fn pair() -> (UnixStream, UnixStream) {
+        let (ours, peer) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (ours, peer)
+    }
+
+    fn file_of(content: &[u8]) -> OwnedFd {
+        let file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut &file, content).unwrap();
+        file.into()
+    }
+
+    fn content() -> Vec<u8> {
+        (0..BYTES).map(|index| (index ^ (index >> 8) ^ (index >> 16)) as u8).collect()
+    }
+
+    /// Sends a head and a stretch of the file as an engine would: what a part leaves over is offered again.
+    fn send_all(sender: &mut Sender, socket: &UnixStream, head: &[u8], file: &OwnedFd, offset: u64, length: u64) {
+        let mut sent = 0;
+        while sent < head.len() as u64 + length {
+            let bytes = &head[(sent as usize).min(head.len())..];
+            let skipped = sent.saturating_sub(head.len() as u64);
+            let segment =
+                (skipped < length).then(|| Segment::File { file, offset: offset + skipped, length: length - skipped });
+            match sender.send(socket.as_fd(), &Transmit { bytes, segment, more: false }) {
+                Sent::All(bytes) | Sent::Part(bytes) => sent += bytes,
+                other => panic!("{other:?} after {sent} bytes"),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+
+        #[test]
+        fn every_strategy_sends_the_same_bytes(offset in 0..BYTES as u64, length in 1..BYTES as u64, head in 0usize..300) {
+            let content = content();
+            let file = file_of(&content);
+            let length = length.min(BYTES as u64 - offset);
+            let head = vec![b'h'; head];
+            let stretch = &content[offset as usize..(offset + length) as usize];
+            let expected = [&head, stretch].concat();
+            for strategy in SendStrategy::ALL {
+                let (ours, mut peer) = pair();
+                let received = thread::scope(|scope| {
+                    let reading = scope.spawn(move || {
+                        let mut received = Vec::new();
+                        peer.read_to_end(&mut received).map(|_| received)
+                    });
+                    send_all(&mut sender(strategy), &ours, &head, &file, offset, length);
+                    drop(ours);
+                    reading.join().unwrap().unwrap()
+                });
+                prop_assert!(received == expected, "{strategy:?} sent other bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_truncated_is_noticed_by_every_strategy() {
+        for strategy in SendStrategy::ALL {
+            let file = file_of(&[7; 100_000]);
+            let (ours, _peer) = pair();
+            let mut sender = sender(strategy);
+            let send = |sender: &mut Sender| {
+                let segment = Segment::File { file: &file, offset: 50_000, length: 20_000 };
+                sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
+            };
+            assert_eq!(send(&mut sender), Sent::All(20_000), "{strategy:?}");
+            rustix::fs::ftruncate(&file, 100).unwrap();
+            assert_eq!(send(&mut sender), Sent::Truncated, "{strategy:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_socket_is_told_from_a_broken_one() {
+        for strategy in SendStrategy::ALL {
+            let file = file_of(&[7; 1_000_000]);
+            let (ours, peer) = pair();
+            let mut sender = sender(strategy);
+            let mut send = || {
+                let segment = Segment::File { file: &file, offset: 0, length: 1_000_000 };
+                sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
+            };
+            while send() != Sent::Part(0) {}
+            drop(peer);
+            assert_eq!(send(), Sent::Broken, "{strategy:?}");
+        }
     }
 }

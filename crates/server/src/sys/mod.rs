@@ -7,6 +7,7 @@ pub mod common;
 pub(crate) mod defer_accept;
 pub mod fork;
 pub(crate) mod inherit;
+pub mod mapping;
 pub(crate) mod peer;
 pub mod ring;
 pub mod signals;

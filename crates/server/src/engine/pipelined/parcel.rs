@@ -13,7 +13,7 @@ use super::Pool;
 use crate::cache::Entry;
 use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::slots::Slot;
-use crate::io::send::{self, Sent};
+use crate::io::send::Sent;
 use crate::io::wait::Token;
 
 /// Bytes one connection may send before others get their turn.
@@ -89,7 +89,7 @@ impl Parcel {
             && total < TURN_BYTES
             && let Some(transmit) = slot.connection.poll_transmit()
         {
-            match send::send(slot.socket.as_fd(), &transmit) {
+            match desk.sender.send(slot.socket.as_fd(), &transmit) {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;

@@ -1,14 +1,11 @@
-//! The scoreboard: how many connections each worker has, in memory that worker processes have in common.
+//! The seats of the board, one for each worker, thread or process.
 //!
-//! Owns: a seat for each worker, thread or process. Guarantees: whoever dies leaves it right once its seat is cleared; a
-//! worker writes its own seat only, on a cache line of its own. The numbers are read for decisions that may be a little
-//! wrong (who takes the next connection, whether more processes are needed), so no order is promised between seats.
+//! Guarantees: whoever dies leaves it right once its seat is cleared; a worker writes its own seat only, on a cache line
+//! of its own. Of two that become the last to be busy at the same time at least one sees it. Else no order is promised
+//! between seats: their numbers are read for decisions that may be a little wrong (who takes the next connection).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
-
-/// Workers that a server may have, of all kinds: several times as many as can be asked for, because while one engine takes
-/// the place of another both have theirs.
-pub const WORKERS_MAX: usize = 4096;
+use super::WORKERS_MAX;
+use super::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
 const SHARE_SLACK: usize = 4;
@@ -99,32 +96,5 @@ impl Seat {
     /// How many connections the worker has.
     pub fn connections(&self) -> u32 {
         self.connections.load(Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_seats_that_are_taken_count() {
-        let board = Board::default();
-        board.take(3);
-        board.seat(3).show(7);
-        board.take(900);
-        assert_eq!((board.load(), board.is_crowded()), ((7, 2), false));
-        board.seat(900).clear();
-        assert_eq!((board.load(), board.is_crowded()), ((7, 1), true));
-    }
-
-    #[test]
-    fn a_share_is_the_average_and_a_little_more() {
-        let board = Board::default();
-        assert!(!board.is_over_share(1000));
-        board.take(0);
-        board.seat(0).show(1000);
-        assert!(!board.is_over_share(1000), "the only worker takes everything");
-        board.take(1);
-        assert!(board.is_over_share(1000) && !board.is_over_share(500 + 500 / 16));
     }
 }
