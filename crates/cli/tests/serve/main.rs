@@ -14,3 +14,4 @@ mod server;
 mod skip;
 mod suite;
 mod tree;
+mod upgrade;

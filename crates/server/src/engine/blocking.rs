@@ -24,6 +24,7 @@ use crate::content::translate::translate;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slot;
+use crate::engine::transfer::Arrival;
 use crate::io::Wait;
 use crate::io::accept::{self, Accepted, Reserve};
 use crate::io::send::{self, Sent};
@@ -153,8 +154,27 @@ impl<'a> Driver<'a> {
             if self.draining || self.shared.control.is_closing() {
                 return None;
             }
-            if let Some(slot) = self.shared.arrival(index).or_else(|| self.accept(index)) {
+            let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
+            if let Some(slot) = arrived.or_else(|| self.accept(index)) {
                 return Some(slot);
+            }
+        }
+    }
+
+    /// A connection that another process gives away.
+    fn take_arrival(&mut self) -> Option<Slot> {
+        let receiver = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over())?;
+        match receiver.take(&self.shared.pages, self.desk.now) {
+            Arrival::Connection(slot) => Some(*slot),
+            Arrival::Nothing => None,
+            Arrival::Crowded => {
+                self.wait(None, Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)));
+                None
+            }
+            Arrival::End => {
+                // What is over is not to be waited for any more.
+                self.gate = None;
+                None
             }
         }
     }
@@ -313,6 +333,9 @@ impl Driver<'_> {
         let gate = Gate::new()?;
         for listener in self.shared.listeners.iter() {
             gate.add_listener(listener.as_fd())?;
+        }
+        if let Some(receiver) = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over()) {
+            gate.add_listener(receiver.as_fd())?;
         }
         gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
         gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;

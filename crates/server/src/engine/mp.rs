@@ -29,13 +29,20 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
         if shared.board.is_crowded() {
             shared.alarm.wake();
         }
-        attend(&mut driver, slot);
+        attend(shared, &mut driver, slot);
         seat.show(0);
     }
+    shared.close_arrivals(index);
     Ok(())
 }
 
-/// Serves a connection until it is closed.
-fn attend(driver: &mut Driver<'_>, mut slot: Slot) {
-    while driver.serve(&mut slot) == Left::Idle && driver.await_request(&mut slot, None) == Awaited::Request {}
+/// Serves a connection until it is closed, or somebody else's.
+fn attend(shared: &Shared, driver: &mut Driver<'_>, mut slot: Slot) {
+    loop {
+        match driver.serve(&mut slot) {
+            Left::Idle if driver.await_request(&mut slot, None) == Awaited::Request => {}
+            Left::Idle | Left::Over => return,
+            Left::Moving => return shared.hand_over([slot]),
+        }
+    }
 }
