@@ -5,6 +5,7 @@
 //! [`io::send`] sends it, and [`log`] writes it down.
 
 pub mod admin;
+mod announce;
 pub mod board;
 pub mod cache;
 mod calendar;

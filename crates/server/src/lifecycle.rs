@@ -4,7 +4,6 @@
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
 use std::fmt;
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -13,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::admin::office::{Administration, Body, Office, Standing, url};
+use crate::admin::office::{Administration, Body, Office, Standing};
 use crate::admin::steward::{Phase, Steward};
+use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
 use crate::engine::arrivals::Arrivals;
@@ -22,7 +22,6 @@ use crate::engine::transfer::{Receiver, Sender};
 use crate::engine::{Clock, Shared};
 use crate::io::Abilities;
 use crate::listen::Listener;
-use crate::notify::notify;
 use crate::orders::{Order, Orders};
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor::{self, Premises};
@@ -451,70 +450,6 @@ fn possible(settings: &Settings) -> Result<Settings, ServeError> {
         );
     }
     Ok(settings)
-}
-
-/// One line: where, how, and how many.
-pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
-    let addresses: Vec<String> = listeners.iter().map(url).collect();
-    let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
-    let count = match settings.architecture {
-        Architecture::Mp => settings.processes,
-        _ => settings.workers,
-    };
-    let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
-    let workers = match (count, kind) {
-        (1, kind) => format!("1 {kind}"),
-        (count, "process") => format!("{count} processes"),
-        (count, kind) => format!("{count} {kind}s"),
-    };
-    eprintln!(
-        "lamna: serving {} at {} ({}, {workers})",
-        roots.join(", "),
-        addresses.join(", "),
-        settings.architecture.name()
-    );
-    if std::io::stderr().is_terminal() {
-        eprintln!("lamna: press Ctrl-C to stop");
-    }
-}
-
-/// One line that says that draining has begun.
-pub(crate) fn report_draining() {
-    eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
-}
-
-/// One line that says who serves now.
-pub(crate) fn report_succession(successor: &Successor) {
-    let (process, own) = (successor.process, std::process::id());
-    notify(&format!("MAINPID={process}"));
-    match successor.takes_connections {
-        true => eprintln!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
-        false => eprintln!(
-            "lamna: process {process} has taken over, and cannot take the connections of this version; this one ({own}) \
-             finishes them, and ends"
-        ),
-    }
-}
-
-/// One line that says why nobody has taken over.
-pub(crate) fn report_not_upgraded(error: &SwitchError) {
-    eprintln!("lamna: not upgraded, going on as before: {error}");
-}
-
-/// One line if connections were lost on their way.
-pub(crate) fn report_lost(sender: &Sender) {
-    match sender.lost() {
-        0 => {}
-        lost => eprintln!("lamna: {lost} connections could not be handed over, and were closed"),
-    }
-}
-
-/// One line that says what came of reloading.
-pub(crate) fn report_reload(result: Result<String, String>) {
-    match result {
-        Ok(done) => eprintln!("lamna: reloaded: {done}"),
-        Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
-    }
 }
 
 /// How often the end of the workers is looked for while draining, and while nothing is expected.

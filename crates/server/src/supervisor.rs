@@ -17,13 +17,11 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use crate::admin::Admin;
 use crate::admin::office::{Administration, Body, Office};
 use crate::admin::steward::{Phase, Steward};
+use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::transfer::{Receiver, Sender};
-use crate::lifecycle::{
-    DRAIN_TIME_MAX, ServeError, Server, announce, report_draining, report_lost, report_not_upgraded, report_reload,
-    report_succession,
-};
+use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server};
 use crate::listen::Listener;
 use crate::orders::{Line, Order, Orders, Received, Report};
 use crate::shift::SwitchError;

@@ -319,15 +319,13 @@ enum Look {
 impl Candidate {
     fn look(mut self) -> Result<Look, String> {
         let mut message = [0; 64];
-        match pass::receive_with(self.socket.as_fd(), &mut message, false) {
+        let received = pass::receive_with(self.socket.as_fd(), &mut message, false);
+        let late = self.deadline <= Instant::now();
+        match received {
             Ok((bytes, _)) if bytes > 0 => return self.judge(&message[..bytes]),
-            Err(Errno::AGAIN) if self.deadline > Instant::now() => match self.child.try_wait() {
-                Ok(None) => return Ok(Look::Nothing(self)),
-                Ok(Some(_)) | Err(_) => {}
-            },
+            Err(Errno::AGAIN) if !late && matches!(self.child.try_wait(), Ok(None)) => return Ok(Look::Nothing(self)),
             _ => {}
         }
-        let late = self.deadline <= Instant::now();
         match self.end() {
             Some(status) if !late => Err(format!("the new process has ended before it served ({status})")),
             _ => Err(format!("the new process did not serve within {} s, and was killed", PATIENCE.as_secs())),
@@ -362,5 +360,61 @@ impl Program {
         let started_by = name.and_then(|name| std::path::absolute(name).ok());
         let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == real);
         Some(Program { path: started_by.filter(is_own).unwrap_or(real), arguments: words.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that has said this, and does nothing.
+    fn candidate(says: &[&[u8]], patience: Duration) -> Candidate {
+        let (ours, theirs) = pass::pair().unwrap();
+        says.iter().for_each(|message| pass::send(theirs.as_fd(), message, None).unwrap());
+        let child = Command::new("sleep").arg("1000").stdin(theirs).spawn().unwrap();
+        Candidate { child, socket: ours, deadline: Instant::now() + patience }
+    }
+
+    fn outcome(candidate: Candidate) -> Result<Option<bool>, String> {
+        match candidate.look() {
+            Ok(Look::Nothing(candidate)) => {
+                candidate.end();
+                Ok(None)
+            }
+            Ok(Look::Ready(successor)) => {
+                let process = rustix::process::Pid::from_raw(successor.process as i32).unwrap();
+                rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+                Ok(Some(successor.takes_connections))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    #[test]
+    fn who_speaks_this_version_takes_connections_and_who_speaks_another_only_takes_over() {
+        let own = format!("ready {VERSION}");
+        assert_eq!(outcome(candidate(&[own.as_bytes()], PATIENCE)), Ok(Some(true)));
+        assert_eq!(outcome(candidate(&[b"ready 65535"], PATIENCE)), Ok(Some(false)));
+    }
+
+    #[test]
+    fn who_is_silent_is_waited_for_and_killed_in_the_end() {
+        assert_eq!(outcome(candidate(&[], PATIENCE)), Ok(None));
+        assert!(outcome(candidate(&[], Duration::ZERO)).unwrap_err().contains("did not serve within"));
+    }
+
+    #[test]
+    fn who_says_something_else_does_not_take_over() {
+        for nonsense in [&b"hello"[..], b"ready ", b"ready x", b"\xff"] {
+            assert!(outcome(candidate(&[nonsense], PATIENCE)).unwrap_err().contains("does not speak"));
+        }
+    }
+
+    #[test]
+    fn a_process_that_was_not_started_by_the_program_is_not_succeeded() {
+        let settings = Settings::default();
+        let mut succession = Succession::impossible(&settings);
+        assert!(succession.begin(&settings, &[], Clock::start()).is_err());
+        assert!(succession.look().is_none() && !succession.is_begun());
     }
 }

@@ -3,14 +3,13 @@
 //! Owns: the succession of a server's processes, which are ended one by one, by their ids. `LAMNA_UPGRADES` is how many
 //! upgrades are made under load, `LAMNA_CHANGES` how many changes between threads and processes.
 
+mod load;
+
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +19,9 @@ use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, Engine, MP, for_engines};
 use crate::processes::is_gone;
 use crate::server::{Launch, Server, eventually};
+use crate::skip::skipped;
 use crate::tree::pattern;
+use load::under_load;
 
 for_engines!([
     sped_2 = SPED_2,
@@ -177,6 +178,74 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     assert_eq!(open.get(SMALL).unwrap().content, content(SMALL));
     line.end();
 }
+
+#[test]
+fn connections_that_find_no_free_process_wait_for_one() {
+    let mut line = Line::start(Launch::new(AMPED).argument("--processes=2").argument("--processes-max=4"));
+    let clients: Vec<_> = (0..300).map(|_| line.server.connect()).collect();
+    let clients: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            assert!(client.get(SMALL).is_ok());
+            client
+        })
+        .collect();
+    let (done, said) = line.ctl(&["arch", "set", "mp"]);
+    assert!(done, "{said}");
+    line.hear_of_successor();
+    thread::scope(|scope| {
+        for mut client in clients {
+            // Each leaves its process to the next one.
+            scope.spawn(move || assert_eq!(client.get(SMALL).unwrap().content, content(SMALL)));
+        }
+    });
+    line.is_alone();
+    let said = line.end();
+    assert!(!said.contains("could not be"), "{said}");
+}
+
+#[test]
+fn what_waits_for_a_process_goes_on_to_the_next_program() {
+    let mut line = Line::start(Launch::new(AMPED).argument("--processes=2").argument("--processes-max=2"));
+    let mut clients: Vec<_> = (0..50).map(|_| line.server.connect()).collect();
+    assert!(clients.iter_mut().all(|client| client.get(SMALL).is_ok()));
+    for architecture in ["mp", "amped"] {
+        let (done, said) = line.ctl(&["arch", "set", architecture]);
+        assert!(done, "{said}");
+        line.hear_of_successor();
+    }
+    for client in &mut clients {
+        assert_eq!(client.get(SMALL).unwrap().content, content(SMALL));
+    }
+    line.is_alone();
+    line.end();
+}
+
+#[test]
+fn connections_are_finished_where_they_are_if_the_new_program_does_not_understand_them() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        return skipped("a program of another version", "there is no python3");
+    }
+    let mut line = Line::start(Launch::new(AMPED));
+    let (mut slow, mut idle) = (line.server.connect(), line.server.connect());
+    assert!(idle.get(SMALL).is_ok());
+    slow.send(format!("GET {LARGE} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+    assert_eq!(slow.receive_head().unwrap().status, 200);
+    replace(&line.program, OF_ANOTHER_VERSION);
+    line.upgrade();
+    idle.expect_end().unwrap();
+    assert!(slow.receive_exactly(LARGE_BYTES).unwrap() == content(LARGE));
+    line.is_alone();
+    line.signal(Signal::KILL);
+}
+
+/// Says that it serves, and takes connections of a version that there is not.
+const OF_ANOTHER_VERSION: &str = r#"#!/usr/bin/env python3
+import os, socket, time
+passed = dict(word.split("=") for word in os.environ["LAMNA_UPGRADE"].split())
+socket.socket(fileno=int(passed["handover"])).send(b"ready 65535")
+time.sleep(1000)
+"#;
 
 #[test]
 fn worker_processes_go_on_if_nobody_takes_over() {
@@ -344,127 +413,4 @@ fn restore(program: &Path) {
 
 fn from_environment(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// What clients have seen.
-struct Load {
-    address: SocketAddr,
-    over: AtomicBool,
-    answers: AtomicU64,
-    failures: Mutex<Vec<String>>,
-}
-
-/// Clients of all kinds ask while `work` is done, and none may notice.
-fn under_load(address: SocketAddr, work: impl FnOnce()) {
-    let load = Load { address, over: AtomicBool::new(false), answers: AtomicU64::new(0), failures: Mutex::default() };
-    thread::scope(|scope| {
-        let clients: [fn(&Load) -> Result<(), String>; 6] =
-            [one_by_one, pipelined, byte_by_byte, reading_slowly, new_connections, idling];
-        for client in clients {
-            scope.spawn({
-                let load = &load;
-                move || load.repeat(client)
-            });
-        }
-        // Clients are told to stop whatever happens.
-        let over = Over(&load.over);
-        work();
-        drop(over);
-    });
-    let failures = load.failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} failures, the first: {:?}", failures.len(), &failures[..failures.len().min(5)]);
-    let answers = load.answers.into_inner();
-    println!("{answers} answers were as they should be");
-    assert!(answers > 100, "{answers}");
-}
-
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-impl Load {
-    fn repeat(&self, visit: fn(&Load) -> Result<(), String>) {
-        while !self.over.load(Relaxed) {
-            if let Err(failure) = visit(self) {
-                self.failures.lock().unwrap().push(failure);
-                return;
-            }
-        }
-    }
-
-    fn expect(&self, received: &[u8], path: &str) -> Result<(), String> {
-        self.answers.fetch_add(1, Relaxed);
-        let right = received == content(path);
-        if right { Ok(()) } else { Err(format!("{} bytes that are not {path}", received.len())) }
-    }
-
-    fn connect(&self) -> Client<TcpStream> {
-        Client::connect(self.address)
-    }
-}
-
-fn one_by_one(load: &Load) -> Result<(), String> {
-    let mut client = load.connect();
-    for path in [SMALL, MIDDLE].iter().cycle().take(40) {
-        load.expect(&client.get(path)?.content, path)?;
-    }
-    Ok(())
-}
-
-fn pipelined(load: &Load) -> Result<(), String> {
-    let mut client = load.connect();
-    for _ in 0..10 {
-        let paths = [SMALL, MIDDLE, SMALL, SMALL, MIDDLE, SMALL, SMALL, SMALL, MIDDLE, SMALL, SMALL, SMALL];
-        let requests: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
-        client.send(requests.as_bytes());
-        for path in paths {
-            load.expect(&client.receive(true)?.content, path)?;
-        }
-    }
-    Ok(())
-}
-
-fn byte_by_byte(load: &Load) -> Result<(), String> {
-    let mut client = load.connect();
-    for byte in format!("GET {MIDDLE} HTTP/1.1\r\nHost: a\r\n\r\n").bytes() {
-        client.send(&[byte]);
-        thread::sleep(Duration::from_millis(2));
-    }
-    load.expect(&client.receive(true)?.content, MIDDLE)
-}
-
-fn reading_slowly(load: &Load) -> Result<(), String> {
-    let mut client = load.connect();
-    client.send(format!("GET {LARGE} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-    client.receive_head()?;
-    let mut received = Vec::new();
-    while received.len() < LARGE_BYTES {
-        received.extend(client.receive_exactly(100_000)?);
-        if !load.over.load(Relaxed) {
-            thread::sleep(Duration::from_millis(4));
-        }
-    }
-    load.expect(&received, LARGE)
-}
-
-fn new_connections(load: &Load) -> Result<(), String> {
-    let mut client = load.connect();
-    client.send(format!("GET {SMALL} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes());
-    load.expect(&client.receive(true)?.content, SMALL)?;
-    client.expect_end()
-}
-
-fn idling(load: &Load) -> Result<(), String> {
-    let mut clients: Vec<_> = (0..10).map(|_| load.connect()).collect();
-    for _ in 0..3 {
-        for client in &mut clients {
-            load.expect(&client.get(SMALL)?.content, SMALL)?;
-        }
-        thread::sleep(Duration::from_millis(200));
-    }
-    Ok(())
 }

@@ -157,7 +157,7 @@ impl Open {
 /// do everything, and whoever is not may look.
 fn rights(accepted: &Accepted, by_tcp: bool) -> Rights {
     if by_tcp {
-        let from_here = accepted.client.is_some_and(|client| is_loopback(client));
+        let from_here = accepted.client.is_some_and(is_loopback);
         return if from_here { Rights::All } else { Rights::Read };
     }
     match peer::user(accepted.socket.as_fd()) {

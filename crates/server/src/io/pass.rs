@@ -35,7 +35,8 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 pub fn send_with(socket: BorrowedFd<'_>, message: &[u8], passed: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(PASSED_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !passed.is_empty() && !(passed.len() <= PASSED_MAX && control.push(SendAncillaryMessage::ScmRights(passed))) {
+    let fits = passed.len() <= PASSED_MAX;
+    if !fits || !(passed.is_empty() || control.push(SendAncillaryMessage::ScmRights(passed))) {
         return Err(Errno::MSGSIZE);
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
