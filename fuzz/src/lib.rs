@@ -64,6 +64,7 @@ fn habits(input: &mut Unstructured<'_>) -> Result<Habits> {
         batches: cycle(input, bool::arbitrary)?,
         fails: cycle(input, |input| input.ratio(1, 8))?,
         moves: (0..input.int_in_range(0..=3)?).map(|_| input.int_in_range(0..=3_000)).collect::<Result<_>>()?,
+        travels: cycle(input, bool::arbitrary)?,
     })
 }
 

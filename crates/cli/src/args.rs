@@ -23,7 +23,8 @@ const SIGNALS: &str = "\
 Signals:
   TERM, INT  drain: accept no more, finish what is being sent, then exit
   INT twice  stop now
-  HUP        reload the configuration and reopen the access log";
+  HUP        reload the configuration and reopen the access log
+  USR2       start the program as it is now, and hand over to it";
 
 /// A web server that can be every server.
 ///

@@ -16,7 +16,7 @@ use lamna_server::admin::office::Administration;
 use lamna_server::admin::{Admin, AdminAddress};
 use lamna_server::config::settings::Settings;
 use lamna_server::config::{self, ConfigError};
-use lamna_server::listen;
+use lamna_server::{listen, upgrade};
 
 use args::{Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
@@ -44,13 +44,20 @@ fn report(failed: Failed) -> Exit {
 }
 
 fn serve(args: &ServeArgs) -> Result<(), Failed> {
+    let mut heritage = upgrade::heritage()?;
     let settings = load(args)?;
-    let listeners = listen::bind(&settings.listen)?;
-    let admin = open_admin(args.admin.as_ref())?;
+    let listeners = match &mut heritage {
+        Some(heritage) => std::mem::take(&mut heritage.listeners),
+        None => listen::bind(&settings.listen)?,
+    };
+    let admin = match heritage.as_mut().and_then(|heritage| heritage.admin.take()) {
+        Some(listener) => Admin::inherit(listener).map_err(lamna_server::ServeError::from)?,
+        None => open_admin(args.admin.as_ref())?,
+    };
     let again = args.clone();
     let reload = move || load(&again).map_err(|error| error.to_string());
     let administration = Administration::new(admin, settings.clone(), Box::new(reload));
-    Ok(lamna_server::serve(&settings, listeners, administration)?)
+    Ok(lamna_server::serve(&settings, listeners, administration, heritage)?)
 }
 
 /// The endpoint. One that nobody asked for, and that cannot be had, does not keep a server from serving.

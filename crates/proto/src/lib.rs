@@ -7,6 +7,7 @@
 pub mod client;
 pub mod conn;
 pub mod date;
+pub mod encoding;
 pub mod error;
 pub mod exchange;
 pub mod limits;

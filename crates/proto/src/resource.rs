@@ -3,6 +3,8 @@
 //! Owns: [`Resource`] and [`Representation`]. Guarantees: a head and the content behind it were described together and
 //! never change; content is filled in at most once. Does not open, read or watch files: the server makes these values.
 
+mod encoding;
+
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
@@ -10,6 +12,8 @@ use crate::date;
 use crate::exchange::conditional::Validators;
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
+
+pub(crate) use encoding::Body;
 
 /// What a target turned out to be: a file, a listing, a redirect or an error page.
 #[derive(Debug)]

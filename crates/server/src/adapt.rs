@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_what_happened_between_two_samples() {
-        let commons = Commons::new().unwrap();
+        let commons = Commons::new(crate::engine::Clock::start()).unwrap();
         let before = Sample::take(&commons);
         commons.done.requests.fetch_add(10, Relaxed);
         commons.done.sent_bytes.fetch_add(5_000, Relaxed);

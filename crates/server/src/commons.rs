@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::io::Errno;
 
 use crate::board::Board;
-use crate::engine::{Counters, Waker};
+use crate::engine::{Clock, Counters, Waker};
 use crate::io;
 use crate::log::LogCounters;
 use crate::sys::common::Common;
@@ -29,20 +29,23 @@ pub struct Commons {
     pub board: Common<Board>,
     /// Rung by a worker process that finds that all are busy.
     pub alarm: Arc<Waker>,
+    /// The clock, by which the times of connections are told.
+    pub clock: Clock,
 }
 
 impl Commons {
-    /// All zero.
+    /// All zero, with this clock.
     ///
     /// # Errors
     /// No descriptors.
-    pub fn new() -> Result<Commons, Errno> {
+    pub fn new(clock: Clock) -> Result<Commons, Errno> {
         Ok(Commons {
             done: Common::default(),
             disk: Common::default(),
             log: Common::default(),
             board: Common::default(),
             alarm: Arc::new(Waker::new()?),
+            clock,
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod adapt;
 pub mod admin;
+mod announce;
 pub mod board;
 pub mod cache;
 mod calendar;
@@ -17,10 +18,12 @@ pub mod io;
 pub mod lifecycle;
 pub mod listen;
 pub mod log;
+mod notify;
 pub mod orders;
 pub mod shift;
 pub mod site;
 pub mod supervisor;
 pub mod sys;
+pub mod upgrade;
 
 pub use lifecycle::{ServeError, Server, serve};

@@ -4,7 +4,6 @@
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
 use std::fmt;
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -14,16 +13,20 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::adapt::{Adapter, Wish};
-use crate::admin::office::{Administration, Body, Office, Standing, url};
+use crate::admin::office::{Administration, Body, Office, Standing};
 use crate::admin::steward::{Phase, Steward};
+use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
-use crate::engine::Shared;
+use crate::engine::arrivals::Arrivals;
+use crate::engine::transfer::{Receiver, Sender};
+use crate::engine::{Clock, Shared};
 use crate::io::Abilities;
 use crate::listen::Listener;
 use crate::orders::{Order, Orders};
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
-use crate::supervisor;
+use crate::supervisor::{self, Premises};
+use crate::upgrade::{self, Heritage, Succession, Successor};
 
 /// How long draining waits for what is being sent before it gives up.
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
@@ -41,6 +44,8 @@ pub enum ServeError {
     Workers(usize),
     /// An unknown name in `without`.
     Without(String),
+    /// What another process has passed to this one cannot be used: why, in words.
+    Heritage(String),
     /// A worker process cannot begin.
     Worker {
         /// Why, in words.
@@ -72,6 +77,7 @@ impl fmt::Display for ServeError {
             ServeError::Without(name) => {
                 write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
             }
+            ServeError::Heritage(why) => write!(f, "cannot take the place of another process: {why}"),
             ServeError::Worker { cause, .. } => f.write_str(cause),
         }
     }
@@ -87,7 +93,7 @@ impl ServeError {
             ServeError::Log(_, error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
-            ServeError::Workers(_) | ServeError::Without(_) => false,
+            ServeError::Workers(_) | ServeError::Without(_) | ServeError::Heritage(_) => false,
             ServeError::Worker { permission, .. } => *permission,
         }
     }
@@ -105,21 +111,41 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-/// Serves until an order ends it. To be called before the process has threads.
+/// Serves until an order ends it, in the place of the process that `heritage` comes from, if there is one. To be called
+/// before the process has threads.
 ///
 /// # Errors
 /// What keeps it from starting.
-pub fn serve(settings: &Settings, listeners: Vec<Listener>, administration: Administration) -> Result<(), ServeError> {
-    raise_descriptor_limit();
-    let settings = &possible(settings)?;
-    let commons = Commons::new()?;
+pub fn serve(
+    settings: &Settings,
+    listeners: Vec<Listener>,
+    mut administration: Administration,
+    heritage: Option<Heritage>,
+) -> Result<(), ServeError> {
+    // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let orders = Orders::by_signals()?;
+    raise_descriptor_limit();
+    let mut succession = Succession::of_program(settings, administration.admin.listener());
+    let mut settings = settings.clone();
+    heritage.iter().for_each(|heritage| heritage.apply(&mut settings));
+    if settings.architecture != succession.configured().architecture {
+        administration.standing.set_chosen(settings.architecture);
+    }
+    let settings = &possible(&settings)?;
+    if settings.architecture != succession.configured().architecture && heritage.is_none() {
+        // What this kernel does not carry was not chosen.
+        succession.set_configured(settings.clone());
+    }
+    let commons = Commons::new(heritage.as_ref().map_or_else(Clock::start, |heritage| heritage.clock))?;
+    let receiver = heritage.map(|heritage| heritage.receiver);
     let result = if settings.architecture.is_of_processes() {
-        supervisor::serve(settings, listeners, &commons, orders, administration)
+        let premises = Premises { settings, commons: &commons, listeners, receiver };
+        supervisor::serve(premises, orders, administration, succession)
     } else {
-        let server = Server::start(settings, listeners, &commons, 0)?;
+        let server = Server::start(settings, listeners, &commons, 0, receiver.clone())?;
         announce(settings, &server.shift.shared.listeners);
-        server.run(orders, Some(administration))
+        receiver.iter().for_each(|receiver| upgrade::report_ready(receiver));
+        Server { succession, ..server }.run(orders, Some(administration))
     };
     for line in commons.to_string().lines() {
         eprintln!("lamna: {line}");
@@ -135,6 +161,19 @@ pub struct Server {
     commons: Commons,
     /// If it adapts.
     adapter: Option<Adapter>,
+    /// What arrives from the process whose place this one has taken.
+    arrivals: Option<Arrivals>,
+    succession: Succession,
+    /// Once another process has taken the place of this one.
+    successor: Option<Departure>,
+}
+
+/// How a server leaves its place to another process.
+#[derive(Debug)]
+struct Departure {
+    sender: Arc<Sender>,
+    /// Connections are finished here, because the other one would not understand them.
+    drains: bool,
 }
 
 impl Server {
@@ -143,19 +182,29 @@ impl Server {
     /// # Errors
     /// What keeps it from starting.
     pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
-        Server::start(&possible(settings)?, listeners, &Commons::new()?, 0)
+        Server::start(&possible(settings)?, listeners, &Commons::new(Clock::start())?, 0, None)
     }
 
-    /// Starts the workers. The first takes seat `first_seat` at the board.
+    /// Starts the workers. The first takes seat `first_seat` at the board. They go on with what arrives at `receiver`.
     pub(crate) fn start(
         settings: &Settings,
         listeners: Vec<Listener>,
         commons: &Commons,
         first_seat: usize,
+        receiver: Option<Arc<Receiver>>,
     ) -> Result<Server, ServeError> {
-        let shift = Shift::first(settings, listeners, commons, first_seat)?;
-        let adapter = settings.adapts.then(|| Adapter::new(settings, commons));
-        Ok(Server { shift, leaving: Leaving::default(), commons: commons.clone(), adapter })
+        let shift = Shift::first(settings, listeners, commons, first_seat, receiver.clone())?;
+        let receiver = receiver.filter(|_| !shift::takes_arrivals_itself(settings));
+        let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;
+        Ok(Server {
+            shift,
+            leaving: Leaving::default(),
+            commons: commons.clone(),
+            adapter: settings.adapts.then(|| Adapter::new(settings, commons)),
+            arrivals,
+            succession: Succession::impossible(settings),
+            successor: None,
+        })
     }
 
     /// What all processes of it have in common.
@@ -210,8 +259,10 @@ impl Server {
 
     fn switch(&mut self, settings: &Settings) -> Result<(), SwitchError> {
         self.reap();
-        if self.shift.shared.control.is_draining() {
-            return Err(SwitchError::Impossible("the server is about to end".to_owned()));
+        self.check_staying()?;
+        if settings.architecture.is_of_processes() {
+            // A process that forks has one thread.
+            return self.be_succeeded(settings);
         }
         let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
             let why = "an engine with many workers is still handing over: try again in a moment";
@@ -232,6 +283,63 @@ impl Server {
         }
     }
 
+    /// Starts the program as it is on disk now, and leaves everything to it, connections included. Returns when the new
+    /// process serves; this one still has to hand over what it has, and then ends. Only for servers that
+    /// [`serve`] runs.
+    ///
+    /// # Errors
+    /// Why not; then everything is as it was.
+    pub fn upgrade(&mut self) -> Result<(), SwitchError> {
+        self.be_succeeded(&self.settings().clone())
+    }
+
+    /// Waits until another process serves with `settings` in the place of this one, and begins to leave.
+    fn be_succeeded(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+        self.begin_succession(settings)?;
+        self.succession.wait()?;
+        self.look_at_succession();
+        Ok(())
+    }
+
+    fn begin_succession(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+        self.check_staying()?;
+        let shared = &self.shift.shared;
+        self.succession.begin(settings, &shared.listeners, shared.clock)
+    }
+
+    fn check_staying(&self) -> Result<(), SwitchError> {
+        match self.shift.shared.control.is_closing() || self.successor.is_some() {
+            true => Err(SwitchError::Impossible("the server is about to end".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// If another process has taken the place of this one, leaves it to it.
+    fn look_at_succession(&mut self) {
+        match self.succession.look() {
+            None => {}
+            Some(Err(error)) => report_not_upgraded(&error),
+            Some(Ok(successor)) => {
+                report_succession(&successor);
+                let Successor { sender, takes_connections, .. } = successor;
+                self.leave_to(sender, takes_connections);
+            }
+        }
+    }
+
+    fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool) {
+        self.shift.shared.listeners.iter().for_each(Listener::leave_file);
+        if takes_connections {
+            self.shift.leave_to_process(sender.clone());
+        }
+        self.successor = Some(Departure { sender, drains: !takes_connections });
+    }
+
+    /// The configuration is another one from now on: what is the same as there was not chosen while serving.
+    pub(crate) fn set_configured(&mut self, configured: Settings) -> Settings {
+        self.succession.set_configured(configured)
+    }
+
     /// Whether an engine is still handing its connections over.
     pub fn is_changing(&mut self) -> bool {
         self.reap();
@@ -240,6 +348,7 @@ impl Server {
 
     /// Ends at once. Returns when all is over.
     pub fn stop(mut self) {
+        self.succession.abandon();
         self.shift.shared.control.stop();
         while !self.shift.is_over() || self.is_changing() {
             thread::sleep(DRAIN_POLL);
@@ -268,6 +377,8 @@ impl Server {
 
     /// Lets go of everything. Returns how many workers have failed.
     fn end(self) -> usize {
+        self.arrivals.into_iter().for_each(Arrivals::stop);
+        self.successor.iter().for_each(|departure| report_lost(&departure.sender));
         let shared = self.shift.shared.clone();
         let failed = self.shift.join();
         shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
@@ -279,17 +390,23 @@ impl Server {
     fn obey(&mut self, orders: &mut Orders, mut administration: Option<Administration>) {
         let mut end: Option<Instant> = None;
         let mut drains = false;
-        while !self.shift.is_over() {
-            let busy = end.is_some() || !self.leaving.is_empty();
+        while !self.is_over() {
+            let busy = end.is_some() || self.successor.is_some() || !self.leaving.is_empty() || self.is_receiving();
+            let poll = if busy || self.succession.is_begun() { DRAIN_POLL } else { IDLE_POLL };
             let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
             let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
-            orders.wait(descriptors, Some(if busy { DRAIN_POLL.min(look) } else { look }));
+            orders.wait(descriptors.chain(self.succession.descriptor()), Some(poll.min(look)));
             self.reap();
-            if end.is_none() {
+            if end.is_none() && self.successor.is_none() {
                 self.adapt();
             }
             if let Some(Administration { admin, standing }) = &mut administration {
-                admin.handle(&mut self.office(standing, orders, end.is_some()));
+                let ending = end.is_some() || self.successor.is_some();
+                admin.handle(&mut self.office(standing, orders, ending));
+            }
+            self.look_at_succession();
+            if let (Some(_), Some(Administration { admin, .. })) = (&self.successor, &mut administration) {
+                admin.retire();
             }
             while let Some(order) = orders.receive() {
                 match order {
@@ -299,7 +416,18 @@ impl Server {
                             report_reload(self.office(standing, orders, end.is_some()).reload());
                         }
                     }
+                    Order::Upgrade => {
+                        if let Err(error) = self.begin_succession(&self.settings().clone()) {
+                            report_not_upgraded(&error);
+                        }
+                    }
+                    Order::HandOver => {
+                        if let Some(heir) = orders.take_heir() {
+                            self.leave_to(Arc::new(Sender::new(heir)), true);
+                        }
+                    }
                     Order::Drain if end.is_none() => {
+                        self.succession.abandon();
                         end = Some(Instant::now() + DRAIN_TIME_MAX);
                         if !orders.have_supervisor() {
                             report_draining();
@@ -307,11 +435,15 @@ impl Server {
                         drains = true;
                     }
                     Order::Drain => {}
-                    Order::Stop => end = Some(Instant::now()),
+                    Order::Stop => {
+                        self.succession.abandon();
+                        end = Some(Instant::now());
+                    }
                 }
             }
-            // Not before an engine that is handing over has done so: what it has is to be finished as well.
-            if drains && self.leaving.is_empty() {
+            drains |= self.successor.as_ref().is_some_and(|departure| departure.drains);
+            // Not before everything is here that is still being handed over: it is to be finished as well.
+            if drains && self.leaving.is_empty() && !self.is_receiving() {
                 self.shift.shared.control.drain();
             }
             if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
@@ -325,6 +457,17 @@ impl Server {
 }
 
 impl Server {
+    /// Whether nothing is left to do. What is on its way to an engine that has left goes on to the other process.
+    fn is_over(&self) -> bool {
+        let moved = self.successor.is_none() || self.leaving.is_empty() && !self.is_receiving();
+        self.shift.is_over() && (moved || self.shift.shared.control.is_stopping())
+    }
+
+    /// Whether connections may still arrive from another process.
+    fn is_receiving(&self) -> bool {
+        self.arrivals.as_ref().is_some_and(|arrivals| !arrivals.is_over())
+    }
+
     /// Answers for this server.
     fn office<'a>(&'a mut self, standing: &'a mut Standing, orders: &'a mut Orders, draining: bool) -> Office<'a> {
         let phase = if draining { Phase::Draining } else { Phase::Serving };
@@ -344,44 +487,6 @@ fn possible(settings: &Settings) -> Result<Settings, ServeError> {
         );
     }
     Ok(settings)
-}
-
-/// One line: where, how, and how many.
-pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
-    let addresses: Vec<String> = listeners.iter().map(url).collect();
-    let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
-    let count = match settings.architecture {
-        Architecture::Mp => settings.processes,
-        _ => settings.workers,
-    };
-    let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
-    let workers = match (count, kind) {
-        (1, kind) => format!("1 {kind}"),
-        (count, "process") => format!("{count} processes"),
-        (count, kind) => format!("{count} {kind}s"),
-    };
-    eprintln!(
-        "lamna: serving {} at {} ({}, {workers})",
-        roots.join(", "),
-        addresses.join(", "),
-        settings.choice().describe(settings.architecture)
-    );
-    if std::io::stderr().is_terminal() {
-        eprintln!("lamna: press Ctrl-C to stop");
-    }
-}
-
-/// One line that says that draining has begun.
-pub(crate) fn report_draining() {
-    eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
-}
-
-/// One line that says what came of reloading.
-pub(crate) fn report_reload(result: Result<String, String>) {
-    match result {
-        Ok(done) => eprintln!("lamna: reloaded: {done}"),
-        Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
-    }
 }
 
 /// How often the end of the workers is looked for while draining, and while nothing is expected.

@@ -4,7 +4,7 @@
 //! what to do. Does not accept. There is one socket for each address, shared by all workers: with SO_REUSEPORT the
 //! kernel would spread connections by hash, and one busy worker would keep its share waiting while others are idle.
 
-mod activation;
+pub(crate) mod activation;
 mod unix;
 
 use std::fmt;
@@ -12,6 +12,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -37,6 +38,8 @@ pub struct Listener {
     address: ListenAddress,
     /// The file of a Unix socket that this process bound.
     file: Option<unix::SocketFile>,
+    /// The file has been left to another process.
+    left: AtomicBool,
 }
 
 /// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
@@ -72,9 +75,28 @@ impl Listener {
         &self.address
     }
 
-    /// Leaves the file of a Unix socket to another process: for the copy that a fork makes.
-    pub(crate) fn leave_file(&mut self) {
-        std::mem::forget(self.file.take());
+    /// Leaves the file of a Unix socket to another process: for the copy that a fork makes, and for a process whose place
+    /// is taken.
+    pub(crate) fn leave_file(&self) {
+        self.left.store(true, Relaxed);
+    }
+
+    /// Whether there is a file that goes with it.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some() && !self.left.load(Relaxed)
+    }
+
+    /// The listener of a process whose place is taken, with its file if `has_file`.
+    ///
+    /// # Errors
+    /// It is no socket.
+    pub(crate) fn inherit(descriptor: OwnedFd, has_file: bool) -> Result<Listener, Errno> {
+        let mut listener = activation::prepare(descriptor)?;
+        if let (true, ListenAddress::Unix(path)) = (has_file, &listener.address) {
+            // One that somebody has removed is nobody's.
+            listener.file = unix::SocketFile::of(path).ok();
+        }
+        Ok(listener)
     }
 }
 
@@ -86,7 +108,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.left.load(Relaxed)) {
             file.remove();
         }
     }
@@ -175,7 +197,7 @@ fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 /// A listener that leaves no file behind, with the address that the kernel says it has.
 fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
     let address = address_of(rustix::net::getsockname(&descriptor)?)?;
-    Ok(Listener { descriptor, address, file: None })
+    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false) })
 }
 
 fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {

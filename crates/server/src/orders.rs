@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
+use crate::io::pass;
 use crate::sys::signals::{Signal, Signals};
 
 /// What a server is told to do.
@@ -24,6 +25,10 @@ pub enum Order {
     Reopen,
     /// Read the configuration again, and open the access log again.
     Reload,
+    /// Start the program as it is now, and let it take over.
+    Upgrade,
+    /// Give all connections to the process whose socket comes with the order ([`Orders::take_heir`]), end.
+    HandOver,
 }
 
 /// What a worker process tells its supervisor.
@@ -48,17 +53,20 @@ pub struct Orders {
     supervisor: Option<Line>,
     /// What this process has ordered itself, for an administrator.
     given: VecDeque<Order>,
+    /// What came with the last order to hand over.
+    heir: Option<OwnedFd>,
 }
 
 impl Orders {
-    /// Orders by signals: TERM and INT drain, the second INT stops, HUP reloads. To be called before there are threads.
+    /// Orders by signals: TERM and INT drain, the second INT stops, HUP reloads, USR2 upgrades. To be called before there
+    /// are threads.
     /// XFSZ is ignored: a full log file is an error like others. CHLD interrupts waiting, and orders nothing.
     ///
     /// # Errors
     /// No descriptors or memory.
     pub fn by_signals() -> Result<Orders, Errno> {
-        let signals = [Signal::TERM, Signal::INT, Signal::HUP, Signal::XFSZ, Signal::CHILD];
-        Ok(Orders { signals: Signals::take(&signals)?, interrupted: false, supervisor: None, given: VecDeque::new() })
+        let signals = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2, Signal::XFSZ, Signal::CHILD];
+        Ok(Orders::new(Signals::take(&signals)?, None))
     }
 
     /// Orders by a supervisor, whose end means stopping. INT and HUP reach the supervisor as well as its workers when
@@ -67,8 +75,16 @@ impl Orders {
     /// # Errors
     /// No descriptors or memory.
     pub fn by_supervisor(line: Line) -> Result<Orders, Errno> {
-        let signals = Signals::take(&[Signal::TERM])?;
-        Ok(Orders { signals, interrupted: false, supervisor: Some(line), given: VecDeque::new() })
+        Ok(Orders::new(Signals::take(&[Signal::TERM])?, Some(line)))
+    }
+
+    fn new(signals: Signals, supervisor: Option<Line>) -> Orders {
+        Orders { signals, interrupted: false, supervisor, given: VecDeque::new(), heir: None }
+    }
+
+    /// The socket that came with the last [`Order::HandOver`].
+    pub fn take_heir(&mut self) -> Option<OwnedFd> {
+        self.heir.take()
     }
 
     /// Whether there is a supervisor, who speaks to the administrator for this process.
@@ -100,7 +116,10 @@ impl Orders {
 
     fn next_of_supervisor(&mut self) -> Option<Order> {
         match self.supervisor.as_ref()?.receive() {
-            Received::Message(message) => Order::decode(&message),
+            Received::Message(message, passed) => {
+                self.heir = passed.or(self.heir.take());
+                Order::decode(&message)
+            }
             Received::Nothing => None,
             Received::End => {
                 self.supervisor = None;
@@ -113,6 +132,7 @@ impl Orders {
         loop {
             match self.signals.receive()? {
                 Signal::HUP => return Some(Order::Reload),
+                Signal::USR2 => return Some(Order::Upgrade),
                 Signal::TERM => return Some(Order::Drain),
                 Signal::INT if self.interrupted => return Some(Order::Stop),
                 Signal::INT => {
@@ -132,10 +152,10 @@ pub struct Line {
 }
 
 /// What has come over a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Received {
-    /// A message.
-    Message(Vec<u8>),
+    /// A message, and the descriptor that was passed with it.
+    Message(Vec<u8>, Option<OwnedFd>),
     /// Nothing yet.
     Nothing,
     /// The other end is gone.
@@ -158,32 +178,37 @@ impl Line {
 
     /// Gives an order. Lost if the other end is gone, or has not listened to the last hundred.
     pub fn order(&self, order: Order) {
-        self.send(&[order as u8]);
+        self.send(&[order as u8], None);
+    }
+
+    /// Orders to hand over to the process at the other end of `heir`.
+    pub fn order_handover(&self, heir: BorrowedFd<'_>) {
+        self.send(&[Order::HandOver as u8], Some(heir));
     }
 
     /// Makes a report.
     pub fn report(&self, report: &Report) {
-        self.send(&report.encode());
+        self.send(&report.encode(), None);
     }
 
     /// What has come. An end, once reached, is found again each time.
     pub fn receive(&self) -> Received {
         let mut message = vec![0; MESSAGE_BYTES_MAX];
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *message, RecvFlags::empty())) {
+        match pass::receive_with(self.socket.as_fd(), &mut message, false) {
             Ok((0, _)) => Received::End,
-            Ok((bytes, _)) => {
+            Ok((bytes, passed)) => {
                 message.truncate(bytes);
-                Received::Message(message)
+                Received::Message(message, passed.into_iter().next())
             }
             Err(Errno::AGAIN) => Received::Nothing,
             Err(_) => Received::End,
         }
     }
 
-    fn send(&self, message: &[u8]) {
+    fn send(&self, message: &[u8], passed: Option<BorrowedFd<'_>>) {
         let message = &message[..message.len().min(MESSAGE_BYTES_MAX)];
         // A worker that is gone is noticed by its supervisor, and the other way round.
-        let _ = rustix::io::retry_on_intr(|| rustix::net::send(&self.socket, message, SendFlags::NOSIGNAL));
+        let _ = pass::send(self.socket.as_fd(), message, passed);
     }
 }
 
@@ -195,7 +220,7 @@ impl AsFd for Line {
 
 impl Order {
     fn decode(message: &[u8]) -> Option<Order> {
-        let orders = [Order::Drain, Order::Stop, Order::Reopen];
+        let orders = [Order::Drain, Order::Stop, Order::Reopen, Order::HandOver];
         orders.into_iter().find(|order| message == [*order as u8])
     }
 }
@@ -236,7 +261,7 @@ mod tests {
 
     fn received(line: &Line) -> Vec<u8> {
         match line.receive() {
-            Received::Message(message) => message,
+            Received::Message(message, _) => message,
             other => panic!("{other:?}"),
         }
     }
@@ -258,9 +283,28 @@ mod tests {
     }
 
     #[test]
+    fn the_order_to_hand_over_comes_with_a_socket() {
+        let (supervisor, worker) = Line::pair().unwrap();
+        let (heir, other) = pass::pair().unwrap();
+        supervisor.order_handover(heir.as_fd());
+        supervisor.order(Order::Drain);
+        std::thread::spawn(move || {
+            let mut orders = Orders::by_supervisor(worker).unwrap();
+            assert_eq!((orders.receive(), orders.receive()), (Some(Order::HandOver), Some(Order::Drain)));
+            let heir = orders.take_heir().unwrap();
+            pass::send(heir.as_fd(), b"x", None).unwrap();
+        })
+        .join()
+        .unwrap();
+        let mut message = Vec::new();
+        pass::receive(other.as_fd(), &mut message, true).unwrap();
+        assert_eq!(message, b"x");
+    }
+
+    #[test]
     fn a_line_on_which_nothing_has_come_says_so() {
         let (one, _other) = Line::pair().unwrap();
-        assert_eq!(one.receive(), Received::Nothing);
+        assert!(matches!(one.receive(), Received::Nothing));
     }
 
     #[test]

@@ -19,9 +19,10 @@ use crate::cache::Store;
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
-use crate::engine::handover::Handover;
+use crate::engine::handover::{Handover, Heir};
 use crate::engine::nursery::Nursery;
-use crate::engine::{self, Clock, Control, Shared};
+use crate::engine::transfer::{Receiver, Sender};
+use crate::engine::{self, Control, Shared};
 use crate::io::Abilities;
 use crate::lifecycle::ServeError;
 use crate::listen::Listener;
@@ -71,8 +72,8 @@ impl std::fmt::Display for SwitchError {
 impl std::error::Error for SwitchError {}
 
 impl Shift {
-    /// The first shift of a process. Its first worker takes seat `first_seat` at the board. To be called before the
-    /// process has threads.
+    /// The first shift of a process. Its first worker takes seat `first_seat` at the board. With a `receiver` it goes on
+    /// with what arrives there, if its engine takes that itself. To be called before the process has threads.
     ///
     /// # Errors
     /// What keeps it from starting.
@@ -81,8 +82,10 @@ impl Shift {
         listeners: Vec<Listener>,
         commons: &Commons,
         first_seat: usize,
+        receiver: Option<Arc<Receiver>>,
     ) -> Result<Shift, ServeError> {
-        let shared = prepare(settings, listeners, commons, first_seat)?;
+        let receiver = receiver.filter(|_| takes_arrivals_itself(settings));
+        let shared = Shared { receiver, ..prepare(settings, listeners, commons, first_seat)? };
         Shift::start(settings, Arc::new(shared)).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.shared.control.stop();
@@ -107,7 +110,13 @@ impl Shift {
 
     /// Gives all connections to `successor`, and ends.
     pub(crate) fn leave_to(&self, successor: &Shift) {
-        self.shared.handover.appoint(successor.shared.clone());
+        self.shared.handover.appoint(Heir::Engine(successor.shared.clone()));
+        self.shared.control.hand_over();
+    }
+
+    /// Gives all connections to another process, and ends.
+    pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
+        self.shared.handover.appoint(Heir::Process(sender));
         self.shared.control.hand_over();
     }
 
@@ -176,11 +185,7 @@ impl Shift {
     fn check(&self, settings: &Settings) -> Result<(), String> {
         let name = settings.architecture.name();
         if settings.architecture.is_of_processes() != self.settings.architecture.is_of_processes() {
-            return Err(format!(
-                "{name} cannot take the place of {} while serving: its workers are {}. Start the server with --arch {name}.",
-                self.settings.architecture.name(),
-                if settings.architecture.is_of_processes() { "processes" } else { "threads" },
-            ));
+            return Err(format!("{name} cannot serve in a process of {}", self.settings.architecture.name()));
         }
         if let Err(errno) = is_possible(settings) {
             return Err(format!("{name} cannot serve here: io_uring is refused ({errno}). {IO_URING_NEEDS}"));
@@ -219,6 +224,7 @@ impl Shift {
             clock: old.clock,
             control: control(settings)?,
             handover: Handover::new(settings.workers),
+            receiver: None,
             counters: old.counters.clone(),
             log_counters: old.log_counters.clone(),
             board: old.board.clone(),
@@ -303,6 +309,11 @@ pub(crate) fn is_possible(settings: &Settings) -> Result<(), Errno> {
     engine::proactor::test(&abilities)
 }
 
+/// Whether workers take connections of other processes when they are free for one, as they accept new ones.
+pub(crate) fn takes_arrivals_itself(settings: &Settings) -> bool {
+    settings.architecture == Architecture::Mp
+}
+
 /// How many connections an engine can hold, if that is bounded by itself.
 fn connections_max(settings: &Settings) -> Option<usize> {
     match settings.architecture {
@@ -339,9 +350,10 @@ fn prepare(
         pages: Arc::new(answers::pages()),
         listeners: Arc::new(listeners),
         log: open_log(settings, &commons.log)?,
-        clock: Clock::start(),
+        clock: commons.clock,
         control: control(settings)?,
         handover: Handover::new(settings.workers),
+        receiver: None,
         counters: commons.done.clone(),
         log_counters: commons.log.clone(),
         board: commons.board.clone(),

@@ -8,6 +8,7 @@
 mod restart;
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -16,26 +17,41 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use crate::admin::Admin;
 use crate::admin::office::{Administration, Body, Office};
 use crate::admin::steward::{Phase, Steward};
+use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, Settings};
-use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server, announce, report_draining, report_reload};
+use crate::engine::transfer::{Receiver, Sender};
+use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server};
 use crate::listen::Listener;
 use crate::orders::{Line, Order, Orders, Received, Report};
+use crate::shift::SwitchError;
 use crate::sys::fork::fork;
+use crate::upgrade::{self, Succession};
 use restart::Restart;
+
+/// Where and how worker processes serve.
+pub(crate) struct Premises<'a> {
+    /// How.
+    pub(crate) settings: &'a Settings,
+    /// What they have in common.
+    pub(crate) commons: &'a Commons,
+    /// Where new connections come from.
+    pub(crate) listeners: Vec<Listener>,
+    /// Where those of the process come from whose place is taken.
+    pub(crate) receiver: Option<Arc<Receiver>>,
+}
 
 /// Serves with worker processes until an order ends it.
 ///
 /// # Errors
 /// What keeps the first workers from starting.
 pub(crate) fn serve(
-    settings: &Settings,
-    listeners: Vec<Listener>,
-    commons: &Commons,
+    premises: Premises<'_>,
     orders: Orders,
     administration: Administration,
+    succession: Succession,
 ) -> Result<(), ServeError> {
-    let mut supervisor = Supervisor::new(settings, listeners, commons, orders, administration);
+    let mut supervisor = Supervisor::new(premises, orders, administration, succession);
     let result = supervisor.supervise();
     if result.is_err() {
         supervisor.end(Order::Stop);
@@ -44,6 +60,7 @@ pub(crate) fn serve(
         supervisor.wait();
         supervisor.look_after_workers()?;
     }
+    supervisor.settle();
     result
 }
 
@@ -56,6 +73,10 @@ struct Supervisor<'a> {
     orders: Orders,
     /// None in the copy that a worker process has.
     administration: Option<Administration>,
+    receiver: Option<Arc<Receiver>>,
+    succession: Succession,
+    /// Once another process has taken the place of this one: where connections go.
+    successor: Option<Arc<Sender>>,
     /// By seat.
     workers: Vec<Option<Worker>>,
     /// How many there should be, between these bounds.
@@ -86,7 +107,7 @@ impl Worker {
     /// What it has reported since the last look.
     fn reports(&self) -> Vec<Report> {
         let mut reports = Vec::new();
-        while let Received::Message(message) = self.line.receive() {
+        while let Received::Message(message, _) = self.line.receive() {
             reports.extend(Report::decode(&message));
         }
         reports
@@ -97,17 +118,20 @@ impl Worker {
 const GROWTH_MAX: usize = 32;
 /// How often surplus processes are looked for.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long workers may take to hand their connections over, or to finish them: a process that serves one connection at a
+/// time takes the next one when it is free.
+const HANDOVER_TIME_MAX: Duration = Duration::from_secs(3600);
 /// How long a worker may take to stop before it is killed: longer than it waits for its own threads.
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 
 impl<'a> Supervisor<'a> {
     fn new(
-        settings: &'a Settings,
-        listeners: Vec<Listener>,
-        commons: &'a Commons,
+        premises: Premises<'a>,
         orders: Orders,
         administration: Administration,
+        succession: Succession,
     ) -> Supervisor<'a> {
+        let Premises { settings, commons, listeners, receiver } = premises;
         let (wanted, most) = match settings.architecture {
             Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
             _ => (settings.workers, settings.workers),
@@ -119,6 +143,9 @@ impl<'a> Supervisor<'a> {
             commons,
             orders,
             administration: Some(administration),
+            receiver,
+            succession,
+            successor: None,
             workers: (0..most).map(|_| None).collect(),
             wanted,
             wanted_min: wanted,
@@ -151,7 +178,9 @@ impl<'a> Supervisor<'a> {
             None => self.restart.not_before().filter(|at| *at > now).map_or(self.look_at, |at| at.min(self.look_at)),
         };
         let admin = self.administration.iter().flat_map(|one| one.admin.descriptors());
-        self.orders.wait(lines.chain([alarm]).chain(admin), Some(due.saturating_duration_since(now)));
+        let begun = self.succession.descriptor();
+        let due = if begun.is_some() { due.min(now + LOOK_INTERVAL) } else { due };
+        self.orders.wait(lines.chain([alarm]).chain(admin).chain(begun), Some(due.saturating_duration_since(now)));
     }
 
     /// Lets `work` be done with the endpoint and who answers for this server.
@@ -171,6 +200,7 @@ impl<'a> Supervisor<'a> {
                 commons: self.commons,
                 listeners: &self.listeners,
                 ids: self.workers.iter().flatten().map(|worker| worker.process.as_raw_pid() as u32).collect(),
+                succession: &mut self.succession,
             },
         };
         work(admin, &mut office);
@@ -179,15 +209,22 @@ impl<'a> Supervisor<'a> {
     /// Requests of administrators, orders, reports and deaths.
     fn look_after_workers(&mut self) -> Result<(), ServeError> {
         self.with_office(|admin, office| admin.handle(office));
+        self.look_at_succession();
         while let Some(order) = self.orders.receive() {
             match order {
                 Order::Reopen => self.order_all(order),
                 Order::Reload => self.with_office(|_, office| report_reload(office.reload())),
+                Order::Upgrade => {
+                    if let Err(error) = self.begin_succession() {
+                        report_not_upgraded(&error);
+                    }
+                }
                 Order::Drain if self.end.is_none() => {
                     report_draining();
                     self.end(order);
                 }
-                Order::Drain => {}
+                // It is nobody's to give.
+                Order::Drain | Order::HandOver => {}
                 Order::Stop => self.end(order),
             }
         }
@@ -226,6 +263,7 @@ impl<'a> Supervisor<'a> {
             Report::Ready if !self.announced => {
                 self.announced = true;
                 announce(self.settings, &self.listeners);
+                self.receiver.iter().for_each(|receiver| upgrade::report_ready(receiver));
             }
             Report::Ready => {}
             Report::Failed { cause, .. } if self.announced => eprintln!("lamna: a worker cannot begin: {cause}"),
@@ -310,10 +348,12 @@ impl Supervisor<'_> {
     /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.
     fn become_worker(&mut self, seat: usize, line: Line) -> i32 {
         self.workers.clear();
+        self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.administration = None;
-        let mut listeners = std::mem::take(&mut self.listeners);
-        listeners.iter_mut().for_each(Listener::leave_file);
-        let server = match Server::start(&self.share, listeners, self.commons, seat) {
+        self.succession.forget();
+        let listeners = std::mem::take(&mut self.listeners);
+        listeners.iter().for_each(Listener::leave_file);
+        let server = match Server::start(&self.share, listeners, self.commons, seat, self.receiver.take()) {
             Ok(server) => server,
             Err(error) => {
                 line.report(&Report::Failed { cause: error.to_string(), permission: error.is_permission() });
@@ -334,6 +374,7 @@ impl Supervisor<'_> {
 
     /// Begins to end: gives the order, and patience to those who follow it.
     fn end(&mut self, order: Order) {
+        self.succession.abandon();
         let patience = if order == Order::Drain { DRAIN_TIME_MAX + STOP_TIME_MAX } else { STOP_TIME_MAX };
         self.end = Some(Instant::now() + patience);
         self.order_all(order);
@@ -349,6 +390,44 @@ impl Supervisor<'_> {
             let _ = kill_process(worker.process, Signal::KILL);
         }
         self.end = Some(Instant::now() + STOP_TIME_MAX);
+    }
+}
+
+// Leaving the place to another process.
+impl Supervisor<'_> {
+    fn begin_succession(&mut self) -> Result<(), SwitchError> {
+        if self.end.is_some() {
+            return Err(SwitchError::Impossible("the server is about to end".to_owned()));
+        }
+        self.succession.begin(self.settings, &self.listeners, self.commons.clock)
+    }
+
+    /// If another process has taken the place of this one, has the workers hand over.
+    fn look_at_succession(&mut self) {
+        let successor = match self.succession.look() {
+            None => return,
+            Some(Err(error)) => return report_not_upgraded(&error),
+            Some(Ok(successor)) => successor,
+        };
+        report_succession(&successor);
+        self.listeners.iter().for_each(Listener::leave_file);
+        self.administration.iter_mut().for_each(|one| one.admin.retire());
+        if successor.takes_connections {
+            let heir = successor.sender.as_fd();
+            self.workers.iter().flatten().for_each(|worker| worker.line.order_handover(heir));
+            self.successor = Some(successor.sender);
+        } else {
+            self.order_all(Order::Drain);
+        }
+        self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
+    }
+
+    /// Sees to it that nothing is left over that arrived for workers of this process and was not taken by any.
+    fn settle(&mut self) {
+        if let (Some(sender), Some(receiver)) = (&self.successor, &self.receiver) {
+            sender.relay(receiver);
+            report_lost(sender);
+        }
     }
 }
 

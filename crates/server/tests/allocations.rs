@@ -157,6 +157,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         clock: Clock::start(),
         control: Control::new(1, 1, 1).expect("there are descriptors"),
         handover: Handover::new(1),
+        receiver: None,
         counters: Common::<Counters>::default(),
         log_counters: Common::default(),
         board: Common::default(),

@@ -87,7 +87,7 @@ fn an_engine_that_cannot_begin_changes_nothing() {
     ask(&mut stream, 0).unwrap();
     let before = server.settings().clone();
     for (settings, why) in [
-        (Settings { architecture: Architecture::Mp, ..before.clone() }, "cannot take the place"),
+        (Settings { architecture: Architecture::Mp, ..before.clone() }, "was not started by the program itself"),
         (
             Settings { architecture: Architecture::Proactor, without: vec!["io_uring".to_owned()], ..before.clone() },
             "io_uring is refused",

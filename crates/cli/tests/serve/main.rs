@@ -15,3 +15,4 @@ mod server;
 mod skip;
 mod suite;
 mod tree;
+mod upgrade;

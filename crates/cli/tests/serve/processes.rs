@@ -296,7 +296,7 @@ fn parent_of(process: Pid) -> Option<Pid> {
     (state != "Z").then(|| Pid::from_raw(parent))?
 }
 
-fn is_gone(process: Pid) -> bool {
+pub(crate) fn is_gone(process: Pid) -> bool {
     parent_of(process).is_none()
 }
 

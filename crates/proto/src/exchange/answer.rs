@@ -3,6 +3,8 @@
 //! Owns: the decisions of RFC 9110 12 to 14 in their order, and the serialisation of heads for HTTP/1.x. Guarantees:
 //! pure; the plain cached case ([`plain`]) is a lookup of flags and two copies and allocates nothing.
 
+mod encoding;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

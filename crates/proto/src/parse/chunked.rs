@@ -7,6 +7,8 @@
 //!
 //! Does not copy content or bound its length: the caller takes the ranges and adds them up.
 
+mod encoding;
+
 use std::fmt;
 use std::ops::Range;
 

@@ -3,13 +3,15 @@
 //!
 //! Owns: the checks; each panics if what it says does not hold. Does not make inputs, but for the [`PHRASES`] that help.
 
+use lamna_proto::conn::Connection;
+use lamna_proto::encoding;
 use lamna_proto::limits::Limits;
 use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::head::{self, Parsed};
 use lamna_proto::parse::path;
 use lamna_proto::parse::target::{self, Target};
 
-use crate::peer::{Habits, Peer};
+use crate::peer::{self, Habits, Peer};
 use crate::responses;
 use crate::site::{COPY_BYTES_MAX, Site};
 
@@ -141,6 +143,38 @@ pub(crate) fn independence(habits: Habits, input: &[u8]) {
     let (plain, other) = (outcome(Habits::default()), outcome(habits));
     assert_eq!(other.0, plain.0);
     assert_eq!(other.1, plain.1);
+}
+
+/// A connection in mid-conversation whose encoding is changed is refused, or can be driven without panicking.
+pub(crate) fn damaged(
+    habits: Habits,
+    input: &[u8],
+    reads_answers: bool,
+    damage: impl FnOnce(&mut [u8]),
+    operations: &[Operation],
+) {
+    let mut peer = Peer::new(habits);
+    peer.reads_answers = reads_answers;
+    peer.send(input);
+    let mut encoded = peer.connection.encode();
+    damage(&mut encoded.bytes);
+    if let Ok(connection) = peer::decode(&encoded, Site::shared()) {
+        assert_eq!(connection.encode().bytes, encoded.bytes, "a connection is encoded in one way");
+        peer.adopt(connection);
+        operations.iter().for_each(|operation| operate(&mut peer, &mut Vec::new(), operation));
+    }
+}
+
+/// Any bytes, after a valid beginning or not, are refused or can be driven.
+pub(crate) fn any_bytes(bytes: &[u8]) {
+    let versioned = [&encoding::VERSION.to_le_bytes(), bytes].concat();
+    for bytes in [bytes, &versioned] {
+        if let Ok(connection) = Connection::decode(bytes, Vec::new(), Site::shared().pages()) {
+            let mut peer = Peer::new(Habits::default());
+            peer.adopt(connection);
+            peer.converse("GET /small HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+    }
 }
 
 /// A head that is accepted is read likewise by `httparse`.

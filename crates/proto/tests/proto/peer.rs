@@ -5,17 +5,19 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::encoding::{Encoded, Malformed};
 use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
 
-use crate::site::{Site, pattern};
+use crate::site::{LARGE_BYTES, Site, pattern};
 
 /// Values that are used one after another, for ever.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub(crate) struct Habits {
     /// Each time that nothing is left to do the connection moves to another driver, as long as there are values: so many
     /// bytes had been received ahead, or taken back from what was sent.
     pub(crate) moves: Vec<usize>,
+    /// Whether that driver is in another process.
+    pub(crate) travels: Cycle<bool>,
 }
 
 impl Default for Habits {
@@ -75,6 +79,7 @@ impl Default for Habits {
             batches: Cycle::new(vec![true]),
             fails: Cycle::new(vec![false]),
             moves: Vec::new(),
+            travels: Cycle::new(vec![false]),
         }
     }
 }
@@ -154,6 +159,14 @@ impl Peer {
         self.socket.extend(bytes.as_ref());
         self.run();
         self
+    }
+
+    /// The driver goes on with another connection, whatever has become of the one that it had.
+    pub(crate) fn adopt(&mut self, connection: Connection) {
+        self.deferred.clear();
+        self.habits.moves.clear();
+        self.connection = connection;
+        self.run();
     }
 
     /// Closes the peer's side.
@@ -281,7 +294,10 @@ impl Peer {
     /// Another driver takes over, and knows nothing of what this one has deferred.
     fn move_on(&mut self, bytes: usize) {
         self.deferred.clear();
-        self.connection.recall_needs();
+        match self.habits.travels.take() {
+            true => self.travel(),
+            false => self.connection.recall_needs(),
+        }
         let received: Vec<u8> = self.socket.drain(..bytes.min(self.socket.len())).collect();
         self.connection.return_received(&received, self.now);
         if self.reads_answers {
@@ -292,6 +308,16 @@ impl Peer {
                 self.output.extend(unsent);
             }
         }
+    }
+
+    /// The connection goes to another process.
+    fn travel(&mut self) {
+        let interest = self.interest();
+        let encoded = self.connection.encode();
+        let arrived = decode(&encoded, self.site).expect("what was encoded can be decoded");
+        assert_eq!(arrived.encode().bytes, encoded.bytes, "nothing is lost on the way");
+        self.connection = arrived;
+        assert_eq!(self.interest(), interest, "travelling changes nothing");
     }
 
     fn driven(&mut self, step: impl FnOnce(&mut Connection)) {
@@ -362,6 +388,9 @@ impl Peer {
             Deferred::Read { .. } if self.habits.fails.take() => Done::Failed,
             Deferred::Read { representation, offset, length } => {
                 assert!(*length > 0 && offset + length <= representation.size, "a Read lies within the content");
+                if !is_as_described(representation) {
+                    return self.connection.handle_done(id, Done::Failed, self.now);
+                }
                 if representation.file.is_none() {
                     representation.fill(&pattern(representation.size as usize));
                 }
@@ -432,6 +461,21 @@ enum Sent {
     Nothing,
     Part,
     All,
+}
+
+/// Whether a file is as long as its representation says, and content that is nowhere yet is not more than there is.
+fn is_as_described(representation: &Representation) -> bool {
+    let length = |file: &OwnedFd| File::from(file.try_clone().expect("there are descriptors")).metadata();
+    match &representation.file {
+        Some(file) => length(file).is_ok_and(|found| found.len() == representation.size),
+        None => representation.size <= LARGE_BYTES as u64,
+    }
+}
+
+/// What arrives of an encoded connection.
+pub(crate) fn decode(encoded: &Encoded, site: &Site) -> Result<Connection, Malformed> {
+    let duplicate = |file: &Arc<OwnedFd>| file.try_clone().expect("there are descriptors");
+    Connection::decode(&encoded.bytes, encoded.files.iter().map(duplicate).collect(), site.pages())
 }
 
 /// The first bytes of a transmit, at most `limit` of them.

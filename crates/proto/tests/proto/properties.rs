@@ -27,12 +27,12 @@ fn bytes() -> impl Strategy<Value = usize> {
 fn habits() -> impl Strategy<Value = Habits> {
     let read = (cycle(any::<bool>()), cycle(0..8_usize), cycle(bytes().prop_map(|bytes| bytes as u64)));
     let moves = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0..3_000_usize, 1..6)];
-    let steps = (cycle(any::<bool>()), cycle(any::<bool>()), moves);
+    let steps = (cycle(any::<bool>()), cycle(any::<bool>()), moves, cycle(any::<bool>()));
     (cycle(bytes()), cycle(bytes()), read, steps).prop_map(|(receive_bytes, send_bytes, read, steps)| {
         let (defers, order, ready_bytes) = read;
-        let (parks, batches, moves) = steps;
+        let (parks, batches, moves, travels) = steps;
         let fails = Cycle::new(vec![false]);
-        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails, moves }
+        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails, moves, travels }
     })
 }
 
@@ -88,6 +88,24 @@ proptest! {
         habits in habits(), fails in cycle(any::<bool>()), operations in prop::collection::vec(operation(), 0..25),
     ) {
         checks::operations(Habits { fails, ..habits }, &operations);
+    }
+
+    #[test]
+    fn a_connection_that_was_damaged_on_its_way_is_refused_or_can_be_driven(
+        habits in habits(), phrases in prop::collection::vec(phrase(), 1..6), reads_answers in any::<bool>(),
+        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        operations in prop::collection::vec(operation(), 0..6),
+    ) {
+        checks::damaged(habits, &phrases.concat(), reads_answers, |bytes| {
+            for (at, byte) in &damages {
+                bytes[at.index(bytes.len())] = *byte;
+            }
+        }, &operations);
+    }
+
+    #[test]
+    fn any_bytes_are_a_connection_or_none(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        checks::any_bytes(&bytes);
     }
 
     #[test]

@@ -81,6 +81,11 @@ impl Site {
         Workspace::new(self.limits.clone(), self.pages.clone(), COPY_BYTES_MAX, NOW)
     }
 
+    /// What the core answers by itself.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
     /// The bounds that hold here: smaller than by default, so that tests reach them.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::config::settings::ListenAddress;
 
-/// How long an answer is waited for: longer than any switch takes.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer is waited for: longer than any switch takes, and than an upgrade may.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How long a connection is waited for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of the longest answer: thousands of threads in `/metrics`.

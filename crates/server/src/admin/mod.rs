@@ -80,6 +80,27 @@ impl Admin {
         Ok(Admin { open: Some(Open { listener, epoll, visits: Vec::new() }) })
     }
 
+    /// The endpoint of a process whose place is taken, with its socket.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn inherit(listener: Listener) -> Result<Admin, Errno> {
+        let epoll = watch(&listener)?;
+        Ok(Admin { open: Some(Open { listener, epoll, visits: Vec::new() }) })
+    }
+
+    /// The socket, if it is not off.
+    pub(crate) fn listener(&self) -> Option<&Listener> {
+        self.open.as_ref().map(|open| &open.listener)
+    }
+
+    /// Leaves the socket to another process.
+    pub(crate) fn retire(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.listener.leave_file();
+        }
+    }
+
     /// Where it is, if it is not off.
     pub fn address(&self) -> Option<&ListenAddress> {
         self.open.as_ref().map(|open| open.listener.address())

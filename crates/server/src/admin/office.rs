@@ -19,6 +19,7 @@ use crate::engine::Control;
 use crate::lifecycle::Server;
 use crate::listen::Listener;
 use crate::orders::{Order, Orders};
+use crate::upgrade::Succession;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
@@ -48,6 +49,13 @@ impl Administration {
     }
 }
 
+impl Standing {
+    /// This architecture serves, because that was chosen in the process whose place this one takes.
+    pub(crate) fn set_chosen(&mut self, architecture: Architecture) {
+        self.why = format!("{} serves because an administrator has set it", architecture.name());
+    }
+}
+
 /// Answers for a running server.
 pub struct Office<'a> {
     /// What it was started with.
@@ -74,6 +82,8 @@ pub enum Body<'a> {
         listeners: &'a [Listener],
         /// The processes.
         ids: Vec<u32>,
+        /// How other processes take their place, which is the only way to change them.
+        succession: &'a mut Succession,
     },
 }
 
@@ -201,14 +211,13 @@ impl Steward for Office<'_> {
     }
 
     fn set(&mut self, change: &Change) -> Result<String, String> {
-        let Body::Threads(server) = &mut self.body else { return Err(self.cannot_switch(change)) };
-        let before = server.settings().clone();
+        let before = self.settings().clone();
         let settings = changed(&before, change)?;
         if settings == before {
             return Ok(format!("{} serves already", before.architecture.name()));
         }
-        server.change(&settings).map_err(|error| error.to_string())?;
-        self.standing.why = format!("{} serves because an administrator has set it", settings.architecture.name());
+        self.change(&settings)?;
+        self.standing.set_chosen(settings.architecture);
         Ok(describe(&before, &settings))
     }
 
@@ -224,47 +233,60 @@ impl Steward for Office<'_> {
     }
 
     fn upgrade(&mut self) -> Result<String, String> {
-        Err(CANNOT_UPGRADE.to_owned())
+        match &mut self.body {
+            Body::Threads(server) => server.upgrade().map_err(|error| error.to_string())?,
+            Body::Processes { .. } => self.change(&self.settings().clone())?,
+        }
+        Ok("another process has taken over; this one hands over what it has, and ends".to_owned())
     }
 }
 
-// What this server cannot do: who makes it able to, replaces these, and nothing else.
 impl Office<'_> {
+    /// Goes on with `settings`: in this process, or in another one where one has to take its place.
+    fn change(&mut self, settings: &Settings) -> Result<(), String> {
+        let changed = match &mut self.body {
+            Body::Threads(server) => server.change(settings),
+            Body::Processes { succession, listeners, commons, .. } => {
+                succession.begin(settings, listeners, commons.clock).and_then(|()| succession.wait())
+            }
+        };
+        changed.map_err(|error| error.to_string())
+    }
+
     /// Changes over to other settings under live connections.
     fn set_settings(&mut self, mut settings: Settings) -> Result<String, String> {
         if settings == self.standing.configured {
             return Ok("the configuration is as it was; the access log has been opened again".to_owned());
         }
-        let Body::Threads(server) = &mut self.body else {
-            return Err("the configuration has changed, and worker processes cannot change over to it while serving: \
-                        restart the server. The access log has been opened again."
-                .to_owned());
-        };
         if settings.listen != self.standing.configured.listen {
             return Err("the configuration names other addresses to listen at, which takes a restart".to_owned());
         }
         let configured = settings.clone();
         if settings.adapts {
             // It goes on with what it has found best so far.
-            settings.architecture = server.settings().architecture;
+            settings.architecture = self.settings().architecture;
         }
         if settings.workers_adapt {
-            settings.workers = server.settings().workers;
+            settings.workers = self.settings().workers;
         }
-        // What an administrator has set meanwhile was meant for now, not for what the file says.
-        server.change(&settings).map_err(|error| error.to_string())?;
+        // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
+        // file itself.
+        let before = self.set_succession(configured.clone());
+        if let Err(why) = self.change(&settings) {
+            self.set_succession(before);
+            return Err(why);
+        }
         self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
         self.standing.configured = configured;
         Ok("the new configuration is in force, and the access log has been opened again".to_owned())
     }
 
-    /// Why worker processes cannot be changed.
-    fn cannot_switch(&self, change: &Change) -> String {
-        let json = serde_json::to_string(change).unwrap_or_default();
-        format!(
-            "{} cannot be changed while serving ({json} was asked for): restart the server",
-            self.settings().architecture.name()
-        )
+    /// Says what is configured to who may start another process, and returns what was.
+    fn set_succession(&mut self, configured: Settings) -> Settings {
+        match &mut self.body {
+            Body::Threads(server) => server.set_configured(configured),
+            Body::Processes { succession, .. } => succession.set_configured(configured),
+        }
     }
 }
 
@@ -306,8 +328,6 @@ fn describe(before: &Settings, after: &Settings) -> String {
     parts.extend(changed.map(|(name, before, after)| format!("{after} {name} instead of {before}")));
     parts.join(", with ")
 }
-
-const CANNOT_UPGRADE: &str = "this version cannot hand over to another process: start the new one and drain this one";
 
 impl Office<'_> {
     fn arch(&self, workers: usize) -> Arch {

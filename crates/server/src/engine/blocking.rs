@@ -10,6 +10,8 @@
 //! A [`Driver`] is a thread's own and outlives its connections. `serve` one until it is over or idle; an idle one may be
 //! waited for with `await_request`, or parked elsewhere, being plain data.
 
+mod accept;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -18,14 +20,13 @@ use lamna_proto::exchange::{Done, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 
 use crate::content::translate::translate;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::slots::Slot;
 use crate::io::Wait;
-use crate::io::accept::{self, Accepted, Reserve};
+use crate::io::accept::Reserve;
 use crate::io::send::Sent;
 use crate::io::wait::Gate;
 
@@ -71,7 +72,6 @@ pub enum Awaited {
 /// Rounds of receiving and sending, of at most [`QUANTUM_BYTES`](crate::engine::stretch::QUANTUM_BYTES) each, before the
 /// clock and the wishes of the main thread are looked at.
 const TURN_ROUNDS: u32 = 16;
-const ACCEPT_PAUSE_MS: u32 = 100;
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
 impl<'a> Driver<'a> {
@@ -142,20 +142,6 @@ impl<'a> Driver<'a> {
             }
             if until.is_some_and(|at| at <= self.desk.now) {
                 return Awaited::Nothing;
-            }
-        }
-    }
-
-    /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread has.
-    /// None when the server drains or stops, or this engine hands over.
-    pub fn await_connection(&mut self, index: usize) -> Option<Slot> {
-        loop {
-            self.look_around();
-            if self.draining || self.shared.control.is_closing() {
-                return None;
-            }
-            if let Some(slot) = self.shared.arrival(index).or_else(|| self.accept(index)) {
-                return Some(slot);
             }
         }
     }
@@ -267,71 +253,6 @@ const AT_HOME: &str = "the workspace is lent for a turn only";
 
 fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
-}
-
-// Accepting.
-impl Driver<'_> {
-    /// Waits for a listener and takes a connection from it, if no other worker was faster.
-    fn accept(&mut self, index: usize) -> Option<Slot> {
-        let listeners = &self.shared.listeners;
-        if self.crowded && !self.reserve.is_whole(&listeners[0]) {
-            self.pause_accepting(Errno::MFILE);
-            return None;
-        }
-        for turn in 0..listeners.len() {
-            let listener = (self.listener + turn) % listeners.len();
-            match accept::accept(listeners[listener].as_fd()) {
-                Ok(Accepted { socket, client }) => {
-                    self.listener = listener + 1;
-                    self.crowded = self.reserve.has_given(&socket);
-                    self.desk.count_connection();
-                    return Some(Slot::new(socket, client, self.desk.now));
-                }
-                Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
-                Err(errno) => {
-                    self.pause_accepting(errno);
-                    return None;
-                }
-            }
-        }
-        self.await_listeners(index);
-        None
-    }
-
-    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
-    fn pause_accepting(&mut self, errno: Errno) {
-        self.shared.handle_exhaustion(errno);
-        let until = self.desk.now.after_ms(ACCEPT_PAUSE_MS);
-        self.wait(None, Some(until));
-    }
-
-    /// Waits for any listener, or for the main thread. Of several workers that wait, the kernel wakes one for each
-    /// connection, which `poll(2)` could not have.
-    fn await_listeners(&mut self, index: usize) {
-        let timeout_ms = self.timeout_ms(None);
-        if self.gate.is_none() {
-            self.gate = self.gate(index).ok();
-        }
-        match &self.gate {
-            // Whatever it returns, trying to accept tells.
-            Some(gate) => drop(gate.wait(timeout_ms)),
-            // No descriptors.
-            None => drop(self.wait(None, Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)))),
-        }
-        self.shared.control.waker(index).reset();
-        self.look_around();
-        self.desk.flush_if_due();
-    }
-
-    fn gate(&self, index: usize) -> Result<Gate, Errno> {
-        let gate = Gate::new()?;
-        for listener in self.shared.listeners.iter() {
-            gate.add_listener(listener.as_fd())?;
-        }
-        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
-        gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
-        Ok(gate)
-    }
 }
 
 // Driving.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::engine::Shared;
 use crate::engine::slots::Slot;
+use crate::engine::transfer::Sender;
 
 /// The inboxes of an engine's workers, and its successor.
 #[derive(Debug, Default)]
@@ -22,7 +23,16 @@ pub struct Handover {
     inboxes: Vec<Mutex<Inbox>>,
     /// The worker that is given the next connection.
     next: AtomicUsize,
-    successor: OnceLock<Arc<Shared>>,
+    successor: OnceLock<Heir>,
+}
+
+/// Who is given the connections of an engine.
+#[derive(Clone, Debug)]
+pub enum Heir {
+    /// Another engine in this process.
+    Engine(Arc<Shared>),
+    /// Another process.
+    Process(Arc<Sender>),
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +50,7 @@ impl Handover {
     }
 
     /// Who is given the connections of this engine from now on. The first call counts.
-    pub fn appoint(&self, successor: Arc<Shared>) {
+    pub fn appoint(&self, successor: Heir) {
         let _ = self.successor.set(successor);
     }
 
@@ -70,14 +80,30 @@ impl Shared {
         }
     }
 
+    /// Takes a connection that comes from elsewhere. If this engine leaves already, its successor does.
+    pub fn adopt(&self, slot: Slot) {
+        if let Err(back) = self.put(slot) {
+            self.pass_to_successor(back);
+        }
+    }
+
+    fn put(&self, slot: Slot) -> Result<(), Slot> {
+        let index = self.handover.put(slot)?;
+        self.control.waker(index).wake();
+        Ok(())
+    }
+
     fn pass_to_successor(&self, mut slot: Slot) {
         let mut heir = self.handover.successor.get();
-        while let Some(shared) = heir {
-            match shared.handover.put(slot) {
-                Ok(index) => return shared.control.waker(index).wake(),
+        while let Some(Heir::Engine(shared)) = heir {
+            match shared.put(slot) {
+                Ok(()) => return,
                 Err(back) => slot = back,
             }
             heir = shared.handover.successor.get();
+        }
+        if let Some(Heir::Process(sender)) = heir {
+            sender.send(&slot);
         }
     }
 
@@ -105,6 +131,7 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::engine::testing;
+    use crate::engine::transfer::{Arrival, Receiver};
 
     fn slots(shared: &Shared, count: usize) -> Vec<Slot> {
         let socket = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
@@ -119,7 +146,7 @@ mod tests {
     #[test]
     fn connections_are_shared_out_among_the_workers_of_the_successor() {
         let ((old, _root), (new, _other)) = (shared(1), shared(3));
-        old.handover.appoint(new.clone());
+        old.handover.appoint(Heir::Engine(new.clone()));
         old.hand_over(slots(&old, 7));
         let counts: Vec<usize> = (0..3).map(|index| new.arrivals(index).len()).collect();
         assert_eq!(counts, [3, 2, 2]);
@@ -129,12 +156,25 @@ mod tests {
     #[test]
     fn what_arrives_late_goes_on_to_the_successor_of_the_successor() {
         let ((first, _a), (second, _b), (third, _c)) = (shared(1), shared(1), shared(1));
-        first.handover.appoint(second.clone());
+        first.handover.appoint(Heir::Engine(second.clone()));
         first.hand_over(slots(&first, 1));
-        second.handover.appoint(third.clone());
+        second.handover.appoint(Heir::Engine(third.clone()));
         second.close_arrivals(0);
         first.hand_over(slots(&first, 1));
         assert_eq!(third.arrivals(0).len(), 2);
+    }
+
+    #[test]
+    fn an_heir_in_another_process_gets_what_was_meant_for_an_engine_that_has_left() {
+        let ((first, _a), (second, _b)) = (shared(1), shared(1));
+        let (one, other) = crate::io::pass::pair().unwrap();
+        first.handover.appoint(Heir::Engine(second.clone()));
+        second.handover.appoint(Heir::Process(Arc::new(Sender::new(one))));
+        second.close_arrivals(0);
+        first.hand_over(slots(&first, 2));
+        let receiver = Receiver::new(other);
+        let take = || receiver.take(&second.pages, second.clock.now());
+        assert!(matches!((take(), take(), take()), (Arrival::Connection(_), Arrival::Connection(_), Arrival::Nothing)));
     }
 
     #[test]

@@ -9,10 +9,12 @@
 //! - It calls [`Control::report_begun`] once it has everything that it needs to serve, and not before.
 //! - It honours [`Control`]: on draining it takes no new connection, finishes what has begun and returns; on stopping it
 //!   returns at once; on handing over it gives its connections to its successor, in whatever state they are, and returns
-//!   ([`handover`]). It goes on with those that another engine gives it.
+//!   ([`handover`]). It goes on with those that another engine gives it, and finds those that another process gives it
+//!   there as well, unless it takes them from [`Shared::receiver`].
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 
 pub mod amped;
+pub(crate) mod arrivals;
 pub mod blocking;
 pub mod desk;
 pub mod event_loop;
@@ -32,6 +34,7 @@ pub mod stretch;
 pub mod thread_per_request;
 pub mod thread_per_session;
 pub mod thread_pool;
+pub mod transfer;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -50,6 +53,7 @@ use crate::cache::Store;
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::handover::Handover;
 use crate::engine::nursery::Nursery;
+use crate::engine::transfer::Receiver;
 use crate::io::Abilities;
 use crate::io::send::Plan;
 use crate::listen::Listener;
@@ -100,6 +104,8 @@ pub struct Shared {
     pub control: Control,
     /// Connections that come from, or go to, another engine.
     pub handover: Handover,
+    /// Connections that come from another process, for engines that take them themselves.
+    pub receiver: Option<Arc<Receiver>>,
     /// What was done.
     pub counters: Common<Counters>,
     /// What became of log lines.
@@ -152,6 +158,16 @@ impl Clock {
     /// A clock that starts now.
     pub fn start() -> Clock {
         Clock { origin_ms: milliseconds(ClockId::MonotonicCoarse) - START_MS }
+    }
+
+    /// The clock that started at `origin_ms`, which is what [`Clock::origin_ms`] said in another process.
+    pub fn since(origin_ms: u64) -> Clock {
+        Clock { origin_ms }
+    }
+
+    /// What another process needs to have the same clock.
+    pub fn origin_ms(&self) -> u64 {
+        self.origin_ms
     }
 
     /// Now.
@@ -390,6 +406,7 @@ pub(crate) mod testing {
             clock: Clock::start(),
             control,
             handover: Handover::new(workers),
+            receiver: None,
             counters: Common::default(),
             log_counters: Common::default(),
             board: Common::default(),

@@ -34,15 +34,21 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
         if shared.board.is_crowded() {
             shared.alarm.wake();
         }
-        attend(&mut driver, &mut usher, slot);
+        attend(shared, &mut driver, &mut usher, slot);
         seat.show(0);
     }
+    shared.close_arrivals(index);
     Ok(())
 }
 
-/// Serves a connection until it is closed.
-fn attend<'a>(driver: &mut Driver<'a>, usher: &mut Usher<'a>, mut slot: Slot) {
-    while driver.serve(&mut slot) == Left::Idle {
+/// Serves a connection until it is closed, or somebody else's.
+fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, mut slot: Slot) {
+    loop {
+        match driver.serve(&mut slot) {
+            Left::Idle => {}
+            Left::Over => return,
+            Left::Moving => return shared.hand_over([slot]),
+        }
         loop {
             match driver.await_request(&mut slot, Some(USHER_INTERVAL_MS)) {
                 Awaited::Request => break,

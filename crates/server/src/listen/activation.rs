@@ -4,7 +4,7 @@
 //! site. The variables stay set, which is harmless: they name this process, not its children.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::OFlags;
 use rustix::io::{Errno, FdFlags};
@@ -13,6 +13,9 @@ use rustix::net::{SocketType, sockopt};
 use super::{BindError, Listener, listener, tune_tcp};
 use crate::config::settings::ListenAddress;
 use crate::sys;
+
+/// `SD_LISTEN_FDS_START`: the first descriptor after the standard ones.
+const FIRST: RawFd = 3;
 
 /// The listeners that were passed, or none. A second call gets none: they belong to who asked first.
 ///
@@ -46,15 +49,16 @@ fn adopt(count: u16) -> Result<Vec<Listener>, BindError> {
         error,
         remedy: "every passed descriptor must be a listening stream socket: ListenStream= with Accept=no".into(),
     };
-    let descriptors =
-        sys::inherit::take(count, is_listening_stream).map_err(|(number, error)| failed(number, error))?;
-    (3..)
+    let numbers: Vec<RawFd> = (FIRST..FIRST + RawFd::from(count)).collect();
+    let descriptors = sys::inherit::take(&numbers, |one, _| is_listening_stream(one))
+        .map_err(|(number, error)| failed(number, error))?;
+    (FIRST..)
         .zip(descriptors)
         .map(|(number, descriptor)| prepare(descriptor).map_err(|errno| failed(number, errno.into())))
         .collect()
 }
 
-fn is_listening_stream(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn is_listening_stream(descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let is_stream = sockopt::socket_type(descriptor)? == SocketType::STREAM;
     if is_stream && sockopt::socket_acceptconn(descriptor)? {
         return Ok(());
@@ -62,7 +66,7 @@ fn is_listening_stream(descriptor: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::Error::other("not a listening stream socket"))
 }
 
-fn prepare(descriptor: OwnedFd) -> Result<Listener, Errno> {
+pub(super) fn prepare(descriptor: OwnedFd) -> Result<Listener, Errno> {
     rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
     let flags = rustix::fs::fcntl_getfl(&descriptor)?;
     rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;

@@ -4,6 +4,7 @@
 //! is no socket and another process's file are never removed.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -25,7 +26,8 @@ pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
         result => result.map_err(failed)?,
     }
     let file = SocketFile::of(path).map_err(failed)?;
-    let listener = Listener { descriptor: socket, address: ListenAddress::Unix(path.to_owned()), file: Some(file) };
+    let address = ListenAddress::Unix(path.to_owned());
+    let listener = Listener { descriptor: socket, address, file: Some(file), left: AtomicBool::new(false) };
     rustix::net::listen(&listener, BACKLOG).map_err(failed)?;
     Ok(listener)
 }
@@ -83,7 +85,7 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> Result<Self, Errno> {
+    pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         Ok(SocketFile {
             path: path.to_owned(),
             identity: identity(&rustix::fs::lstat(path)?),

@@ -1,37 +1,56 @@
-//! Descriptors that this process was started with (sd_listen_fds(3)).
+//! Descriptors that this process was started with, and those that another is to be started with.
 //!
-//! Owns: the passage from numbers to owned descriptors, which happens once. What they are for is the caller's business.
+//! Owns: the passage from numbers to owned descriptors, which happens once. What they are for is the caller's business:
+//! socket activation (sd_listen_fds(3)) or the upgrade of a running server.
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// `SD_LISTEN_FDS_START`: the first descriptor after the standard ones.
-const FIRST: RawFd = 3;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The `count` descriptors from 3 on, which the caller has been told were passed to this process. Each must pass
-/// `check` before any is owned, so that a false promise does not close something else. A second call gets none.
+/// The descriptors of these numbers, which the caller has been told were passed to this process. Each must pass `check`,
+/// which is told its place among them, before any is owned, so that a false promise does not close something else. A
+/// second call gets none.
 ///
 /// # Errors
-/// The number of the first descriptor that is not open or does not pass, and why.
+/// The number of the first descriptor that is named twice, not open or does not pass, and why.
 pub(crate) fn take(
-    count: u16,
-    check: impl Fn(BorrowedFd<'_>) -> io::Result<()>,
+    numbers: &[RawFd],
+    check: impl Fn(BorrowedFd<'_>, usize) -> io::Result<()>,
 ) -> Result<Vec<OwnedFd>, (RawFd, io::Error)> {
     if TAKEN.swap(true, Ordering::Relaxed) {
         return Ok(Vec::new());
     }
-    let numbers = FIRST..FIRST + RawFd::from(count);
-    for number in numbers.clone() {
-        // SAFETY: borrowed for this call only. If the number is not open, the calls of `check` fail with EBADF, which
-        // is the question asked; nothing is closed or kept.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-        check(borrowed).map_err(|error| (number, error))?;
+    for (place, number) in numbers.iter().enumerate() {
+        if *number < 0 || numbers[..place].contains(number) {
+            return Err((*number, Errno::BADF.into()));
+        }
+        // SAFETY: not -1, and borrowed for this call only. If the number is not open, the calls of `check` fail with
+        // EBADF, which is the question asked; nothing is closed or kept.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(*number) };
+        check(borrowed, place).map_err(|error| (*number, error))?;
     }
-    // SAFETY: the numbers are open and of the expected kind. LISTEN_PID named this process, so they were open before
-    // its first instruction, and no one else in it was told about them; TAKEN lets this happen once.
-    Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }).collect())
+    // SAFETY: the numbers are open, each named once, and of the expected kind. The variables named this process, so they
+    // were open before its first instruction, and no one else in it was told about them; TAKEN lets this happen once.
+    Ok(numbers.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) }).collect())
 }
+
+/// A duplicate of `descriptor` that programs started from now on are started with, and its number. To be dropped as soon
+/// as the one that it is for has been started, so that no other gets it.
+///
+/// # Errors
+/// No descriptors.
+pub(crate) fn pass_on(descriptor: impl AsFd) -> Result<(OwnedFd, RawFd), Errno> {
+    // Above the standard ones, which a start replaces.
+    let passed = rustix::io::fcntl_dupfd_cloexec(descriptor, STANDARD)?;
+    fcntl_setfd(&passed, FdFlags::empty())?;
+    let number = passed.as_raw_fd();
+    Ok((passed, number))
+}
+
+/// How many standard descriptors there are.
+const STANDARD: RawFd = 3;

@@ -48,6 +48,16 @@ pub(super) struct Incoming {
 }
 
 impl Active {
+    /// One that holds this, while parked.
+    pub(super) fn holding(
+        unread: Vec<u8>,
+        unsent: Vec<u8>,
+        receiving: Option<Incoming>,
+        exchanges: VecDeque<Exchange>,
+    ) -> Active {
+        Active { unread, unsent, receiving, exchanges, ..Active::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.unread.is_empty()
             && self.unsent.is_empty()

@@ -5,6 +5,7 @@
 //! How to drive it is said in [`conn`](crate::conn).
 
 mod active;
+mod encoding;
 mod order;
 mod parked;
 mod receive;
@@ -95,6 +96,8 @@ impl Connection {
             active.unsent = Vec::new();
         }
         self.workspace = Some(workspace);
+        // What was waited for may have come about meanwhile: content that somebody else has read.
+        self.advance();
         if drains {
             self.drain();
         }

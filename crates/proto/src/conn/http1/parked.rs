@@ -57,7 +57,7 @@ impl Connection {
         self.active.get_or_insert_default().unread.extend_from_slice(bytes);
     }
 
-    fn assert_parked(&self) {
+    pub(super) fn assert_parked(&self) {
         assert!(self.workspace.is_none(), "a connection that moves is parked");
     }
 }

@@ -1,0 +1,206 @@
+//! A parked connection as bytes and open files, for a driver in another process.
+//!
+//! Owns: what of a connection travels. Guarantees: no byte is lost, sent twice or reordered; whatever bytes are decoded,
+//! the result is an error or a connection that can be driven. Requests that are being translated, or have been and wait
+//! for their turn, travel as their heads, and are translated again. Exchanges get new names. Reports that have not been
+//! taken are lost. Instants are those of the driver's clock: both drivers must count from the same origin.
+
+use std::os::fd::OwnedFd;
+
+use super::active::Incoming;
+use super::{Active, Connection, Receiving};
+use crate::conn::framing::Content;
+use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
+use crate::error::Refusal;
+use crate::exchange::answer::Answer;
+use crate::exchange::{Exchange, ExchangeId, Saved, State};
+use crate::limits::Limits;
+use crate::message::Method;
+use crate::parse::chunked::ChunkedDecoder;
+use crate::parse::head::{self, Parsed};
+use crate::time::Instant;
+use crate::workspace::Pages;
+
+impl Connection {
+    /// The connection as bytes and open files.
+    ///
+    /// # Panics
+    /// If it is not parked.
+    pub fn encode(&self) -> Encoded {
+        self.assert_parked();
+        let mut encoded = Encoded::default();
+        let to = &mut encoded;
+        VERSION.write(to);
+        self.since.write(to);
+        self.received.write(to);
+        (self.receiving as u8).write(to);
+        let flags = [self.closing, self.draining, self.lingers, self.ended, self.broken];
+        flags.iter().for_each(|flag| flag.write(to));
+        self.active.is_some().write(to);
+        if let Some(active) = &self.active {
+            active.unread.write(to);
+            active.unsent.write(to);
+            active.receiving.write(to);
+            active.exchanges.write(to);
+        }
+        encoded
+    }
+
+    /// The connection that these bytes and files stand for, parked. `pages` are those of the workspaces that it will be
+    /// lent. The work is linear in the bytes.
+    ///
+    /// # Errors
+    /// It is not a connection, or one of another [`VERSION`].
+    pub fn decode(bytes: &[u8], files: Vec<OwnedFd>, pages: &Pages) -> Result<Connection, Malformed> {
+        let from = &mut Source { bytes, files: files.into(), pages };
+        checked((), u16::read(from)? == VERSION)?;
+        let mut connection = Connection {
+            workspace: None,
+            active: None,
+            since: Instant::read(from)?,
+            received: Instant::read(from)?,
+            last_id: ExchangeId(0),
+            receiving: Receiving::read(from)?,
+            closing: bool::read(from)?,
+            draining: bool::read(from)?,
+            lingers: bool::read(from)?,
+            ended: bool::read(from)?,
+            broken: bool::read(from)?,
+        };
+        if bool::read(from)? {
+            let (unread, unsent) = (Portable::read(from)?, Portable::read(from)?);
+            let (receiving, exchanges) = (Portable::read(from)?, Portable::read(from)?);
+            connection.active = Some(Box::new(Active::holding(unread, unsent, receiving, exchanges)));
+        }
+        checked((), from.bytes.is_empty() && connection.is_consistent())?;
+        connection.name_exchanges();
+        Ok(connection)
+    }
+
+    /// Whether its parts go together.
+    fn is_consistent(&self) -> bool {
+        let incoming = self.active.as_ref().is_some_and(|active| active.receiving.is_some());
+        let exchanges = self.active.iter().flat_map(|active| &active.exchanges);
+        let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
+        incoming == (self.receiving == Receiving::Content) && !exchanges.skip(1).any(begun)
+    }
+
+    fn name_exchanges(&mut self) {
+        let Some(active) = &mut self.active else { return };
+        let incoming = active.receiving.as_mut().map(|incoming| &mut incoming.exchange);
+        for (exchange, name) in active.exchanges.iter_mut().chain(incoming).zip(1..) {
+            exchange.id = ExchangeId(name);
+            self.last_id = exchange.id;
+        }
+    }
+}
+
+impl Receiving {
+    fn read(from: &mut Source<'_>) -> Result<Receiving, Malformed> {
+        let all = [Receiving::Idle, Receiving::Head, Receiving::Content];
+        let number = u8::read(from)?;
+        all.into_iter().find(|receiving| *receiving as u8 == number).ok_or(Malformed)
+    }
+}
+
+impl Portable for Incoming {
+    fn write(&self, to: &mut Encoded) {
+        self.exchange.write(to);
+        self.content.write(to);
+        self.refusal.map(|refusal| refusal as u16).write(to);
+        self.closing.write(to);
+    }
+
+    fn read(from: &mut Source<'_>) -> Result<Incoming, Malformed> {
+        let exchange = Exchange::read(from)?;
+        let content = Content::read(from)?;
+        let refusal = Option::<u16>::read(from)?;
+        let refusal = refusal.map(|at| Refusal::ALL.get(usize::from(at)).copied().ok_or(Malformed)).transpose()?;
+        let closing = bool::read(from)?;
+        let waits = matches!(exchange.state, State::Wanting);
+        checked(Incoming { exchange, content, refusal, closing }, waits)
+    }
+}
+
+impl Portable for Content {
+    fn write(&self, to: &mut Encoded) {
+        match self {
+            Content::Empty => 0u8.write(to),
+            Content::Sized(left) => {
+                1u8.write(to);
+                left.write(to);
+            }
+            Content::Chunked { decoder, data_bytes_left } => {
+                2u8.write(to);
+                decoder.write(to);
+                data_bytes_left.write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut Source<'_>) -> Result<Content, Malformed> {
+        match u8::read(from)? {
+            0 => Ok(Content::Empty),
+            1 => u64::read(from).map(Content::Sized),
+            2 => {
+                let decoder = ChunkedDecoder::read(from)?;
+                Ok(Content::Chunked { decoder, data_bytes_left: u64::read(from)? })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+const WANTING: u8 = 0;
+const OPTIONS: u8 = 1;
+const ANSWERING: u8 = 2;
+
+impl Portable for Exchange {
+    fn write(&self, to: &mut Encoded) {
+        self.started.write(to);
+        self.request.write(to);
+        let asks_for_options = self.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
+        match &self.state {
+            State::Translated(_) if asks_for_options => OPTIONS.write(to),
+            State::Wanting | State::Translating | State::Translated(_) => WANTING.write(to),
+            State::Answering(answer) => {
+                ANSWERING.write(to);
+                answer.write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut Source<'_>) -> Result<Exchange, Malformed> {
+        let (started, request) = (Instant::read(from)?, Option::<Saved>::read(from)?);
+        let state = match u8::read(from)? {
+            WANTING => State::Wanting,
+            OPTIONS => State::Translated(from.pages.options.clone()),
+            ANSWERING => State::Answering(Answer::read(from)?),
+            _ => return Err(Malformed),
+        };
+        let kept = request.is_some() || matches!(state, State::Answering(_));
+        checked(Exchange { id: ExchangeId(0), request, state, started }, kept)
+    }
+}
+
+impl Portable for Saved {
+    fn write(&self, to: &mut Encoded) {
+        self.bytes.write(to);
+    }
+
+    fn read(from: &mut Source<'_>) -> Result<Saved, Malformed> {
+        let bytes = Vec::read(from)?;
+        // It was accepted under the limits that held then.
+        let bytes_max = usize::from(u16::MAX);
+        let limits = Limits {
+            head_bytes_max: bytes_max,
+            target_bytes_max: bytes_max,
+            fields_max: bytes_max,
+            ..Limits::default()
+        };
+        match head::parse(&bytes, &limits) {
+            Ok(Parsed::Complete(head)) if usize::from(head.length) == bytes.len() => Ok(Saved { bytes, head }),
+            _ => Err(Malformed),
+        }
+    }
+}

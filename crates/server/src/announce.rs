@@ -1,0 +1,79 @@
+//! What a server says about itself in the course of its life: on standard error, one line each, and to a service manager.
+//!
+//! Owns: the wording. Errors word themselves.
+
+use std::io::IsTerminal;
+
+use crate::admin::office::url;
+use crate::config::settings::{Architecture, Settings};
+use crate::engine::transfer::Sender;
+use crate::lifecycle::DRAIN_TIME_MAX;
+use crate::listen::Listener;
+use crate::notify::notify;
+use crate::shift::SwitchError;
+use crate::upgrade::Successor;
+
+/// One line: where, how, and how many.
+pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
+    notify("READY=1");
+    let addresses: Vec<String> = listeners.iter().map(url).collect();
+    let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
+    let count = match settings.architecture {
+        Architecture::Mp => settings.processes,
+        _ => settings.workers,
+    };
+    let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
+    let workers = match (count, kind) {
+        (1, kind) => format!("1 {kind}"),
+        (count, "process") => format!("{count} processes"),
+        (count, kind) => format!("{count} {kind}s"),
+    };
+    eprintln!(
+        "lamna: serving {} at {} ({}, {workers})",
+        roots.join(", "),
+        addresses.join(", "),
+        settings.choice().describe(settings.architecture)
+    );
+    if std::io::stderr().is_terminal() {
+        eprintln!("lamna: press Ctrl-C to stop");
+    }
+}
+
+/// One line that says that draining has begun.
+pub(crate) fn report_draining() {
+    eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
+}
+
+/// One line that says who serves now.
+pub(crate) fn report_succession(successor: &Successor) {
+    let (process, own) = (successor.process, std::process::id());
+    notify(&format!("MAINPID={process}"));
+    match successor.takes_connections {
+        true => eprintln!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
+        false => eprintln!(
+            "lamna: process {process} has taken over, and cannot take the connections of this version; this one ({own}) \
+             finishes them, and ends"
+        ),
+    }
+}
+
+/// One line that says why nobody has taken over.
+pub(crate) fn report_not_upgraded(error: &SwitchError) {
+    eprintln!("lamna: not upgraded, going on as before: {error}");
+}
+
+/// One line if connections were lost on their way.
+pub(crate) fn report_lost(sender: &Sender) {
+    match sender.lost() {
+        0 => {}
+        lost => eprintln!("lamna: {lost} connections could not be handed over, and were closed"),
+    }
+}
+
+/// One line that says what came of reloading.
+pub(crate) fn report_reload(result: Result<String, String>) {
+    match result {
+        Ok(done) => eprintln!("lamna: reloaded: {done}"),
+        Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
+    }
+}

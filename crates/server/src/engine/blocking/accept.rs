@@ -1,0 +1,116 @@
+//! Where a thread that serves one connection at a time gets the next one from: an inbox, another process, a listening
+//! socket.
+//!
+//! Owns: waiting for all of them at once. Guarantees: running out of descriptors costs waiting, never a connection.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::Driver;
+use crate::engine::slots::Slot;
+use crate::engine::transfer::Arrival;
+use crate::io::accept::{self, Accepted};
+use crate::io::wait::Gate;
+
+const ACCEPT_PAUSE_MS: u32 = 100;
+
+impl Driver<'_> {
+    /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread has.
+    /// None when the server drains or stops, or this engine hands over.
+    pub fn await_connection(&mut self, index: usize) -> Option<Slot> {
+        loop {
+            self.look_around();
+            if self.draining || self.shared.control.is_closing() {
+                return None;
+            }
+            let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
+            if let Some(slot) = arrived.or_else(|| self.accept(index)) {
+                return Some(slot);
+            }
+        }
+    }
+
+    /// A connection that another process gives away.
+    fn take_arrival(&mut self) -> Option<Slot> {
+        let receiver = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over())?;
+        match receiver.take(&self.shared.pages, self.desk.now) {
+            Arrival::Connection(slot) => Some(*slot),
+            Arrival::Nothing => None,
+            Arrival::Crowded => {
+                self.wait(None, Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)));
+                None
+            }
+            Arrival::End => {
+                // What is over is not to be waited for any more.
+                self.gate = None;
+                None
+            }
+        }
+    }
+
+    /// Waits for a listener and takes a connection from it, if no other worker was faster.
+    fn accept(&mut self, index: usize) -> Option<Slot> {
+        let listeners = &self.shared.listeners;
+        if self.crowded && !self.reserve.is_whole(&listeners[0]) {
+            self.pause_accepting(Errno::MFILE);
+            return None;
+        }
+        for turn in 0..listeners.len() {
+            let listener = (self.listener + turn) % listeners.len();
+            match accept::accept(listeners[listener].as_fd()) {
+                Ok(Accepted { socket, client }) => {
+                    self.listener = listener + 1;
+                    self.crowded = self.reserve.has_given(&socket);
+                    self.desk.count_connection();
+                    return Some(Slot::new(socket, client, self.desk.now));
+                }
+                Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
+                Err(errno) => {
+                    self.pause_accepting(errno);
+                    return None;
+                }
+            }
+        }
+        self.await_listeners(index);
+        None
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
+    fn pause_accepting(&mut self, errno: Errno) {
+        self.shared.handle_exhaustion(errno);
+        let until = self.desk.now.after_ms(ACCEPT_PAUSE_MS);
+        self.wait(None, Some(until));
+    }
+
+    /// Waits for any listener, or for the main thread. Of several workers that wait, the kernel wakes one for each
+    /// connection, which `poll(2)` could not have.
+    fn await_listeners(&mut self, index: usize) {
+        let timeout_ms = self.timeout_ms(None);
+        if self.gate.is_none() {
+            self.gate = self.gate(index).ok();
+        }
+        match &self.gate {
+            // Whatever it returns, trying to accept tells.
+            Some(gate) => drop(gate.wait(timeout_ms)),
+            // No descriptors.
+            None => drop(self.wait(None, Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)))),
+        }
+        self.shared.control.waker(index).reset();
+        self.look_around();
+        self.desk.flush_if_due();
+    }
+
+    fn gate(&self, index: usize) -> Result<Gate, Errno> {
+        let gate = Gate::new()?;
+        for listener in self.shared.listeners.iter() {
+            gate.add_listener(listener.as_fd())?;
+        }
+        if let Some(receiver) = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over()) {
+            gate.add_listener(receiver.as_fd())?;
+        }
+        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
+        gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
+        Ok(gate)
+    }
+}
