@@ -12,6 +12,7 @@ use lamna_server::config::settings::{
     Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
 use lamna_server::config::size::{format_size, parse_size};
+use lamna_server::content::compress::{CodingSet, Compression};
 
 use crate::exit;
 
@@ -98,6 +99,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Option<u64>,
 
+    /// Codings that text is compressed into while it is served: some of br, zstd and gzip, or `off`
+    #[arg(long, value_name = "off|LIST", value_parser = Compression::codings_from_text)]
+    compress: Option<CodingSet>,
+
     /// Access log: `off`, `-` for standard output, or a file
     #[arg(long, value_name = "off|-|FILE", value_parser = log_target)]
     log: Option<LogTarget>,
@@ -134,6 +139,7 @@ impl ServeArgs {
             processes: self.processes,
             processes_max: self.processes_max,
             cache_bytes_max: self.cache_bytes,
+            compress: self.compress,
             log: self.log.clone(),
             log_format: self.log_format,
             browse: self.browse,

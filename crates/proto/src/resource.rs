@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
+use crate::codings::Codings;
 use crate::date;
 use crate::exchange::conditional::Validators;
 use crate::exchange::negotiate::Coding;
@@ -31,14 +32,35 @@ pub enum Variants {
     Coded(Box<[Arc<Representation>]>),
     /// By media type (RFC 9110 12.5.1); the first is preferred.
     Typed(Box<[Arc<Representation>]>),
+    /// By content coding, made while it is being served.
+    Made(Box<Codings>),
 }
 
 impl Variants {
-    /// All of them, the preferred one first.
-    pub fn all(&self) -> &[Arc<Representation>] {
+    /// All that there are, the preferred one first.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Representation>> {
+        let (fixed, codings) = match self {
+            Variants::One(one) => (std::slice::from_ref(one), None),
+            Variants::Coded(several) | Variants::Typed(several) => (&**several, None),
+            Variants::Made(codings) => (&[][..], Some(codings)),
+        };
+        fixed.iter().chain(codings.into_iter().flat_map(|codings| codings.all()))
+    }
+
+    /// The preferred one.
+    pub fn first(&self) -> &Arc<Representation> {
         match self {
-            Variants::One(one) => std::slice::from_ref(one),
-            Variants::Coded(several) | Variants::Typed(several) => several,
+            Variants::One(one) => one,
+            Variants::Coded(several) | Variants::Typed(several) => &several[0],
+            Variants::Made(codings) => codings.identity(),
+        }
+    }
+
+    /// Codings that are made while it is being served, if that is so.
+    pub fn codings(&self) -> Option<&Codings> {
+        match self {
+            Variants::Made(codings) => Some(codings),
+            _ => None,
         }
     }
 }
@@ -218,6 +240,40 @@ impl Representation {
         self.content.set([&self.head, content].concat().into_boxed_slice()).is_ok()
     }
 
+    /// This representation, of status 200, under `coding`, as `content`: with the same fields but for those that describe the coding. The
+    /// validator is the same with `suffix` added, as different bytes need different strong ones (RFC 9110 8.8.1).
+    pub fn coded(&self, coding: Coding, suffix: &str, content: &[u8]) -> Representation {
+        let media_type = self.media_type();
+        let etag = std::str::from_utf8(self.etag.of(&self.head)).unwrap_or_default();
+        let etag = etag.strip_suffix('"').map(|open| format!("{open}-{suffix}\""));
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        let kept = text(self.fields_kept()).split("\r\n");
+        let mut fields = Vec::new();
+        let mut vary = None;
+        for (name, value) in kept.filter_map(|line| line.split_once(": ")) {
+            match name {
+                "Last-Modified" | "ETag" => {}
+                "Vary" if vary.is_none() => vary = Some(value),
+                _ => fields.push((name.to_owned(), value.to_owned())),
+            }
+        }
+        let own = &self.head[usize::from(self.after_type_at)..usize::from(self.kept_at)];
+        let ranges = memchr::memmem::find(own, b"Accept-Ranges: ").is_some();
+        let description = Description {
+            status: Status(200),
+            media_type: (!media_type.is_empty()).then_some(media_type),
+            coding,
+            size: content.len() as u64,
+            modified: self.modified,
+            etag: etag.as_deref(),
+            ranges,
+            vary,
+            fields: &fields,
+            location: None,
+        };
+        Representation::with_content(&description, content)
+    }
+
     /// A copy that shares the open file but holds no content, for a cache that lets go of content only.
     pub fn without_content(&self) -> Representation {
         Representation { head: self.head.clone(), file: self.file.clone(), content: OnceLock::new(), ..*self }
@@ -329,6 +385,16 @@ mod tests {
         assert_eq!(representation.validators().etag, Some(&b"\"e\""[..]));
         assert_eq!(representation.content(), Some(&b"abc"[..]));
         assert_eq!(representation.media_type(), "text/plain");
+    }
+
+    #[test]
+    fn a_coded_copy_differs_in_what_describes_the_coding_only() {
+        let fields = [("X-Extra".to_owned(), "a: b".to_owned())];
+        let whole = Description { vary: Some("Accept-Encoding"), fields: &fields, ..description() };
+        let coded = Representation::with_content(&whole, b"abc").coded(Coding::Gzip, "gz9", b"12");
+        let expected = Description { coding: Coding::Gzip, etag: Some("\"e-gz9\""), ..whole };
+        assert_eq!(coded.message(), Representation::with_content(&expected, b"12").message());
+        assert_eq!(coded.validators().etag, Some(&b"\"e-gz9\""[..]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cache::Store;
+use crate::cache::{Bounds, Store};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, HelperKind, ListenAddress, LogTarget, Settings};
 use crate::content::answers;
@@ -237,7 +237,7 @@ fn prepare(
         .map_err(|error| ServeError::Log(settings.log.clone(), error))?;
     Ok(Shared {
         sites,
-        store: store(settings),
+        store: store(settings, commons),
         abilities: Abilities { counters: commons.disk.clone(), ..abilities },
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
@@ -253,12 +253,14 @@ fn prepare(
     })
 }
 
-fn store(settings: &Settings) -> Store {
-    let store = Store::new(settings.cache_bytes_max, descriptor_limit() / CACHE_DESCRIPTOR_SHARE);
-    match settings.architecture {
-        Architecture::Mp => store.bounded(settings.process_translations_max),
-        _ => store,
-    }
+fn store(settings: &Settings, commons: &Commons) -> Store {
+    let is_small = settings.architecture == Architecture::Mp;
+    let bounds = Bounds {
+        bytes_max: settings.cache_bytes_max,
+        descriptors_max: descriptor_limit() / CACHE_DESCRIPTOR_SHARE,
+        entries_max: is_small.then_some(settings.process_translations_max),
+    };
+    Store::with(bounds, commons.cache.clone())
 }
 
 /// One line: where, how, and how many.

@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
-use crate::cache::FRESH_MS;
+use crate::cache::{FRESH_MS, Store};
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::answers;
+use crate::content::compress::Compression;
 use crate::io::{Blocked, Wait};
 
 /// All sites. The first answers for hosts that no site names.
@@ -36,6 +37,8 @@ pub struct Site {
     pub root: Root,
     /// Prefixes served from elsewhere, the longest first.
     pub aliases: Vec<(Vec<u8>, Root)>,
+    /// What is compressed that nobody has compressed beforehand.
+    pub compression: Compression,
     /// Pages for what cannot be served.
     pub errors: Errors,
     users: Mutex<HashMap<Vec<u8>, User>>,
@@ -63,6 +66,8 @@ impl Sites {
     /// The first root that cannot be opened, and why.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
         let mut sites = Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new() };
+        let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
+        let compression = Compression { bytes_max, ..settings.compression };
         for (index, site) in settings.sites.iter().enumerate() {
             for host in &site.hosts {
                 match host.strip_prefix("*.") {
@@ -70,7 +75,7 @@ impl Sites {
                     None => sites.by_host.insert(host.as_bytes().to_vec(), index),
                 };
             }
-            sites.sites.push(Site::open(index as u32, site)?);
+            sites.sites.push(Site::open(index as u32, site, compression)?);
         }
         Ok(sites)
     }
@@ -116,7 +121,7 @@ impl Sites {
 const HOST_BYTES_MAX: usize = 255;
 
 impl Site {
-    fn open(index: u32, settings: &SiteSettings) -> Result<Site, (PathBuf, Errno)> {
+    fn open(index: u32, settings: &SiteSettings, compression: Compression) -> Result<Site, (PathBuf, Errno)> {
         let root = |path: &Path| Root::open(path).map_err(|errno| (path.to_owned(), errno));
         let mut aliases = Vec::new();
         for alias in &settings.aliases {
@@ -127,6 +132,7 @@ impl Site {
             index,
             root: root(&settings.root)?,
             aliases,
+            compression,
             errors: Errors::new(&settings.headers),
             users: Mutex::new(HashMap::new()),
             settings: settings.clone(),

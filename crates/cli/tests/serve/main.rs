@@ -4,6 +4,7 @@
 //! no test asserts how long something takes.
 
 mod client;
+mod compression;
 mod counts;
 mod engine;
 mod faults;

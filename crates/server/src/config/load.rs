@@ -10,6 +10,7 @@ use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
 use super::settings::{Architecture, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::validate::{self, check_directory};
+use crate::content::compress::CodingSet;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
 /// directory. Numbers are within the bounds of their settings: who parses them checks that.
@@ -37,6 +38,8 @@ pub struct Overrides {
     pub processes_max: Option<usize>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
+    /// See [`Settings::compression`].
+    pub compress: Option<CodingSet>,
     /// See [`Settings::log`].
     pub log: Option<LogTarget>,
     /// See [`Settings::log_format`].
@@ -103,6 +106,7 @@ impl Overrides {
         settings.processes = self.processes.unwrap_or(settings.processes);
         settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
+        settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {
             site.browse |= self.browse;

@@ -29,6 +29,9 @@ pub fn render(settings: &Settings) -> String {
     page.line("process_cache_bytes", bytes(settings.process_cache_bytes_max));
     page.line("process_translations_max", settings.process_translations_max);
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
+    page.line("compress", quoted(&settings.compression.codings_text()));
+    page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
+    page.line("compress_bytes_max", bytes(settings.compression.bytes_max));
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
     limits(&settings.limits, &mut page);
@@ -157,10 +160,11 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect, THREADS,
-        TRANSLATIONS, WORKERS,
+        Alias, Architecture, CACHE_BYTES, COMPRESS_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES,
+        Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
+    use crate::content::compress::{CodingSet, Compression};
     use proptest::prelude::*;
     use std::path::PathBuf;
 
@@ -204,6 +208,14 @@ mod tests {
         })
     }
 
+    fn compression() -> impl Strategy<Value = Compression> {
+        (0u8..8, COMPRESS_BYTES, COMPRESS_BYTES).prop_map(|(codings, bytes_min, bytes_max)| Compression {
+            codings: CodingSet::from_bits(codings),
+            bytes_min,
+            bytes_max,
+        })
+    }
+
     fn settings(root: &Path) -> impl Strategy<Value = Settings> + use<> {
         let address = prop_oneof![
             any::<([u8; 4], u16)>().prop_map(|address| ListenAddress::Tcp(address.into())),
@@ -226,7 +238,7 @@ mod tests {
         let parts = (
             prop::collection::vec(address, 0..3),
             prop::sample::select(Architecture::ALL.to_vec()),
-            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
+            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES, compression()),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             log,
             prop::sample::select(LogFormat::ALL.to_vec()),
@@ -237,7 +249,7 @@ mod tests {
             |(
                 listen,
                 architecture,
-                (workers, helpers_max, threads, threads_max, cache_bytes_max),
+                (workers, helpers_max, threads, threads_max, cache_bytes_max, compression),
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 log,
                 log_format,
@@ -260,6 +272,7 @@ mod tests {
                     process_cache_bytes_max,
                     process_translations_max,
                     cache_bytes_max,
+                    compression,
                     log,
                     log_format,
                     limits,

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use crate::content::compress::Compression;
+
 /// Which concurrency architecture serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
@@ -151,6 +153,9 @@ pub const THREADS: RangeInclusive<usize> = 1..=16_384;
 /// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
 pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
 
+/// Bounds of what is compressed: more would hold a processor for minutes.
+pub const COMPRESS_BYTES: RangeInclusive<u64> = 1..=64 << 20;
+
 /// What the helpers of `amped` and `co-amped` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperKind {
@@ -211,6 +216,9 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// What is compressed while it is served, and into what. `bytes_min` is within [`COMPRESS_BYTES`], and so is
+    /// `bytes_max`, which a small cache lowers.
+    pub compression: Compression,
     /// Access log target.
     pub log: LogTarget,
     /// Access log format.
@@ -240,6 +248,7 @@ impl Default for Settings {
             threads: 64,
             threads_max: 1024,
             cache_bytes_max: super::default_cache_bytes(),
+            compression: Compression::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
             limits: lamna_proto::limits::Limits::default(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::content::compress::{CodingSet, Compression};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -64,6 +65,9 @@ fn one_file_holds_everything() {
         process_cache_bytes = "8MiB"
         process_translations_max = 13
         cache_bytes = "64MiB"
+        compress = "gzip"
+        compress_bytes_min = 500
+        compress_bytes_max = "1MiB"
         log = "access.log"
         log_format = "json"
         [limits]
@@ -114,6 +118,11 @@ fn one_file_holds_everything() {
         process_cache_bytes_max: 8 << 20,
         process_translations_max: 13,
         cache_bytes_max: 64 << 20,
+        compression: Compression {
+            codings: Compression::codings_from_text("gzip").unwrap(),
+            bytes_min: 500,
+            bytes_max: 1 << 20,
+        },
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
         limits: lamna_proto::limits::Limits { head_bytes_max: 32 << 10, idle_timeout_ms: 5000, ..Default::default() },
@@ -175,6 +184,7 @@ fn the_command_line_overrides_the_file() {
         processes: Some(8),
         processes_max: Some(9),
         cache_bytes_max: Some(1 << 20),
+        compress: Some(CodingSet::IDENTITY),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
         browse: true,
@@ -191,6 +201,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.processes, settings.processes_max), (8, 9));
     assert_eq!(settings.helpers, HelperKind::Processes);
     assert_eq!(settings.cache_bytes_max, 1 << 20);
+    assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     assert!(settings.sites[0].browse && settings.sites[0].spa);
@@ -282,6 +293,8 @@ fn top_level_values_are_within_their_bounds() {
         ("workers = -1", "between 1 and 1024"),
         ("workers = \"2\"", "without quotation marks"),
         ("helpers_max = 0", "between 1 and 1024"),
+        ("compress = \"deflate\"", "some of br, zstd and gzip"),
+        ("compress_bytes_max = \"65MiB\"", "between 1 and 64MiB"),
         ("cache_bytes = 1", "between 1MiB and 16TiB"),
         ("cache_bytes = \"64MB\"", "did you mean `MiB`?"),
         ("listen = [\"example.org:80\"]", "is not an address"),

@@ -14,12 +14,13 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings, THREADS,
-    TRANSLATIONS, WORKERS,
+    Architecture, CACHE_BYTES, COMPRESS_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
+    Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
 use super::suggest::nearest;
+use crate::content::compress::Compression;
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them, in the file's order.
 /// Having no site is not a problem yet: the command line may give one.
@@ -61,9 +62,28 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
         settings.cache_bytes_max = bytes.unwrap_or(settings.cache_bytes_max);
     }
+    compression(file, &mut checker, &mut settings.compression);
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// What is compressed.
+fn compression(file: &File, checker: &mut Checker<'_>, compression: &mut Compression) {
+    if let Some(text) = &file.compress {
+        match Compression::codings_from_text(text.get_ref()) {
+            Ok(codings) => compression.codings = codings,
+            Err(expectation) => checker.problem(text.span(), expectation),
+        }
+    }
+    if let Some(given) = &file.compress_bytes_min {
+        let bytes = checker.amount("compress_bytes_min", given, Unit::Bytes, &COMPRESS_BYTES);
+        compression.bytes_min = bytes.unwrap_or(compression.bytes_min);
+    }
+    if let Some(given) = &file.compress_bytes_max {
+        let bytes = checker.amount("compress_bytes_max", given, Unit::Bytes, &COMPRESS_BYTES);
+        compression.bytes_max = bytes.unwrap_or(compression.bytes_max);
+    }
 }
 
 /// What concerns worker and helper processes.

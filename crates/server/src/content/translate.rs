@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
@@ -171,7 +172,8 @@ impl Question<'_> {
             previous.confirm(self.now_ms);
             return Ok(previous.clone());
         }
-        let vary = (files.len() > 1).then_some("Accept-Encoding");
+        let made = self.makes_codings(&files, media.compressible, status);
+        let vary = (made || files.len() > 1).then_some("Accept-Encoding");
         let mut steady = true;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
@@ -180,11 +182,20 @@ impl Question<'_> {
             representations.push(Arc::new(representation));
         }
         let variants = match representations.len() {
+            1 if made && steady && stamps.settled => {
+                Variants::Made(Box::new(Codings::new(representations.remove(0), self.site.compression.codings)))
+            }
             1 => Variants::One(representations.remove(0)),
             _ => Variants::Coded(representations.into()),
         };
         let stamps = Stamps { settled: stamps.settled && steady, ..stamps };
         Ok(self.entry(Resource { status, variants, query_follows: false }, stamps))
+    }
+
+    /// Whether codings of a file are made while it is served: of text that nobody has compressed beforehand.
+    fn makes_codings(&self, files: &[(Coding, Open)], compressible: bool, status: Status) -> bool {
+        let size = files[0].1.stamp.size;
+        compressible && status.0 == 200 && files.len() == 1 && self.site.compression.applies_to(size)
     }
 
     /// `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`, unless they are older than it.

@@ -132,7 +132,14 @@ impl<'a> Desk<'a> {
 
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
-        match self.front.lookup(&self.shared.store, key, self.now.0) {
+        let store = &self.shared.store;
+        let found = self.front.lookup(store, key, self.now.0);
+        if let Lookup::Fresh(entry) | Lookup::Aging(entry) = &found
+            && entry.has_wishes()
+        {
+            store.grant_wishes(key, entry);
+        }
+        match found {
             Lookup::Fresh(entry) => Found::Fresh(entry),
             Lookup::Aging(entry) => Found::Aging(entry, target(Some(entry.clone()))),
             Lookup::Stale(entry) => Found::Missing(target(Some(entry))),
