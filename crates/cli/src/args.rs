@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use lamna_policy::cache::Algorithm;
 use lamna_server::config::Overrides;
 use lamna_server::config::settings::{
     Architecture, CACHE_BYTES, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
@@ -99,6 +100,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Option<u64>,
 
+    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
+    #[arg(long, value_name = "NAME", value_parser = policy_parser())]
+    cache_policy: Option<Algorithm>,
+
     /// Codings that text is compressed into while it is served: some of br, zstd and gzip, or `off`
     #[arg(long, value_name = "off|LIST", value_parser = Compression::codings_from_text)]
     compress: Option<CodingSet>,
@@ -139,6 +144,7 @@ impl ServeArgs {
             processes: self.processes,
             processes_max: self.processes_max,
             cache_bytes_max: self.cache_bytes,
+            cache_policy: self.cache_policy,
             compress: self.compress,
             log: self.log.clone(),
             log_format: self.log_format,
@@ -153,6 +159,10 @@ fn architecture_parser() -> impl TypedValueParser<Value = Architecture> {
     let value = |each: Architecture| PossibleValue::new(each.name()).aliases(each.alias());
     PossibleValuesParser::new(Architecture::ALL.map(value))
         .try_map(|name| Architecture::from_name(&name).ok_or("unknown architecture"))
+}
+
+fn policy_parser() -> impl TypedValueParser<Value = Algorithm> {
+    PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)).try_map(|name| name.parse::<Algorithm>())
 }
 
 fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cache::{Bounds, Store};
+use crate::cache::{Bounds, Store, Watcher};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, HelperKind, ListenAddress, LogTarget, Settings};
 use crate::content::answers;
@@ -233,17 +233,19 @@ fn prepare(
     let nursery = (settings.helpers == HelperKind::Processes).then(|| Nursery::start(settings)).transpose()?;
     let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
     let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
+    let clock = Clock::start();
+    let store = store(settings, &sites, clock, commons);
     let log = AccessLog::open(&settings.log, settings.log_format, commons.log.clone())
         .map_err(|error| ServeError::Log(settings.log.clone(), error))?;
     Ok(Shared {
         sites,
-        store: store(settings, commons),
+        store,
         abilities: Abilities { counters: commons.disk.clone(), ..abilities },
         limits: Arc::new(settings.limits.clone()),
         pages: Arc::new(answers::pages()),
         listeners,
         log,
-        clock: Clock::start(),
+        clock,
         control: Control::new(settings.workers, settings.threads, settings.threads_max)?,
         counters: commons.done.clone(),
         board: commons.board.clone(),
@@ -253,14 +255,17 @@ fn prepare(
     })
 }
 
-fn store(settings: &Settings, commons: &Commons) -> Store {
+fn store(settings: &Settings, sites: &Sites, clock: Clock, commons: &Commons) -> Store {
     let is_small = settings.architecture == Architecture::Mp;
     let bounds = Bounds {
         bytes_max: settings.cache_bytes_max,
         descriptors_max: descriptor_limit() / CACHE_DESCRIPTOR_SHARE,
         entries_max: is_small.then_some(settings.process_translations_max),
     };
-    Store::with(bounds, commons.cache.clone())
+    // Small caches are of many processes, and there are few inotify instances for each user.
+    let watches = settings.cache_watch && !is_small;
+    let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, commons.cache.clone()).ok()).flatten();
+    Store::with(bounds, settings.cache_policy, watcher, commons.cache.clone())
 }
 
 /// One line: where, how, and how many.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
-use crate::cache::{FRESH_MS, Store};
+use crate::cache::Store;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::answers;
 use crate::content::compress::Compression;
@@ -78,6 +78,15 @@ impl Sites {
             sites.sites.push(Site::open(index as u32, site, compression)?);
         }
         Ok(sites)
+    }
+
+    /// The paths of all roots that are known from the beginning.
+    pub fn root_paths(&self) -> Vec<PathBuf> {
+        let roots = |site: &Site| {
+            let aliases = site.aliases.iter().map(|(_, root)| root.path.clone());
+            aliases.chain([site.root.path.clone()]).collect::<Vec<_>>()
+        };
+        self.sites.iter().flat_map(roots).collect()
     }
 
     /// The site that `host` (in any case of letters, without port) names.
@@ -220,7 +229,7 @@ impl Root {
         Ok(Root { path: path.to_owned(), current: Mutex::new(current) })
     }
 
-    /// The directory that the path names, looked at within the last second.
+    /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
     ///
     /// # Errors
     /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; else what `open(2)` says.
@@ -228,7 +237,7 @@ impl Root {
         let lock = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let current = lock();
-            if current.checked_ms + FRESH_MS > now_ms {
+            if current.checked_ms + ROOT_FRESH_MS > now_ms {
                 return Ok(current.directory.clone());
             }
         }
@@ -246,6 +255,9 @@ impl Root {
         Ok(current.directory.clone())
     }
 }
+
+/// How long a root is taken to be what its path names, in milliseconds.
+pub const ROOT_FRESH_MS: u64 = 100;
 
 fn identity(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
     let stat = rustix::fs::fstat(directory.as_fd())?;
@@ -298,7 +310,7 @@ mod tests {
         let before = identity(&root.directory(Wait::Yes, 5000).unwrap()).unwrap();
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("two", &link).unwrap();
-        assert_eq!(identity(&root.directory(Wait::Yes, 5999).unwrap()).unwrap(), before);
-        assert_ne!(identity(&root.directory(Wait::Yes, 6000).unwrap()).unwrap(), before);
+        assert_eq!(identity(&root.directory(Wait::Yes, 5099).unwrap()).unwrap(), before);
+        assert_ne!(identity(&root.directory(Wait::Yes, 5100).unwrap()).unwrap(), before);
     }
 }

@@ -15,4 +15,10 @@ pub struct Counters {
     pub compressed_in_vain: AtomicU64,
     /// Wishes that had to wait because too many were waiting already.
     pub compression_queue_full: AtomicU64,
+    /// Entries that were watched.
+    pub watched: AtomicU64,
+    /// Entries that could not be.
+    pub unwatchable: AtomicU64,
+    /// Times that events were lost because too many waited.
+    pub watch_overflows: AtomicU64,
 }

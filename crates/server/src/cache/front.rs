@@ -1,17 +1,18 @@
-//! A worker's private front of the store: what it used lately, without a lock and without a shared cache line but the
-//! entries themselves.
+//! A worker's private front of the store: what it used lately, without a lock and without writing to a cache line that
+//! others read.
 //!
-//! Owns: which entries this worker holds on to, and until when it may use each without asking. Guarantees: a hit
-//! allocates nothing and writes nothing that others read.
+//! Owns: which entries this worker holds on to, until when it may use each without asking the store, and how often it used
+//! each, which the store's policy is told when it is asked. Guarantees: a hit allocates nothing and takes no lock; an entry
+//! whose files were disturbed is not handed out as fresh.
 
 use std::sync::Arc;
 
-use super::entry::Entry;
+use super::Lookup;
+use super::entry::{Entry, Freshness};
 use super::generations::{Generations, Key};
 use super::store::Store;
-use super::{FRESH_MS, Lookup, REFRESH_MS};
 
-/// A worker's private front of the store: no lock, no shared cache line but the entries themselves.
+/// A worker's private front of the store.
 #[derive(Debug)]
 pub struct Front {
     entries: Generations<Slot>,
@@ -22,59 +23,63 @@ pub struct Front {
 #[derive(Debug)]
 struct Slot {
     entry: Arc<Entry>,
-    /// Until when the entry is used without asking the entry itself again.
-    fresh_until_ms: u64,
+    freshness: Freshness,
+    /// Uses that the store has not been told of.
+    uses: u32,
     /// Whether a refresh was asked for in this period.
-    refreshing: bool,
+    is_refreshing: bool,
 }
 
-/// What part of the store a front may hold on to, entries included that the store has let go of meanwhile.
-const FRONT_SHARE: u64 = 8;
+/// What part of the store all fronts together may hold on to. What the store lets go of meanwhile is counted by it.
+const FRONT_SHARE: u64 = 4;
 
 impl Front {
     /// An empty front of `store`.
     pub fn new(store: &Store) -> Front {
-        Front { entries: Generations::new(store.bytes_max() / FRONT_SHARE), passing: None }
+        Front { entries: Generations::new(store.front_bytes(FRONT_SHARE)), passing: None }
     }
 
     /// What is known about `key` at `now_ms`, from here or from `store`.
     pub fn lookup(&mut self, store: &Store, key: Key<'_>, now_ms: u64) -> Lookup<'_> {
         self.passing = None;
-        let fresh_until_ms = self.entries.lookup(key).map_or(0, |slot| slot.fresh_until_ms);
-        if fresh_until_ms <= now_ms
-            && let Some(stale) = self.renew(store, key, now_ms)
-        {
-            return stale;
+        let (usable, uses) = match self.entries.lookup(key) {
+            Some(slot) if slot.freshness.until_ms > now_ms && !slot.entry.is_disturbed() => (true, 0),
+            Some(slot) => (false, slot.uses),
+            None => (false, 0),
+        };
+        if !usable && let Some(answer) = self.renew(store, key, now_ms, uses + 1) {
+            return answer;
         }
         if let Some(passing) = &self.passing {
             return Lookup::Fresh(passing);
         }
         let Some(slot) = self.entries.lookup(key) else { return Lookup::Unknown };
-        if slot.fresh_until_ms <= now_ms + (FRESH_MS - REFRESH_MS) && !slot.refreshing {
-            slot.refreshing = true;
+        slot.uses = slot.uses.saturating_add(1);
+        if slot.freshness.refresh_at_ms <= now_ms && !slot.is_refreshing {
+            slot.is_refreshing = true;
             return Lookup::Aging(&slot.entry);
         }
         Lookup::Fresh(&slot.entry)
     }
 
-    /// Takes over what the store knows. Returns an answer if that is not fresh.
-    fn renew(&mut self, store: &Store, key: Key<'_>, now_ms: u64) -> Option<Lookup<'static>> {
-        let Some(entry) = store.lookup(key) else {
+    /// Takes over what the store knows, which is told of `uses` uses. Returns an answer if that is not fresh.
+    fn renew(&mut self, store: &Store, key: Key<'_>, now_ms: u64, uses: u32) -> Option<Lookup<'static>> {
+        let Some(entry) = store.lookup(key, uses) else {
             self.entries.remove(key);
             return Some(Lookup::Unknown);
         };
-        let age_ms = entry.age_ms(now_ms);
-        if age_ms >= FRESH_MS {
+        let Some(freshness) = entry.freshness(now_ms, store.awake_ms()) else {
             self.entries.remove(key);
             return Some(Lookup::Stale(entry));
-        }
+        };
         if entry.descriptors() > 0 {
             // An open file is the store's alone, so that it is closed when the store lets go of it.
             self.passing = Some(entry);
             return None;
         }
         let cost = entry.memory_bytes();
-        let slot = Slot { entry: entry.clone(), fresh_until_ms: now_ms + FRESH_MS - age_ms, refreshing: false };
+        let slot = Slot { entry: entry.clone(), freshness, uses: 0, is_refreshing: false };
+        self.entries.rebound(store.front_bytes(FRONT_SHARE));
         if !self.entries.insert(key, slot, cost) {
             self.passing = Some(entry);
         }

@@ -1,28 +1,59 @@
 //! What has been found out about targets, kept: one shared store, and a private front of it for each worker.
 //!
-//! Owns: translations (negative ones too), with their prebuilt heads, open files and the content of small files; when
-//! each was last compared with the file system. Guarantees: bounded in bytes; nothing is handed out that has not been
-//! compared within [`FRESH_MS`]; no lock is held across a system call, and a front takes none.
-//! Does not read files: `content::translate` does, and the engine decides where.
+//! Owns: translations (negative ones too), with their prebuilt heads, open files, the content of small files and the
+//! codings made of it; when each was last compared with the file system, and whether changes are noticed. Guarantees:
+//! bounded in bytes; nothing is handed out as fresh that was neither compared within [`FRESH_MS`] nor watched since; no
+//! lock is held across a system call, and a hit in a front takes none.
+//! Does not read files for answers: `content::translate` does, and the engine decides where.
 
 mod compressor;
 pub mod counters;
+mod directories;
 mod entry;
+mod flights;
 mod front;
 pub mod generations;
+mod ledger;
+mod shard;
 mod shards;
 mod store;
+mod watch;
 
 use std::sync::Arc;
+
+use lamna_policy::cache::{Algorithm, Objective};
 
 pub use entry::Entry;
 pub use front::Front;
 pub use store::{Bounds, Store};
+pub use watch::{WatchRequest, Watcher};
 
-/// How long a translation is used without looking at the file system again, in milliseconds.
-pub const FRESH_MS: u64 = 1000;
-/// At this age a translation is looked at again while it is still being used, so that nobody waits for it.
-pub const REFRESH_MS: u64 = 500;
+/// How long a translation is used without looking at the file system again if changes of it would not be noticed, in
+/// milliseconds. With what the root may have been left unlooked at before
+/// ([`ROOT_FRESH_MS`](crate::site::ROOT_FRESH_MS)), and with the coarse clock, that is less than a second.
+pub const FRESH_MS: u64 = 850;
+/// At this age such a translation is looked at again while it is still being used, so that nobody waits for it.
+pub const REFRESH_MS: u64 = 425;
+/// How long a translation is used if changes of it are noticed: against what inotify does not tell.
+pub const RECHECK_MS: u64 = 10_000;
+
+/// Which entries go when room is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The order in which they go.
+    pub algorithm: Algorithm,
+    /// What is to be had much of.
+    pub objective: Objective,
+    /// Whether a newcomer has to be asked for more often than whom it would push out, per byte.
+    pub is_filtered: bool,
+}
+
+impl Default for Policy {
+    /// What had the most hits on all traces tried (`results/sim/policies`).
+    fn default() -> Policy {
+        Policy { algorithm: Algorithm::Gdsf, objective: Objective::Requests, is_filtered: false }
+    }
+}
 
 /// What a cache says about a target.
 #[derive(Debug)]
@@ -49,19 +80,55 @@ mod tests {
     fn entry(now_ms: u64) -> Arc<Entry> {
         let description = Description::of(Status(200));
         let resource = Resource::one(Status(200), Representation::with_content(&description, b"x"));
-        Arc::new(Entry::new(resource, Stamps { files: Vec::new(), settled: true }, now_ms))
+        Arc::new(Entry::new(resource, Stamps::none(), now_ms))
     }
 
     const KEY: Key<'static> = Key { site: 0, path: b"/a" };
 
+    fn keys() -> impl Iterator<Item = [u8; 4]> {
+        (0..1000u32).map(u32::to_be_bytes)
+    }
+
     #[test]
     fn a_store_may_be_bounded_in_entries() {
-        let store =
-            Store::with(Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) }, Common::default());
-        let names = || (0..1000u32).map(u32::to_be_bytes);
-        names().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
-        let kept = names().filter(|name| store.lookup(Key { site: 0, path: name }).is_some()).count();
-        assert!((90..=200).contains(&kept), "{kept}");
+        let bounds = Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) };
+        let store = Store::with(bounds, Policy::default(), None, Common::default());
+        keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
+        assert!((90..=200).contains(&store.len()), "{}", store.len());
+    }
+
+    #[test]
+    fn bytes_of_everything_stay_within_the_bound_whoever_holds_on_to_it() {
+        let store = Store::new(1 << 20, 100);
+        let mut front = Front::new(&store);
+        for name in (0..20_000u32).map(u32::to_be_bytes) {
+            let key = Key { site: 0, path: &name };
+            store.insert(key, entry(5000));
+            front.lookup(&store, key, 5001);
+            // The front still holds the one that has just been pushed out, for which the next makes room.
+            assert!(store.bytes() <= (1 << 20) + 1024, "{}", store.bytes());
+        }
+        assert!(store.len() > 500, "{}", store.len());
+    }
+
+    #[test]
+    fn a_policy_is_changed_without_losing_what_is_kept() {
+        let store = Store::new(4 << 20, 100);
+        keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
+        for algorithm in Algorithm::ALL {
+            store.change_policy(Policy { algorithm, ..Policy::default() });
+            assert_eq!(store.len(), 1000);
+        }
+        assert!(keys().all(|name| store.lookup(Key { site: 0, path: &name }, 1).is_some()));
+    }
+
+    #[test]
+    fn what_is_cleared_is_gone_and_counts_no_more() {
+        let store = Store::new(4 << 20, 100);
+        let empty = store.bytes();
+        keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
+        store.clear();
+        assert_eq!((store.len(), store.bytes()), (0, empty));
     }
 
     #[test]
@@ -71,10 +138,22 @@ mod tests {
         assert!(matches!(front.lookup(&store, KEY, 5000), Lookup::Unknown));
         store.insert(KEY, entry(5000));
         assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
-        assert!(matches!(front.lookup(&store, KEY, 5500), Lookup::Aging(_)));
-        assert!(matches!(front.lookup(&store, KEY, 5501), Lookup::Fresh(_)), "one refresh is enough");
-        let stale = front.lookup(&store, KEY, 6000);
+        assert!(matches!(front.lookup(&store, KEY, 5000 + REFRESH_MS), Lookup::Aging(_)));
+        assert!(matches!(front.lookup(&store, KEY, 5000 + REFRESH_MS), Lookup::Fresh(_)), "one refresh is enough");
+        let stale = front.lookup(&store, KEY, 5000 + FRESH_MS);
         assert!(matches!(stale, Lookup::Stale(_)), "{stale:?}");
+    }
+
+    #[test]
+    fn what_was_disturbed_is_not_handed_out_from_a_front() {
+        let store = Store::new(1 << 20, 100);
+        let mut front = Front::new(&store);
+        let entry = entry(5000);
+        store.insert(KEY, entry.clone());
+        assert!(matches!(front.lookup(&store, KEY, 5001), Lookup::Fresh(_)));
+        entry.begin_watch();
+        entry.disturb();
+        assert!(matches!(front.lookup(&store, KEY, 5002), Lookup::Stale(_)));
     }
 
     #[test]
@@ -84,8 +163,8 @@ mod tests {
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
         assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
-        entry.confirm(5900);
-        assert!(matches!(front.lookup(&store, KEY, 6100), Lookup::Fresh(_)));
-        assert!(matches!(front.lookup(&store, KEY, 6900), Lookup::Stale(_)));
+        entry.confirm(5800, entry.events());
+        assert!(matches!(front.lookup(&store, KEY, 5900), Lookup::Fresh(_)));
+        assert!(matches!(front.lookup(&store, KEY, 5800 + FRESH_MS), Lookup::Stale(_)));
     }
 }

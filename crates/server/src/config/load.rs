@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
+use lamna_policy::cache::Algorithm;
+
 use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
 use super::settings::{Architecture, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
@@ -38,6 +40,8 @@ pub struct Overrides {
     pub processes_max: Option<usize>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
+    /// See [`Settings::cache_policy`].
+    pub cache_policy: Option<Algorithm>,
     /// See [`Settings::compression`].
     pub compress: Option<CodingSet>,
     /// See [`Settings::log`].
@@ -106,6 +110,7 @@ impl Overrides {
         settings.processes = self.processes.unwrap_or(settings.processes);
         settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
+        settings.cache_policy.algorithm = self.cache_policy.unwrap_or(settings.cache_policy.algorithm);
         settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {

@@ -29,6 +29,10 @@ pub fn render(settings: &Settings) -> String {
     page.line("process_cache_bytes", bytes(settings.process_cache_bytes_max));
     page.line("process_translations_max", settings.process_translations_max);
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
+    page.line("cache_policy", quoted(settings.cache_policy.algorithm.name()));
+    page.line("cache_objective", quoted(settings.cache_policy.objective.name()));
+    page.line("cache_filter", settings.cache_policy.is_filtered);
+    page.line("cache_watch", settings.cache_watch);
     page.line("compress", quoted(&settings.compression.codings_text()));
     page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
     page.line("compress_bytes_max", bytes(settings.compression.bytes_max));
@@ -164,7 +168,9 @@ mod tests {
         Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
+    use crate::cache::Policy;
     use crate::content::compress::{CodingSet, Compression};
+    use lamna_policy::cache::{Algorithm, Objective};
     use proptest::prelude::*;
     use std::path::PathBuf;
 
@@ -208,6 +214,12 @@ mod tests {
         })
     }
 
+    fn policy() -> impl Strategy<Value = Policy> {
+        let algorithms = prop::sample::select(Algorithm::ALL.to_vec());
+        (algorithms, prop::sample::select(Objective::ALL.to_vec()), any::<bool>())
+            .prop_map(|(algorithm, objective, is_filtered)| Policy { algorithm, objective, is_filtered })
+    }
+
     fn compression() -> impl Strategy<Value = Compression> {
         (0u8..8, COMPRESS_BYTES, COMPRESS_BYTES).prop_map(|(codings, bytes_min, bytes_max)| Compression {
             codings: CodingSet::from_bits(codings),
@@ -238,7 +250,7 @@ mod tests {
         let parts = (
             prop::collection::vec(address, 0..3),
             prop::sample::select(Architecture::ALL.to_vec()),
-            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES, compression()),
+            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES, compression(), policy(), any::<bool>()),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             log,
             prop::sample::select(LogFormat::ALL.to_vec()),
@@ -249,7 +261,7 @@ mod tests {
             |(
                 listen,
                 architecture,
-                (workers, helpers_max, threads, threads_max, cache_bytes_max, compression),
+                (workers, helpers_max, threads, threads_max, cache_bytes_max, compression, cache_policy, cache_watch),
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 log,
                 log_format,
@@ -273,6 +285,8 @@ mod tests {
                     process_translations_max,
                     cache_bytes_max,
                     compression,
+                    cache_policy,
+                    cache_watch,
                     log,
                     log_format,
                     limits,

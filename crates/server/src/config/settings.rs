@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use crate::cache::Policy;
 use crate::content::compress::Compression;
 
 /// Which concurrency architecture serves.
@@ -216,6 +217,10 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// Which entries of a cache go when room is needed.
+    pub cache_policy: Policy,
+    /// Whether directories of cached files are watched, so that they need not be compared every second.
+    pub cache_watch: bool,
     /// What is compressed while it is served, and into what. `bytes_min` is within [`COMPRESS_BYTES`], and so is
     /// `bytes_max`, which a small cache lowers.
     pub compression: Compression,
@@ -248,6 +253,8 @@ impl Default for Settings {
             threads: 64,
             threads_max: 1024,
             cache_bytes_max: super::default_cache_bytes(),
+            cache_policy: Policy::default(),
+            cache_watch: true,
             compression: Compression::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,

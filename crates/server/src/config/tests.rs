@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::cache::Policy;
 use crate::content::compress::{CodingSet, Compression};
+use lamna_policy::cache::{Algorithm, Objective};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -65,6 +67,10 @@ fn one_file_holds_everything() {
         process_cache_bytes = "8MiB"
         process_translations_max = 13
         cache_bytes = "64MiB"
+        cache_policy = "sieve"
+        cache_objective = "bytes"
+        cache_filter = true
+        cache_watch = false
         compress = "gzip"
         compress_bytes_min = 500
         compress_bytes_max = "1MiB"
@@ -118,6 +124,8 @@ fn one_file_holds_everything() {
         process_cache_bytes_max: 8 << 20,
         process_translations_max: 13,
         cache_bytes_max: 64 << 20,
+        cache_policy: Policy { algorithm: Algorithm::Sieve, objective: Objective::Bytes, is_filtered: true },
+        cache_watch: false,
         compression: Compression {
             codings: Compression::codings_from_text("gzip").unwrap(),
             bytes_min: 500,
@@ -184,6 +192,7 @@ fn the_command_line_overrides_the_file() {
         processes: Some(8),
         processes_max: Some(9),
         cache_bytes_max: Some(1 << 20),
+        cache_policy: Some(Algorithm::Lfu),
         compress: Some(CodingSet::IDENTITY),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
@@ -202,6 +211,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.helpers, HelperKind::Processes);
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
+    assert_eq!(settings.cache_policy.algorithm, Algorithm::Lfu);
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     assert!(settings.sites[0].browse && settings.sites[0].spa);
@@ -293,6 +303,7 @@ fn top_level_values_are_within_their_bounds() {
         ("workers = -1", "between 1 and 1024"),
         ("workers = \"2\"", "without quotation marks"),
         ("helpers_max = 0", "between 1 and 1024"),
+        ("cache_policy = \"fifo\"", "unknown cache_policy `fifo`"),
         ("compress = \"deflate\"", "some of br, zstd and gzip"),
         ("compress_bytes_max = \"65MiB\"", "between 1 and 64MiB"),
         ("cache_bytes = 1", "between 1MiB and 16TiB"),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
+use lamna_policy::cache::{Algorithm, Objective};
 use lamna_proto::limits::Limits;
 use toml::Spanned;
 
@@ -62,10 +63,28 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
         settings.cache_bytes_max = bytes.unwrap_or(settings.cache_bytes_max);
     }
+    cache(file, &mut checker, &mut settings);
     compression(file, &mut checker, &mut settings.compression);
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// How caches choose, and how they notice changes.
+fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    let policy = &mut settings.cache_policy;
+    if let Some(name) = &file.cache_policy {
+        let names = Algorithm::ALL.map(Algorithm::name);
+        let found = checker.name("cache_policy", name, &names, |name| name.parse().ok());
+        policy.algorithm = found.unwrap_or(policy.algorithm);
+    }
+    if let Some(name) = &file.cache_objective {
+        let names = Objective::ALL.map(Objective::name);
+        policy.objective =
+            checker.name("cache_objective", name, &names, Objective::from_name).unwrap_or(policy.objective);
+    }
+    policy.is_filtered = file.cache_filter.unwrap_or(policy.is_filtered);
+    settings.cache_watch = file.cache_watch.unwrap_or(settings.cache_watch);
 }
 
 /// What is compressed.

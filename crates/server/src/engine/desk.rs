@@ -16,8 +16,8 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
 use crate::cache::generations::Key;
-use crate::cache::{Entry, Front, Lookup};
-use crate::content::translate::Question;
+use crate::cache::{Entry, Front, Lookup, WatchRequest};
+use crate::content::translate::{Previous, Question};
 use crate::engine::{Shared, unix_seconds};
 use crate::io::Wait;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -82,6 +82,7 @@ impl<'a> Desk<'a> {
     pub fn new(shared: &'a Shared) -> Desk<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_ref().map(AccessLog::buffer);
+        shared.store.count_front();
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
         Desk { shared, now, front, log, unix_seconds, flushed: now, requests: 0, connections: 0 }
     }
@@ -134,14 +135,20 @@ impl<'a> Desk<'a> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         let store = &self.shared.store;
         let found = self.front.lookup(store, key, self.now.0);
-        if let Lookup::Fresh(entry) | Lookup::Aging(entry) = &found
-            && entry.has_wishes()
-        {
-            store.grant_wishes(key, entry);
+        match &found {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            _ => {}
         }
         match found {
             Lookup::Fresh(entry) => Found::Fresh(entry),
-            Lookup::Aging(entry) => Found::Aging(entry, target(Some(entry.clone()))),
+            Lookup::Aging(entry) => {
+                let target = target(Some(entry.clone()));
+                if store.should_watch(entry) {
+                    watch(self.shared, &target, entry, self.now);
+                }
+                Found::Aging(entry, target)
+            }
             Lookup::Stale(entry) => Found::Missing(target(Some(entry))),
             Lookup::Unknown => Found::Missing(target(None)),
         }
@@ -195,6 +202,7 @@ impl<'a> Desk<'a> {
 impl Drop for Desk<'_> {
     fn drop(&mut self) {
         self.flush();
+        self.shared.store.discount_front();
     }
 }
 
@@ -221,10 +229,17 @@ impl Target {
             path: self.path(),
             query: self.query(),
             wait,
-            previous: self.previous.as_ref(),
+            previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
         }
+    }
+}
+
+/// Has `entry` watched, which `target` stands for.
+fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
+    if let Some((root, names)) = target.question(shared, Wait::No, now).names() {
+        shared.store.watch(WatchRequest { root, names, entry: Arc::downgrade(entry) });
     }
 }
 
