@@ -12,5 +12,6 @@ mod processes;
 mod script;
 mod server;
 mod skip;
+mod storm;
 mod suite;
 mod tree;

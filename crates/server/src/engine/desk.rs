@@ -4,6 +4,7 @@
 //! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
 //! except when the front has to ask the store. Does not wait, receive or send.
 
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +18,7 @@ use lamna_proto::workspace::Workspace;
 
 use crate::cache::generations::Key;
 use crate::cache::{Entry, Front, Lookup, WatchRequest};
-use crate::content::translate::{Previous, Question};
+use crate::content::translate::{Previous, Question, translate};
 use crate::engine::{Shared, unix_seconds};
 use crate::io::Wait;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -36,7 +37,7 @@ pub struct Desk<'a> {
     connections: u64,
 }
 
-/// A target to be translated, in values of its own.
+/// A target to be translated, in values of its own. Equal are those of the same key.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Index of the site.
@@ -206,6 +207,20 @@ impl Drop for Desk<'_> {
     }
 }
 
+impl PartialEq for Target {
+    fn eq(&self, other: &Target) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.site, &self.key).hash(hasher);
+    }
+}
+
 impl Target {
     /// What caches find it by.
     pub fn key(&self) -> Key<'_> {
@@ -234,6 +249,14 @@ impl Target {
             abilities: &shared.abilities,
         }
     }
+}
+
+/// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
+pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
+    shared.store.find_once(target.key(), || {
+        let found = translate(&target.question(shared, Wait::Yes, now));
+        found.expect("only a translation that must not wait would block")
+    })
 }
 
 /// Has `entry` watched, which `target` stands for.
