@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use lamna_policy::cache::Algorithm;
 use lamna_policy::control::Profile;
 use lamna_server::admin::{AdminAddress, Change};
 use lamna_server::config::settings::{
@@ -14,6 +15,7 @@ use lamna_server::config::settings::{
 };
 use lamna_server::config::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};
+use lamna_server::content::compress::{CodingSet, Compression};
 use lamna_server::io::send::SendStrategy;
 
 use crate::exit;
@@ -219,6 +221,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Option<u64>,
 
+    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
+    #[arg(long, value_name = "NAME", value_parser = policy_parser())]
+    cache_policy: Option<Algorithm>,
+
+    /// Codings that text is compressed into while it is served: some of br, zstd and gzip, or `off`
+    #[arg(long, value_name = "off|LIST", value_parser = Compression::codings_from_text)]
+    compress: Option<CodingSet>,
+
     /// Access log: `off`, `-` for standard output, or a file
     #[arg(long, value_name = "off|-|FILE", value_parser = log_target)]
     log: Option<LogTarget>,
@@ -263,6 +273,8 @@ impl ServeArgs {
             processes_max: self.processes_max,
             send: self.send,
             cache_bytes_max: self.cache_bytes,
+            cache_policy: self.cache_policy,
+            compress: self.compress,
             log: self.log.clone(),
             log_format: self.log_format,
             browse: self.browse,
@@ -290,6 +302,10 @@ fn workers(text: &str) -> Result<Workers, String> {
         "auto" => Ok(Workers::Auto),
         count => count_parser(WORKERS)(count).map(Workers::Count),
     }
+}
+
+fn policy_parser() -> impl TypedValueParser<Value = Algorithm> {
+    PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)).try_map(|name| name.parse::<Algorithm>())
 }
 
 fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {

@@ -5,6 +5,7 @@
 //! carried out by an engine, in whatever way makes that engine what it is.
 
 pub mod client;
+pub mod codings;
 pub mod conn;
 pub mod date;
 pub mod encoding;

@@ -8,6 +8,7 @@ mod encoding;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
+use crate::codings::Codings;
 use crate::date;
 use crate::exchange::conditional::Validators;
 use crate::exchange::negotiate::Coding;
@@ -35,14 +36,44 @@ pub enum Variants {
     Coded(Box<[Arc<Representation>]>),
     /// By media type (RFC 9110 12.5.1); the first is preferred.
     Typed(Box<[Arc<Representation>]>),
+    /// By content coding, made while it is being served.
+    Made(Box<Codings>),
 }
 
 impl Variants {
-    /// All of them, the preferred one first.
-    pub fn all(&self) -> &[Arc<Representation>] {
+    /// All that there are, the preferred one first.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Representation>> {
+        let (fixed, codings) = match self {
+            Variants::One(one) => (std::slice::from_ref(one), None),
+            Variants::Coded(several) | Variants::Typed(several) => (&**several, None),
+            Variants::Made(codings) => (&[][..], Some(codings)),
+        };
+        fixed.iter().chain(codings.into_iter().flat_map(|codings| codings.all()))
+    }
+
+    /// The preferred one.
+    pub fn first(&self) -> &Arc<Representation> {
         match self {
-            Variants::One(one) => std::slice::from_ref(one),
-            Variants::Coded(several) | Variants::Typed(several) => several,
+            Variants::One(one) => one,
+            Variants::Coded(several) | Variants::Typed(several) => &several[0],
+            Variants::Made(codings) => codings.identity(),
+        }
+    }
+
+    /// Bytes of memory that the list of them takes.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Variants::One(_) => 0,
+            Variants::Coded(several) | Variants::Typed(several) => size_of_val(&**several),
+            Variants::Made(codings) => size_of_val(&**codings),
+        }
+    }
+
+    /// Codings that are made while it is being served, if that is so.
+    pub fn codings(&self) -> Option<&Codings> {
+        match self {
+            Variants::Made(codings) => Some(codings),
+            _ => None,
         }
     }
 }
@@ -116,7 +147,9 @@ impl Description<'_> {
 /// ```
 #[derive(Debug)]
 pub struct Representation {
-    head: Box<[u8]>,
+    /// The head, and behind it the content if it was there from the beginning.
+    bytes: Box<[u8]>,
+    head_length: u16,
     date_at: u16,
     fields_at: u16,
     after_type_at: u16,
@@ -129,10 +162,13 @@ pub struct Representation {
     pub size: u64,
     /// Last modification, seconds since 1970.
     pub modified: Option<u64>,
+    /// What the server tells the state of the file that was described from others by; zero if it does not. Held, never
+    /// used by the core.
+    pub version: u64,
     /// The open file that holds the content, if it is a file. Held, never used by the core.
     pub file: Option<Arc<OwnedFd>>,
-    /// Head and content in one buffer, once somebody has read it.
-    content: OnceLock<Box<[u8]>>,
+    /// Head and content in one buffer, of content that was read later.
+    later: OnceLock<Box<[u8]>>,
 }
 
 impl Representation {
@@ -141,7 +177,11 @@ impl Representation {
     /// # Panics
     /// If the described head is longer than 64 KiB: the configuration bounds what goes into it.
     pub fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Representation {
-        let mut head = Vec::with_capacity(320);
+        Representation::build(description, file, b"")
+    }
+
+    fn build(description: &Description<'_>, file: Option<Arc<OwnedFd>>, content: &[u8]) -> Representation {
+        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL + content.len());
         let here = |head: &Vec<u8>| u16::try_from(head.len()).expect("a head is bounded by the configuration");
         let line = |head: &mut Vec<u8>, name: &str, value: &str| {
             for part in [name, ": ", value, "\r\n"] {
@@ -188,9 +228,11 @@ impl Representation {
             line(&mut head, "Location", location);
         }
         head.extend_from_slice(b"\r\n");
-        here(&head);
+        let head_length = here(&head);
+        head.extend_from_slice(content);
         Representation {
-            head: head.into_boxed_slice(),
+            bytes: head.into_boxed_slice(),
+            head_length,
             date_at,
             fields_at,
             after_type_at,
@@ -201,16 +243,14 @@ impl Representation {
             size: description.size,
             modified: description.modified,
             file,
-            content: OnceLock::new(),
+            version: 0,
+            later: OnceLock::new(),
         }
     }
 
     /// Describes a representation whose content is `content`, and holds it.
     pub fn with_content(description: &Description<'_>, content: &[u8]) -> Representation {
-        let representation =
-            Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None);
-        representation.fill(content);
-        representation
+        Representation::build(&Description { size: content.len() as u64, ..description.clone() }, None, content)
     }
 
     /// Holds `content` (of `size` bytes) from now on, head and content in one buffer. False if it was held already.
@@ -219,27 +259,62 @@ impl Representation {
     /// If the length of `content` is not `size`: a head and content that disagree must never meet.
     pub fn fill(&self, content: &[u8]) -> bool {
         assert_eq!(content.len() as u64, self.size, "content must match its description");
-        self.content.set([&self.head, content].concat().into_boxed_slice()).is_ok()
+        self.message().is_none() && self.later.set([self.head(), content].concat().into_boxed_slice()).is_ok()
+    }
+
+    /// This representation, of status 200, under `coding`, as `content`: with the same fields but for those that describe the coding. The
+    /// validator is the same with `suffix` added, as different bytes need different strong ones (RFC 9110 8.8.1).
+    pub fn coded(&self, coding: Coding, suffix: &str, content: &[u8]) -> Representation {
+        let media_type = self.media_type();
+        let etag = std::str::from_utf8(self.etag.of(&self.bytes)).unwrap_or_default();
+        let etag = etag.strip_suffix('"').map(|open| format!("{open}-{suffix}\""));
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        let kept = text(self.fields_kept()).split("\r\n");
+        let mut fields = Vec::new();
+        let mut vary = None;
+        for (name, value) in kept.filter_map(|line| line.split_once(": ")) {
+            match name {
+                "Last-Modified" | "ETag" => {}
+                "Vary" if vary.is_none() => vary = Some(value),
+                _ => fields.push((name.to_owned(), value.to_owned())),
+            }
+        }
+        let own = &self.head()[usize::from(self.after_type_at)..usize::from(self.kept_at)];
+        let ranges = memchr::memmem::find(own, b"Accept-Ranges: ").is_some();
+        let description = Description {
+            status: Status(200),
+            media_type: (!media_type.is_empty()).then_some(media_type),
+            coding,
+            size: content.len() as u64,
+            modified: self.modified,
+            etag: etag.as_deref(),
+            ranges,
+            vary,
+            fields: &fields,
+            location: None,
+        };
+        Representation::with_content(&description, content)
     }
 
     /// A copy that shares the open file but holds no content, for a cache that lets go of content only.
     pub fn without_content(&self) -> Representation {
-        Representation { head: self.head.clone(), file: self.file.clone(), content: OnceLock::new(), ..*self }
+        Representation { bytes: self.head().into(), file: self.file.clone(), later: OnceLock::new(), ..*self }
     }
 
     /// The prebuilt head, empty line included. Its date is a placeholder.
     pub fn head(&self) -> &[u8] {
-        &self.head
+        &self.bytes[..usize::from(self.head_length)]
     }
 
     /// Head and content in one buffer, if held.
     pub fn message(&self) -> Option<&[u8]> {
-        self.content.get().map(|content| &**content)
+        let is_whole = (self.bytes.len() - usize::from(self.head_length)) as u64 == self.size;
+        if is_whole && self.file.is_none() { Some(&self.bytes) } else { self.later.get().map(|message| &**message) }
     }
 
     /// The content, if held.
     pub fn content(&self) -> Option<&[u8]> {
-        self.message().map(|message| &message[self.head.len()..])
+        self.message().map(|message| &message[usize::from(self.head_length)..])
     }
 
     /// Where the 29 bytes of the date are in the head.
@@ -249,43 +324,46 @@ impl Representation {
 
     /// Field lines from Content-Type on, empty line included.
     pub fn fields(&self) -> &[u8] {
-        &self.head[usize::from(self.fields_at)..]
+        &self.head()[usize::from(self.fields_at)..]
     }
 
     /// The Content-Type line.
     pub fn type_line(&self) -> &[u8] {
-        &self.head[usize::from(self.fields_at)..usize::from(self.after_type_at)]
+        &self.head()[usize::from(self.fields_at)..usize::from(self.after_type_at)]
     }
 
     /// Field lines after Content-Type, empty line included.
     pub fn fields_after_type(&self) -> &[u8] {
-        &self.head[usize::from(self.after_type_at)..]
+        &self.head()[usize::from(self.after_type_at)..]
     }
 
     /// Field lines that a 304 repeats, empty line included.
     pub fn fields_kept(&self) -> &[u8] {
-        &self.head[usize::from(self.kept_at)..]
+        &self.head()[usize::from(self.kept_at)..]
     }
 
     /// What preconditions are compared with.
     pub fn validators(&self) -> Validators<'_> {
-        let etag = self.etag.of(&self.head);
+        let etag = self.etag.of(&self.bytes);
         Validators { etag: (!etag.is_empty()).then_some(etag), modified_unix_seconds: self.modified }
     }
 
     /// The media type with its parameters; empty if there is none.
     pub fn media_type(&self) -> &str {
-        std::str::from_utf8(self.media.of(&self.head)).unwrap_or_default()
+        std::str::from_utf8(self.media.of(&self.bytes)).unwrap_or_default()
     }
 
-    /// Bytes of memory that this holds: itself, its head and its content.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.head.len() + self.message().map_or(0, <[u8]>::len)
+    /// The buffers that this holds, in bytes: head, content.
+    pub fn buffer_bytes(&self) -> [usize; 2] {
+        [self.bytes.len(), self.later.get().map_or(0, |message| message.len())]
     }
 }
 
 /// The Server field (RFC 9110 10.2.4). No version: it helps nobody but attackers.
 pub const SERVER: &str = "Lamna";
+
+/// What a head has room for before it has to grow.
+const HEAD_BYTES_USUAL: usize = 320;
 
 const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
@@ -333,6 +411,16 @@ mod tests {
         assert_eq!(representation.validators().etag, Some(&b"\"e\""[..]));
         assert_eq!(representation.content(), Some(&b"abc"[..]));
         assert_eq!(representation.media_type(), "text/plain");
+    }
+
+    #[test]
+    fn a_coded_copy_differs_in_what_describes_the_coding_only() {
+        let fields = [("X-Extra".to_owned(), "a: b".to_owned())];
+        let whole = Description { vary: Some("Accept-Encoding"), fields: &fields, ..description() };
+        let coded = Representation::with_content(&whole, b"abc").coded(Coding::Gzip, "gz9", b"12");
+        let expected = Description { coding: Coding::Gzip, etag: Some("\"e-gz9\""), ..whole };
+        assert_eq!(coded.message(), Representation::with_content(&expected, b"12").message());
+        assert_eq!(coded.validators().etag, Some(&b"\"e-gz9\""[..]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::io::Errno;
 
 use crate::board::Board;
+use crate::cache;
 use crate::engine::{Clock, Counters, Waker};
 use crate::io;
 use crate::log::LogCounters;
@@ -23,6 +24,8 @@ pub struct Commons {
     pub done: Common<Counters>,
     /// Which way disk operations went.
     pub disk: Common<io::Counters>,
+    /// What the caches did.
+    pub cache: Common<cache::counters::Counters>,
     /// What became of log lines.
     pub log: Common<LogCounters>,
     /// Who is at work, and how busy.
@@ -42,6 +45,7 @@ impl Commons {
         Ok(Commons {
             done: Common::default(),
             disk: Common::default(),
+            cache: Common::default(),
             log: Common::default(),
             board: Common::default(),
             alarm: Arc::new(Waker::new()?),
@@ -63,7 +67,7 @@ impl fmt::Display for Commons {
             formatter,
             "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
              have blocked; residency tests: {} by cachestat, {} by page, {} not possible; helper jobs: {}; accept \
-             pauses: {}, idle connections shed: {}; cache: {} bytes",
+             pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain",
             read(&done.requests),
             read(&done.connections),
             read(&disk.open_cached),
@@ -77,6 +81,9 @@ impl fmt::Display for Commons {
             read(&done.accept_pauses),
             read(&done.idle_shed),
             read(&done.cache_bytes),
+            read(&self.cache.compressed),
+            read(&self.cache.compressed_to_bytes),
+            read(&self.cache.compressed_in_vain),
         )
     }
 }

@@ -15,14 +15,14 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::board::WORKERS_MAX;
-use crate::cache::Store;
+use crate::cache::{self, Bounds, Store, Watcher};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
 use crate::engine::nursery::Nursery;
 use crate::engine::transfer::{Receiver, Sender};
-use crate::engine::{self, Control, Shared};
+use crate::engine::{self, Clock, Control, Shared};
 use crate::io::Abilities;
 use crate::lifecycle::ServeError;
 use crate::listen::Listener;
@@ -204,17 +204,26 @@ impl Shift {
     /// What the workers of an engine with `settings` will share: the same as those of this one, as far as the settings are.
     fn successor(&self, settings: &Settings, first_seat: usize) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
-        let same_sites = settings.sites == before.sites;
+        let same_sites = settings.sites == before.sites && settings.compression == before.compression;
         let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings)?) };
         // Entries are found by the place of their site among the sites.
-        let same_store = same_sites && settings.cache_bytes_max == before.cache_bytes_max;
+        let same_store = same_sites
+            && settings.cache_bytes_max == before.cache_bytes_max
+            && settings.cache_watch == before.cache_watch;
+        let store = match same_store {
+            true => old.store.clone(),
+            false => Arc::new(store(settings, &sites, old.clock, &old.cache_counters)),
+        };
+        if settings.cache_policy != before.cache_policy {
+            store.change_policy(settings.cache_policy);
+        }
         let log = match (&settings.log, settings.log_format) == (&before.log, before.log_format) {
             true => old.log.clone(),
             false => open_log(settings, &old.log_counters)?,
         };
         Ok(Shared {
             sites,
-            store: if same_store { old.store.clone() } else { Arc::new(store(settings)) },
+            store,
             abilities: old.abilities.clone(),
             sending: settings.sending,
             limits: Arc::new(settings.limits.clone()),
@@ -227,6 +236,7 @@ impl Shift {
             receiver: None,
             counters: old.counters.clone(),
             log_counters: old.log_counters.clone(),
+            cache_counters: old.cache_counters.clone(),
             board: old.board.clone(),
             first_seat,
             alarm: old.alarm.clone(),
@@ -341,9 +351,10 @@ fn prepare(
     // First of all, because later there are threads.
     let nursery = (settings.helpers == HelperKind::Processes).then(|| Nursery::start(settings)).transpose()?;
     let abilities = Abilities::without(&settings.without).map_err(ServeError::Without)?;
+    let sites = Arc::new(open_sites(settings)?);
     Ok(Shared {
-        sites: Arc::new(open_sites(settings)?),
-        store: Arc::new(store(settings)),
+        store: Arc::new(store(settings, &sites, commons.clock, &commons.cache)),
+        sites,
         abilities: Arc::new(Abilities { counters: commons.disk.clone(), ..abilities }),
         sending: settings.sending,
         limits: Arc::new(settings.limits.clone()),
@@ -356,6 +367,7 @@ fn prepare(
         receiver: None,
         counters: commons.done.clone(),
         log_counters: commons.log.clone(),
+        cache_counters: commons.cache.clone(),
         board: commons.board.clone(),
         first_seat,
         alarm: commons.alarm.clone(),
@@ -376,13 +388,17 @@ fn open_log(settings: &Settings, counters: &Common<LogCounters>) -> Result<Optio
     log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
 }
 
-fn store(settings: &Settings) -> Store {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-    let store = Store::new(settings.cache_bytes_max, descriptors / CACHE_DESCRIPTOR_SHARE);
-    match settings.architecture {
-        Architecture::Mp => store.bounded(settings.process_translations_max),
-        _ => store,
-    }
+fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cache::counters::Counters>) -> Store {
+    let is_small = settings.architecture == Architecture::Mp;
+    let bounds = Bounds {
+        bytes_max: settings.cache_bytes_max,
+        descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) / CACHE_DESCRIPTOR_SHARE,
+        entries_max: is_small.then_some(settings.process_translations_max),
+    };
+    // Small caches are of many processes, and there are few inotify instances for each user.
+    let watches = settings.cache_watch && !is_small;
+    let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
+    Store::with(bounds, settings.cache_policy, watcher, counters.clone())
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

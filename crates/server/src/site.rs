@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
-use crate::cache::FRESH_MS;
+use crate::cache::Store;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::answers;
+use crate::content::compress::Compression;
 use crate::io::{Blocked, Wait};
 
 /// All sites. The first answers for hosts that no site names.
@@ -36,6 +37,8 @@ pub struct Site {
     pub root: Root,
     /// Prefixes served from elsewhere, the longest first.
     pub aliases: Vec<(Vec<u8>, Root)>,
+    /// What is compressed that nobody has compressed beforehand.
+    pub compression: Compression,
     /// Pages for what cannot be served.
     pub errors: Errors,
     users: Mutex<HashMap<Vec<u8>, User>>,
@@ -63,6 +66,8 @@ impl Sites {
     /// The first root that cannot be opened, and why.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
         let mut sites = Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new() };
+        let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
+        let compression = Compression { bytes_max, ..settings.compression };
         for (index, site) in settings.sites.iter().enumerate() {
             for host in &site.hosts {
                 match host.strip_prefix("*.") {
@@ -70,9 +75,18 @@ impl Sites {
                     None => sites.by_host.insert(host.as_bytes().to_vec(), index),
                 };
             }
-            sites.sites.push(Site::open(index as u32, site)?);
+            sites.sites.push(Site::open(index as u32, site, compression)?);
         }
         Ok(sites)
+    }
+
+    /// The paths of all roots that are known from the beginning.
+    pub fn root_paths(&self) -> Vec<PathBuf> {
+        let roots = |site: &Site| {
+            let aliases = site.aliases.iter().map(|(_, root)| root.path.clone());
+            aliases.chain([site.root.path.clone()]).collect::<Vec<_>>()
+        };
+        self.sites.iter().flat_map(roots).collect()
     }
 
     /// The site that `host` (in any case of letters, without port) names.
@@ -116,7 +130,7 @@ impl Sites {
 const HOST_BYTES_MAX: usize = 255;
 
 impl Site {
-    fn open(index: u32, settings: &SiteSettings) -> Result<Site, (PathBuf, Errno)> {
+    fn open(index: u32, settings: &SiteSettings, compression: Compression) -> Result<Site, (PathBuf, Errno)> {
         let root = |path: &Path| Root::open(path).map_err(|errno| (path.to_owned(), errno));
         let mut aliases = Vec::new();
         for alias in &settings.aliases {
@@ -127,6 +141,7 @@ impl Site {
             index,
             root: root(&settings.root)?,
             aliases,
+            compression,
             errors: Errors::new(&settings.headers),
             users: Mutex::new(HashMap::new()),
             settings: settings.clone(),
@@ -214,7 +229,7 @@ impl Root {
         Ok(Root { path: path.to_owned(), current: Mutex::new(current) })
     }
 
-    /// The directory that the path names, looked at within the last second.
+    /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
     ///
     /// # Errors
     /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; else what `open(2)` says.
@@ -222,7 +237,7 @@ impl Root {
         let lock = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let current = lock();
-            if current.checked_ms + FRESH_MS > now_ms {
+            if current.checked_ms + ROOT_FRESH_MS > now_ms {
                 return Ok(current.directory.clone());
             }
         }
@@ -240,6 +255,9 @@ impl Root {
         Ok(current.directory.clone())
     }
 }
+
+/// How long a root is taken to be what its path names, in milliseconds.
+pub const ROOT_FRESH_MS: u64 = 100;
 
 fn identity(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
     let stat = rustix::fs::fstat(directory.as_fd())?;
@@ -292,7 +310,7 @@ mod tests {
         let before = identity(&root.directory(Wait::Yes, 5000).unwrap()).unwrap();
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("two", &link).unwrap();
-        assert_eq!(identity(&root.directory(Wait::Yes, 5999).unwrap()).unwrap(), before);
-        assert_ne!(identity(&root.directory(Wait::Yes, 6000).unwrap()).unwrap(), before);
+        assert_eq!(identity(&root.directory(Wait::Yes, 5099).unwrap()).unwrap(), before);
+        assert_ne!(identity(&root.directory(Wait::Yes, 5100).unwrap()).unwrap(), before);
     }
 }

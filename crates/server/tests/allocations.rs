@@ -160,6 +160,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         receiver: None,
         counters: Common::<Counters>::default(),
         log_counters: Common::default(),
+        cache_counters: Common::default(),
         board: Common::default(),
         first_seat: 0,
         alarm: Arc::new(Waker::new().unwrap()),

@@ -283,7 +283,8 @@ fn an_edit_in_place_is_seen_within_a_second(engine: Engine) {
             let response = client.get("/a.txt").unwrap();
             (response.content == text.as_bytes()).then(|| response.field("ETag").map(str::to_owned))
         });
-        assert!(!etags.contains(&etag), "two states have the entity tag {etag:?}");
+        // What was read while it might still be changing has none.
+        assert!(etag.is_none() || !etags.contains(&etag), "two states have the entity tag {etag:?}");
         etags.push(etag);
         eventually("an edit of a large file", SEEN_WITHIN, || {
             (client.get("/b.bin").unwrap().content == large).then_some(())

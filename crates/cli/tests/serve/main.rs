@@ -4,6 +4,7 @@
 //! no test asserts how long something takes.
 
 mod client;
+mod compression;
 mod control;
 mod counts;
 mod crowds;
@@ -13,6 +14,7 @@ mod processes;
 mod script;
 mod server;
 mod skip;
+mod storm;
 mod suite;
 mod tree;
 mod upgrade;

@@ -42,6 +42,18 @@ impl Admission {
         }
     }
 
+    /// The identifier of `object` will stand for another object.
+    pub fn forget(&mut self, object: ObjectId) {
+        if let Some(count) = self.counts.get_mut(object.index()) {
+            *count = 0;
+        }
+    }
+
+    /// Bytes of memory that the filter itself has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.counts.capacity()
+    }
+
     /// Whether `newcomer` (identifier, bytes) may take the place of `victim`; `None` if there is room.
     pub fn admits(&self, newcomer: (ObjectId, u64), victim: Option<(ObjectId, u64)>) -> bool {
         if newcomer.1 > self.object_bytes_max {

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: the bytes held are at most the bound after every call; an object is held at most once.
 
-use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, hand_over};
+use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};
 
 /// Size of an object that is not held.
 const ABSENT: u64 = u64::MAX;
@@ -45,16 +45,54 @@ impl Bounded {
         self
     }
 
+    /// Puts a filter before it, or takes it away, with everything that is held.
+    pub fn set_admission(&mut self, admission: Option<Admission>) {
+        self.admission = admission;
+    }
+
     /// Asks for `object`: whether it is held. Counts as a use.
     pub fn request(&mut self, object: ObjectId) -> bool {
+        self.request_times(object, 1)
+    }
+
+    /// Asks for `object` as often as it was asked for since the last time: whether it is held.
+    pub fn request_times(&mut self, object: ObjectId, count: u32) -> bool {
         if let Some(admission) = &mut self.admission {
-            admission.request(object);
+            (0..count.min(USES_AT_ONCE_MAX)).for_each(|_| admission.request(object));
         }
         let held = self.holds(object);
-        if held {
-            self.policy.hit(object);
+        match count {
+            0 => {}
+            1 if held => self.policy.hit(object),
+            _ if held => self.policy.uses(object, count),
+            _ => {}
         }
         held
+    }
+
+    /// `object`, which is held, occupies `size_bytes` from now on. `evicted` is told each object that had to go, itself
+    /// perhaps among them.
+    pub fn resize(&mut self, object: ObjectId, size_bytes: u64, mut evicted: impl FnMut(ObjectId)) {
+        debug_assert!(self.holds(object), "resized what is not held");
+        self.bytes = self.bytes - self.sizes[object.index()] + size_bytes;
+        self.sizes[object.index()] = size_bytes;
+        self.policy.resize(object, size_bytes);
+        self.shrink_to(self.bound_bytes, &mut evicted);
+    }
+
+    /// The identifier of `object`, which is not held, will stand for another object.
+    pub fn forget(&mut self, object: ObjectId) {
+        debug_assert!(!self.holds(object), "forgotten while held");
+        self.policy.forget(object);
+        if let Some(admission) = &mut self.admission {
+            admission.forget(object);
+        }
+    }
+
+    /// Bytes of memory that the books themselves have allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let filter = self.admission.as_ref().map_or(0, Admission::memory_bytes);
+        self.policy.memory_bytes() + self.sizes.capacity() * size_of::<u64>() + filter
     }
 
     /// Offers `object`, which is not held, with its size. `evicted` is told each object that had to go.

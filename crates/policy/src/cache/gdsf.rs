@@ -77,6 +77,21 @@ impl Replacement for Gdsf {
         self.heap.remove(object);
     }
 
+    fn uses(&mut self, object: ObjectId, count: u32) {
+        let uses = &mut self.objects[object.index()].uses;
+        *uses = uses.saturating_add(count);
+        self.place(object);
+    }
+
+    fn resize(&mut self, object: ObjectId, size_bytes: u64) {
+        self.objects[object.index()].size_bytes = size_bytes;
+        self.place(object);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.heap.memory_bytes() + self.objects.capacity() * size_of::<Object>()
+    }
+
     fn len(&self) -> usize {
         self.heap.len()
     }

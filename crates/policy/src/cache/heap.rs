@@ -16,6 +16,10 @@ pub(super) struct Heap {
 }
 
 impl Heap {
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<(Key, ObjectId)>() + self.position.capacity() * size_of::<u32>()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

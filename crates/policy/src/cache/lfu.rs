@@ -60,6 +60,16 @@ impl Replacement for Lfu {
         self.heap.remove(object);
     }
 
+    fn uses(&mut self, object: ObjectId, count: u32) {
+        let uses = &mut self.uses[object.index()];
+        *uses = uses.saturating_add(count);
+        self.place(object);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.heap.memory_bytes() + self.uses.capacity() * size_of::<u32>()
+    }
+
     fn len(&self) -> usize {
         self.heap.len()
     }

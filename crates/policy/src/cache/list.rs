@@ -16,6 +16,10 @@ struct Link {
 pub(super) struct Links(Vec<Link>);
 
 impl Links {
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Link>()
+    }
+
     pub(super) fn cover(&mut self, object: ObjectId) {
         if object.index() >= self.0.len() {
             self.0.resize(object.index() + 1, Link { toward_front: NONE, toward_back: NONE });

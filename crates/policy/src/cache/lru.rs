@@ -50,6 +50,10 @@ impl Replacement for Lru {
         self.held[object.index()] = false;
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.links.memory_bytes() + self.held.capacity()
+    }
+
     fn len(&self) -> usize {
         self.order.len()
     }

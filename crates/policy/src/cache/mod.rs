@@ -43,6 +43,9 @@ pub use lru::Lru;
 pub use s3fifo::S3Fifo;
 pub use sieve::Sieve;
 
+/// Uses that are told apart when many are reported together.
+pub const USES_AT_ONCE_MAX: u32 = 8;
+
 /// A small, dense number that stands for an object. Memory of a policy grows with the largest identifier, not with the
 /// number of objects, so callers hand out identifiers from zero and use freed ones again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +73,24 @@ pub trait Replacement: Send {
 
     /// `object`, which is held, was used.
     fn hit(&mut self, object: ObjectId);
+
+    /// `object`, which is held, was used `count` times since it was last said so. Counts above [`USES_AT_ONCE_MAX`] may be
+    /// taken as that.
+    fn uses(&mut self, object: ObjectId, count: u32) {
+        for _ in 0..count.min(USES_AT_ONCE_MAX) {
+            self.hit(object);
+        }
+    }
+
+    /// `object`, which is held, occupies `size_bytes` from now on. Only policies that weigh sizes care.
+    fn resize(&mut self, _object: ObjectId, _size_bytes: u64) {}
+
+    /// The identifier of `object`, which is not held, will stand for another object. Only policies that remember what they
+    /// threw away care.
+    fn forget(&mut self, _object: ObjectId) {}
+
+    /// Bytes of memory that the policy itself has allocated.
+    fn memory_bytes(&self) -> usize;
 
     /// The object that should go next, or `None` if nothing is held. Settles the policy's own queues where the algorithm
     /// does that on eviction (S3-FIFO, SIEVE), hence `&mut`.
@@ -101,6 +122,24 @@ pub enum Objective {
     Requests,
     /// Bytes answered from memory: right when the disk's or the network's transfer rate is scarce.
     Bytes,
+}
+
+impl Objective {
+    /// Both, in the order of the documentation.
+    pub const ALL: [Objective; 2] = [Objective::Requests, Objective::Bytes];
+
+    /// The name used in settings and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Objective::Requests => "requests",
+            Objective::Bytes => "bytes",
+        }
+    }
+
+    /// The objective of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Objective::ALL.into_iter().find(|objective| objective.name() == name)
+    }
 }
 
 /// The policies by name.

@@ -155,6 +155,25 @@ impl Replacement for S3Fifo {
         }
     }
 
+    fn resize(&mut self, object: ObjectId, size_bytes: u64) {
+        let held = &mut self.objects[object.index()];
+        if held.queue == Queue::Small {
+            self.small_bytes = self.small_bytes - held.size_bytes + size_bytes;
+        }
+        held.size_bytes = size_bytes;
+    }
+
+    fn forget(&mut self, object: ObjectId) {
+        if let Some(object) = self.objects.get_mut(object.index()) {
+            object.ghost = 0;
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let ghosts = self.ghosts.capacity() * size_of::<(ObjectId, u64)>();
+        self.links.memory_bytes() + self.objects.capacity() * size_of::<Object>() + ghosts
+    }
+
     fn len(&self) -> usize {
         self.small.len() + self.main.len()
     }

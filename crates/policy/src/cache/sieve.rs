@@ -70,6 +70,10 @@ impl Replacement for Sieve {
         self.objects[object.index()] = Object::default();
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.links.memory_bytes() + self.objects.capacity() * size_of::<Object>()
+    }
+
     fn len(&self) -> usize {
         self.order.len()
     }

@@ -136,7 +136,7 @@ pub(crate) fn refuse(
     let page = outlet.pages.refusal(refusal);
     let representation = match request {
         Some(request) => choose(request, &page.variants),
-        None => &page.variants.all()[0],
+        None => page.variants.first(),
     };
     let whole = ByteRange { offset: 0, length: representation.size };
     let mut answer = Answer::new(page.status, representation, persistence, Kind::Prebuilt(Vec::new()), whole);
@@ -206,6 +206,8 @@ fn choose<'a>(request: Request<'_>, variants: &'a Variants) -> &'a Arc<Represent
         Variants::One(one) => one,
         Variants::Coded(several) => choose_coding(request, several),
         Variants::Typed(several) => choose_type(request, several),
+        Variants::Made(codings) if request.field(Field::AcceptEncoding).is_none() => codings.identity(),
+        Variants::Made(codings) => codings.choose(request.field_lines(Field::AcceptEncoding)),
     }
 }
 

@@ -65,6 +65,16 @@ impl CodingSet {
         self.0 & CodingSet::bit(coding) == CodingSet::bit(coding)
     }
 
+    /// The set as a number, for keeping it in an atomic.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set that [`CodingSet::bits`] gave.
+    pub const fn from_bits(bits: u8) -> CodingSet {
+        CodingSet(bits & CodingSet::ALL.0)
+    }
+
     const fn bit(coding: Coding) -> u8 {
         match coding {
             Coding::Identity => 0,

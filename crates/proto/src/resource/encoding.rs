@@ -26,13 +26,14 @@ const DATE_BYTES: usize = 29;
 impl Representation {
     /// Writes it as one of `size` bytes, which are in `body`.
     pub(crate) fn write(&self, size: u64, body: &Body<'_>, to: &mut Encoded) {
-        write_bytes(&self.head, to);
+        write_bytes(self.head(), to);
         [self.date_at, self.fields_at, self.after_type_at, self.kept_at].iter().for_each(|at| at.write(to));
         [self.etag, self.media].iter().for_each(|span| span.write(to));
         let coding = CODINGS.iter().position(|coding| *coding == self.coding).unwrap_or(0);
         (coding as u8).write(to);
         size.write(to);
         self.modified.write(to);
+        self.version.write(to);
         match body {
             Body::Absent => 0u8.write(to),
             Body::File(file) => {
@@ -47,7 +48,8 @@ impl Representation {
     }
 
     pub(crate) fn read(from: &mut Source<'_>) -> Result<Representation, Malformed> {
-        let head = Vec::read(from)?.into_boxed_slice();
+        let head: Vec<u8> = Vec::read(from)?;
+        let head_length = u16::try_from(head.len()).map_err(|_| Malformed)?;
         let mut representation = Representation {
             date_at: u16::read(from)?,
             fields_at: u16::read(from)?,
@@ -58,9 +60,11 @@ impl Representation {
             coding: *CODINGS.get(usize::from(u8::read(from)?)).ok_or(Malformed)?,
             size: u64::read(from)?,
             modified: Option::read(from)?,
+            version: u64::read(from)?,
             file: None,
-            content: OnceLock::new(),
-            head,
+            later: OnceLock::new(),
+            bytes: head.into_boxed_slice(),
+            head_length,
         };
         checked((), representation.is_consistent())?;
         match u8::read(from)? {
@@ -78,10 +82,9 @@ impl Representation {
 
     /// Whether all places are within the head, in the order of the drawing.
     fn is_consistent(&self) -> bool {
-        let length = self.head.len();
+        let length = self.head().len();
         let within = |span: Span| span.start <= span.end && usize::from(span.end) <= length;
-        length <= usize::from(u16::MAX)
-            && self.head.ends_with(b"\r\n\r\n")
+        self.head().ends_with(b"\r\n\r\n")
             && self.date_at() + DATE_BYTES <= length
             && self.fields_at <= self.after_type_at
             && self.after_type_at <= self.kept_at

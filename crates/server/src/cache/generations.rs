@@ -2,8 +2,8 @@
 //!
 //! Two generations: what is inserted or used goes to the young one; when that holds half of the bound, it becomes the
 //! old one and what was old is forgotten. So everything used within the last half bound of insertions is kept, and a
-//! value lives at least as long. An approximation of LRU; the policies proper live in `lamna-policy`, and this is the
-//! place where they will be asked.
+//! value lives at least as long. An approximation of LRU that costs a hit nothing, for what is private to a worker; the
+//! shared store asks the policies of `lamna-policy`.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
@@ -70,12 +70,9 @@ impl<V> Generations<V> {
         true
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.young = HashTable::new();
-        self.old = HashTable::new();
-        self.young_cost = 0;
-        self.old_cost = 0;
+    /// Changes the bound. What is beyond it goes with later insertions.
+    pub fn rebound(&mut self, cost_max: u64) {
+        self.cost_max = cost_max;
     }
 
     /// Forgets `key`.

@@ -6,12 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
+use lamna_policy::cache::Algorithm;
 use lamna_policy::control::Profile;
 
 use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::validate::{self, check_directory};
+use crate::content::compress::CodingSet;
 use crate::io::send::SendStrategy;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
@@ -46,6 +48,10 @@ pub struct Overrides {
     pub send: Option<SendStrategy>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
+    /// See [`Settings::cache_policy`].
+    pub cache_policy: Option<Algorithm>,
+    /// See [`Settings::compression`].
+    pub compress: Option<CodingSet>,
     /// See [`Settings::log`].
     pub log: Option<LogTarget>,
     /// See [`Settings::log_format`].
@@ -127,6 +133,8 @@ impl Overrides {
         settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
         settings.sending.strategy = self.send.unwrap_or(settings.sending.strategy);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
+        settings.cache_policy.algorithm = self.cache_policy.unwrap_or(settings.cache_policy.algorithm);
+        settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {
             site.browse |= self.browse;

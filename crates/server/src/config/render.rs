@@ -33,6 +33,13 @@ pub fn render(settings: &Settings) -> String {
     page.line("stretch_copy_bytes_max", bytes(settings.sending.stretch_copy_bytes_max));
     page.line("message_copy_bytes_max", bytes(settings.sending.message_copy_bytes_max as u64));
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
+    page.line("cache_policy", quoted(settings.cache_policy.algorithm.name()));
+    page.line("cache_objective", quoted(settings.cache_policy.objective.name()));
+    page.line("cache_filter", settings.cache_policy.is_filtered);
+    page.line("cache_watch", settings.cache_watch);
+    page.line("compress", quoted(&settings.compression.codings_text()));
+    page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
+    page.line("compress_bytes_max", bytes(settings.compression.bytes_max));
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
     limits(&settings.limits, &mut page);
@@ -161,11 +168,14 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, CACHE_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, PROCESSES, Redirect,
-        THREADS, TRANSLATIONS, WORKERS,
+        Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
+        PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
+    use crate::cache::Policy;
+    use crate::content::compress::{CodingSet, Compression};
     use crate::io::send::{Plan, SendStrategy};
+    use lamna_policy::cache::{Algorithm, Objective};
     use proptest::prelude::*;
     use std::path::PathBuf;
 
@@ -209,6 +219,20 @@ mod tests {
         })
     }
 
+    fn policy() -> impl Strategy<Value = Policy> {
+        let algorithms = prop::sample::select(Algorithm::ALL.to_vec());
+        (algorithms, prop::sample::select(Objective::ALL.to_vec()), any::<bool>())
+            .prop_map(|(algorithm, objective, is_filtered)| Policy { algorithm, objective, is_filtered })
+    }
+
+    fn compression() -> impl Strategy<Value = Compression> {
+        (0u8..8, COMPRESS_BYTES, COMPRESS_BYTES).prop_map(|(codings, bytes_min, bytes_max)| Compression {
+            codings: CodingSet::from_bits(codings),
+            bytes_min,
+            bytes_max,
+        })
+    }
+
     fn settings(root: &Path) -> impl Strategy<Value = Settings> + use<> {
         let address = prop_oneof![
             any::<([u8; 4], u16)>().prop_map(|address| ListenAddress::Tcp(address.into())),
@@ -231,7 +255,7 @@ mod tests {
         let parts = (
             prop::collection::vec(address, 0..3),
             (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>()),
-            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES),
+            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES, compression(), policy(), any::<bool>()),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
             log,
@@ -243,7 +267,7 @@ mod tests {
             |(
                 listen,
                 (choice, workers_adapt),
-                (workers, helpers_max, threads, threads_max, cache_bytes_max),
+                (workers, helpers_max, threads, threads_max, cache_bytes_max, compression, cache_policy, cache_watch),
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 (pin, strategy, stretch_copy_bytes_max, message_copy_bytes_max),
                 log,
@@ -270,6 +294,9 @@ mod tests {
                     process_cache_bytes_max,
                     process_translations_max,
                     cache_bytes_max,
+                    compression,
+                    cache_policy,
+                    cache_watch,
                     log,
                     log_format,
                     limits,

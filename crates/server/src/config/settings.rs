@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
+use crate::cache::Policy;
+use crate::content::compress::Compression;
 use crate::io::send::Plan;
 
 /// Which concurrency architecture serves.
@@ -198,6 +200,8 @@ pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
 /// Bounds of [`Plan::stretch_copy_bytes_max`] and [`Plan::message_copy_bytes_max`]: that much of a file is sent at once
 /// at most, and that much is held in memory.
 pub const COPY_BYTES: RangeInclusive<u64> = 0..=256 * 1024;
+/// Bounds of what is compressed: more would hold a processor for minutes.
+pub const COMPRESS_BYTES: RangeInclusive<u64> = 1..=64 << 20;
 
 /// What the helpers of `amped` and `co-amped` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,6 +273,13 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// Which entries of a cache go when room is needed.
+    pub cache_policy: Policy,
+    /// Whether directories of cached files are watched, so that they need not be compared every second.
+    pub cache_watch: bool,
+    /// What is compressed while it is served, and into what. `bytes_min` is within [`COMPRESS_BYTES`], and so is
+    /// `bytes_max`, which a small cache lowers.
+    pub compression: Compression,
     /// Access log target.
     pub log: LogTarget,
     /// Access log format.
@@ -318,6 +329,9 @@ impl Default for Settings {
             threads_max: 1024,
             sending: Plan::default(),
             cache_bytes_max: super::default_cache_bytes(),
+            cache_policy: Policy::default(),
+            cache_watch: true,
+            compression: Compression::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
             limits: lamna_proto::limits::Limits::default(),

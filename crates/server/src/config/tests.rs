@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::cache::Policy;
+use crate::content::compress::{CodingSet, Compression};
+use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -70,6 +73,13 @@ fn one_file_holds_everything() {
         stretch_copy_bytes_max = "8KiB"
         message_copy_bytes_max = 99
         cache_bytes = "64MiB"
+        cache_policy = "sieve"
+        cache_objective = "bytes"
+        cache_filter = true
+        cache_watch = false
+        compress = "gzip"
+        compress_bytes_min = 500
+        compress_bytes_max = "1MiB"
         log = "access.log"
         log_format = "json"
         [limits]
@@ -125,6 +135,13 @@ fn one_file_holds_everything() {
         process_translations_max: 13,
         sending: Plan { strategy: SendStrategy::Mapped, stretch_copy_bytes_max: 8 << 10, message_copy_bytes_max: 99 },
         cache_bytes_max: 64 << 20,
+        cache_policy: Policy { algorithm: Algorithm::Sieve, objective: Objective::Bytes, is_filtered: true },
+        cache_watch: false,
+        compression: Compression {
+            codings: Compression::codings_from_text("gzip").unwrap(),
+            bytes_min: 500,
+            bytes_max: 1 << 20,
+        },
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
         limits: lamna_proto::limits::Limits { head_bytes_max: 32 << 10, idle_timeout_ms: 5000, ..Default::default() },
@@ -189,6 +206,8 @@ fn the_command_line_overrides_the_file() {
         processes_max: Some(9),
         send: Some(SendStrategy::Copy),
         cache_bytes_max: Some(1 << 20),
+        cache_policy: Some(Algorithm::Lfu),
+        compress: Some(CodingSet::IDENTITY),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
         browse: true,
@@ -207,6 +226,8 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.helpers, HelperKind::Processes);
     assert_eq!((settings.pin, settings.sending.strategy), (true, SendStrategy::Copy));
     assert_eq!(settings.cache_bytes_max, 1 << 20);
+    assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
+    assert_eq!(settings.cache_policy.algorithm, Algorithm::Lfu);
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     assert!(settings.sites[0].browse && settings.sites[0].spa);
@@ -300,6 +321,9 @@ fn top_level_values_are_within_their_bounds() {
         ("helpers_max = 0", "between 1 and 1024"),
         ("send = \"fast\"", "fast"),
         ("stretch_copy_bytes_max = \"1MiB\"", "256KiB"),
+        ("cache_policy = \"fifo\"", "unknown cache_policy `fifo`"),
+        ("compress = \"deflate\"", "some of br, zstd and gzip"),
+        ("compress_bytes_max = \"65MiB\"", "between 1 and 64MiB"),
         ("cache_bytes = 1", "between 1MiB and 16TiB"),
         ("cache_bytes = \"64MB\"", "did you mean `MiB`?"),
         ("listen = [\"example.org:80\"]", "is not an address"),

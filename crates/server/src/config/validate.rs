@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
+use lamna_policy::cache::{Algorithm, Objective};
 use lamna_proto::limits::Limits;
 use toml::Spanned;
 
@@ -14,12 +15,13 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    CACHE_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, Settings,
-    THREADS, TRANSLATIONS, WORKERS,
+    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget,
+    PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
 use super::suggest::nearest;
+use crate::content::compress::Compression;
 use crate::io::send::{Plan, SendStrategy};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them, in the file's order.
@@ -65,9 +67,46 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         let bytes = checker.amount("cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
         settings.cache_bytes_max = bytes.unwrap_or(settings.cache_bytes_max);
     }
+    cache(file, &mut checker, &mut settings);
+    compression(file, &mut checker, &mut settings.compression);
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// How caches choose, and how they notice changes.
+fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    let policy = &mut settings.cache_policy;
+    if let Some(name) = &file.cache_policy {
+        let names = Algorithm::ALL.map(Algorithm::name);
+        let found = checker.name("cache_policy", name, &names, |name| name.parse().ok());
+        policy.algorithm = found.unwrap_or(policy.algorithm);
+    }
+    if let Some(name) = &file.cache_objective {
+        let names = Objective::ALL.map(Objective::name);
+        policy.objective =
+            checker.name("cache_objective", name, &names, Objective::from_name).unwrap_or(policy.objective);
+    }
+    policy.is_filtered = file.cache_filter.unwrap_or(policy.is_filtered);
+    settings.cache_watch = file.cache_watch.unwrap_or(settings.cache_watch);
+}
+
+/// What is compressed.
+fn compression(file: &File, checker: &mut Checker<'_>, compression: &mut Compression) {
+    if let Some(text) = &file.compress {
+        match Compression::codings_from_text(text.get_ref()) {
+            Ok(codings) => compression.codings = codings,
+            Err(expectation) => checker.problem(text.span(), expectation),
+        }
+    }
+    if let Some(given) = &file.compress_bytes_min {
+        let bytes = checker.amount("compress_bytes_min", given, Unit::Bytes, &COMPRESS_BYTES);
+        compression.bytes_min = bytes.unwrap_or(compression.bytes_min);
+    }
+    if let Some(given) = &file.compress_bytes_max {
+        let bytes = checker.amount("compress_bytes_max", given, Unit::Bytes, &COMPRESS_BYTES);
+        compression.bytes_max = bytes.unwrap_or(compression.bytes_max);
+    }
 }
 
 /// What concerns worker and helper processes.

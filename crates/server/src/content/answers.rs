@@ -90,7 +90,7 @@ mod tests {
         let pages = pages();
         assert_eq!(pages.refusals.len(), Refusal::ALL.len());
         let page = &pages.refusals[Refusal::MethodNotAllowed as usize];
-        let head = String::from_utf8_lossy(page.variants.all()[0].head()).into_owned();
+        let head = String::from_utf8_lossy(page.variants.first().head()).into_owned();
         assert!(head.contains("Allow: GET, HEAD, OPTIONS\r\n"), "{head}");
     }
 

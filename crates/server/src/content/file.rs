@@ -3,6 +3,7 @@
 //! Owns: [`Stamp`] and the rules that make a head and a content agree. Guarantees: content that is held was read
 //! between two looks at the file that found it unchanged. Does not know targets or sites.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lamna_proto::exchange::negotiate::Coding;
@@ -18,8 +19,10 @@ pub struct Stamp {
     inode: u64,
     /// Bytes.
     pub size: u64,
-    modified_ns: i128,
-    changed_ns: i128,
+    modified_ns: i64,
+    changed_ns: i64,
+    /// Hard links: names by which the file can be changed.
+    links: u32,
 }
 
 impl Stamp {
@@ -29,8 +32,9 @@ impl Stamp {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size as u64,
-            modified_ns: nanoseconds(stat.st_mtime as i128, stat.st_mtime_nsec as i128),
-            changed_ns: nanoseconds(stat.st_ctime as i128, stat.st_ctime_nsec as i128),
+            modified_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            links: stat.st_nlink as u32,
         }
     }
 
@@ -54,25 +58,39 @@ impl Stamp {
         self.modified_ns > other.modified_ns + 2 * NS_PER_S
     }
 
+    /// Whether it is the file of `stat`, in whatever state.
+    pub fn is_of(&self, stat: &Stat) -> bool {
+        (self.device, self.inode) == (stat.st_dev, stat.st_ino)
+    }
+
+    /// A number for this state, never zero: what tells its content from that of another state of the same file. Losing a
+    /// name or changing owners is not another content.
+    pub fn version(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.modified_ns, self.size, self.inode).hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+
     /// Whether the file changed so recently, before `now_ns` (since 1970), that a further change could leave the same
     /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms.
-    fn is_settling(&self, now_ns: i128) -> bool {
+    fn is_settling(&self, now_ns: i64) -> bool {
         self.changed_ns.max(self.modified_ns) > now_ns - SETTLING_NS
     }
 }
 
-const NS_PER_S: i128 = 1_000_000_000;
-const SETTLING_NS: i128 = 20_000_000;
+const NS_PER_S: i64 = 1_000_000_000;
+const SETTLING_NS: i64 = 20_000_000;
 
-fn nanoseconds(seconds: i128, nanoseconds: i128) -> i128 {
-    seconds * NS_PER_S + nanoseconds
+/// Until the year 2262; later times are all the same.
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(NS_PER_S).saturating_add(nanoseconds)
 }
 
 /// The states of all files that something was made from.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// One for each file looked at.
-    pub files: Vec<Stamp>,
+    pub files: Box<[Stamp]>,
     /// Whether all of them had been at rest; if not, what was made must be compared again before its next use.
     pub settled: bool,
 }
@@ -82,23 +100,29 @@ impl Stamps {
     pub fn new(files: Vec<Stamp>) -> Stamps {
         let now_ns = now_ns();
         let settled = !files.iter().any(|stamp| stamp.is_settling(now_ns));
-        Stamps { files, settled }
+        Stamps { files: files.into(), settled }
     }
 
     /// Stamps of something that rests on no file and is good for as long as any translation.
     pub fn none() -> Stamps {
-        Stamps { files: Vec::new(), settled: true }
+        Stamps { files: Box::default(), settled: true }
+    }
+
+    /// Whether all changes of these files could be noticed by watching their directories: there are files, each with one
+    /// name.
+    pub fn are_watchable(&self) -> bool {
+        self.settled && !self.files.is_empty() && self.files.iter().all(|stamp| stamp.links == 1)
     }
 
     /// Stamps of something that must not be used twice.
     pub fn unsettled() -> Stamps {
-        Stamps { files: Vec::new(), settled: false }
+        Stamps { files: Box::default(), settled: false }
     }
 }
 
-fn now_ns() -> i128 {
+fn now_ns() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    nanoseconds(i128::from(now.tv_sec), i128::from(now.tv_nsec))
+    nanoseconds(now.tv_sec, now.tv_nsec)
 }
 
 /// What a name turned out to be.

@@ -3,6 +3,7 @@
 //! Owns: the bytes of generated content, as pure functions of their arguments. Opens no file and sends nothing.
 
 pub mod answers;
+pub mod compress;
 pub mod directory;
 mod escape;
 pub mod file;

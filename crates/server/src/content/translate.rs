@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
@@ -37,11 +38,26 @@ pub struct Question<'a> {
     /// Whether it may wait.
     pub wait: Wait,
     /// What was found the last time: returned again, and marked as confirmed, if nothing has changed.
-    pub previous: Option<&'a Arc<Entry>>,
+    pub previous: Option<Previous<'a>>,
     /// The server's clock in milliseconds.
     pub now_ms: u64,
     /// What the kernel can do.
     pub abilities: &'a Abilities,
+}
+
+/// What was found the last time.
+#[derive(Clone, Copy, Debug)]
+pub struct Previous<'a> {
+    entry: &'a Arc<Entry>,
+    /// What had happened to it when the question was asked.
+    events: u32,
+}
+
+impl Previous<'_> {
+    /// `entry`, which is compared from now on.
+    pub fn of(entry: &Arc<Entry>) -> Previous<'_> {
+        Previous { entry, events: entry.events() }
+    }
 }
 
 /// The translation would have had to wait.
@@ -72,6 +88,26 @@ struct Open {
     file: OwnedFd,
     stamp: Stamp,
     name: Vec<u8>,
+}
+
+/// What all representations of a file have in common.
+struct Kindred<'a> {
+    media_type: &'a str,
+    vary: Option<&'a str>,
+    status: Status,
+}
+
+/// The state of a file that is described.
+struct State {
+    coding: Coding,
+    stamp: Stamp,
+    is_steady: bool,
+}
+
+/// Where content is.
+enum Content<'a> {
+    Held(&'a [u8]),
+    In(OwnedFd),
 }
 
 impl Question<'_> {
@@ -166,25 +202,36 @@ impl Question<'_> {
         }
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
         // What was read while the file was changing is not to be trusted, though the stamps are the same.
-        let holds = |previous: &&Arc<Entry>| previous.stamps == stamps && stamps.settled;
-        if let Some(previous) = self.previous.filter(holds) {
-            previous.confirm(self.now_ms);
-            return Ok(previous.clone());
+        let holds = |previous: &Previous<'_>| previous.entry.stamps == stamps && stamps.settled;
+        if let Some(Previous { entry, events }) = self.previous.filter(holds) {
+            entry.confirm(self.now_ms, events);
+            return Ok(entry.clone());
         }
-        let vary = (files.len() > 1).then_some("Accept-Encoding");
-        let mut steady = true;
+        let made = self.makes_codings(&files, media.compressible, status);
+        let vary = (made || files.len() > 1).then_some("Accept-Encoding");
+        let kind = Kindred { media_type: media.essence, vary, status };
+        let mut steady = stamps.settled;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
-            let (representation, held) = self.represent(coding, open, media.essence, vary, status)?;
+            let (representation, held) = self.represent(coding, open, &kind, stamps.settled)?;
             steady &= held;
             representations.push(Arc::new(representation));
         }
         let variants = match representations.len() {
+            1 if made && steady => {
+                Variants::Made(Box::new(Codings::new(representations.remove(0), self.site.compression.codings)))
+            }
             1 => Variants::One(representations.remove(0)),
             _ => Variants::Coded(representations.into()),
         };
-        let stamps = Stamps { settled: stamps.settled && steady, ..stamps };
+        let stamps = Stamps { settled: steady, ..stamps };
         Ok(self.entry(Resource { status, variants, query_follows: false }, stamps))
+    }
+
+    /// Whether codings of a file are made while it is served: of text that nobody has compressed beforehand.
+    fn makes_codings(&self, files: &[(Coding, Open)], compressible: bool, status: Status) -> bool {
+        let size = files[0].1.stamp.size;
+        compressible && status.0 == 200 && files.len() == 1 && self.site.compression.applies_to(size)
     }
 
     /// `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`, unless they are older than it.
@@ -203,55 +250,55 @@ impl Question<'_> {
         Ok(())
     }
 
-    /// A representation, and whether the file was at rest while it was made.
+    /// A representation, and whether the file was at rest while it was made. If it was not, or is not `settled`, it
+    /// carries no validators: the next state might have the same.
     fn represent(
         &self,
         coding: Coding,
         open: Open,
-        media_type: &str,
-        vary: Option<&str>,
-        status: Status,
+        kind: &Kindred<'_>,
+        settled: bool,
     ) -> Result<(Representation, bool), Blocked> {
         let Open { file, mut stamp, .. } = open;
+        let mut is_steady = settled;
         for _ in 0..READ_TRIES {
+            let description = State { coding, stamp, is_steady };
             if stamp.size > CONTENT_BYTES_MAX {
-                return Ok((self.describe(coding, &stamp, media_type, vary, status, Some(file)), true));
+                return Ok((self.describe(&description, kind, Content::In(file)), is_steady));
             }
             if let Some(content) = file::read_whole(&file, &stamp, self.wait, self.abilities)? {
-                let representation = self.describe(coding, &stamp, media_type, vary, status, None);
-                representation.fill(&content);
-                return Ok((representation, true));
+                return Ok((self.describe(&description, kind, Content::Held(&content)), is_steady));
             }
             stamp = file::inspect(file.as_fd())?.1;
+            is_steady = false;
         }
         // It changes faster than it can be read: send it from the file, where every stretch is checked.
-        Ok((self.describe(coding, &stamp, media_type, vary, status, Some(file)), false))
+        Ok((self.describe(&State { coding, stamp, is_steady: false }, kind, Content::In(file)), false))
     }
 
-    fn describe(
-        &self,
-        coding: Coding,
-        stamp: &Stamp,
-        media_type: &str,
-        vary: Option<&str>,
-        status: Status,
-        file: Option<OwnedFd>,
-    ) -> Representation {
+    fn describe(&self, state: &State, kind: &Kindred<'_>, content: Content<'_>) -> Representation {
+        let State { coding, stamp, is_steady } = *state;
         let etag = stamp.etag(coding);
-        let is_content = status.0 == 200;
+        let is_content = kind.status.0 == 200;
+        let is_validated = is_content && is_steady;
         let description = Description {
-            status,
-            media_type: Some(media_type),
+            status: kind.status,
+            media_type: Some(kind.media_type),
             coding,
             size: stamp.size,
-            modified: stamp.modified_unix_seconds().filter(|_| is_content),
-            etag: is_content.then_some(&*etag),
+            modified: stamp.modified_unix_seconds().filter(|_| is_validated),
+            etag: is_validated.then_some(&*etag),
             ranges: is_content,
-            vary,
+            vary: kind.vary,
             fields: &self.site.settings.headers,
             location: None,
         };
-        Representation::new(&description, file.map(Arc::new))
+        let mut representation = match content {
+            Content::Held(content) => Representation::with_content(&description, content),
+            Content::In(file) => Representation::new(&description, Some(Arc::new(file))),
+        };
+        representation.version = stamp.version();
+        representation
     }
 
     fn configured_redirect(&self, path: &[u8]) -> Option<Arc<Entry>> {

@@ -4,6 +4,7 @@
 //! to a helper, which does it so that it no longer would, and sends a notification. So cached content costs what it
 //! costs SPED, and a cold file delays nobody but who asked for it.
 
+use std::collections::{HashMap, hash_map};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -27,12 +28,14 @@ pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(),
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
         None => Box::new(HelperThreads::new(shared.clone(), index, helpers_max)),
     };
-    Worker::new(shared, index, Helped { helpers })?.run()
+    Worker::new(shared, index, Helped { helpers, waiting: HashMap::new() })?.run()
 }
 
 /// Carries out in line what cannot wait, and hands the rest to helpers.
 struct Helped {
     helpers: Box<dyn Helpers>,
+    /// Who waits for a target that a helper is looking up already, beside whom the helper does it for.
+    waiting: HashMap<Target, Vec<Ticket>>,
 }
 
 impl Carrier for Helped {
@@ -43,7 +46,7 @@ impl Carrier for Helped {
                 Some(entry)
             }
             Err(_) => {
-                self.helpers.submit(Job::Translate { ticket: Some(ticket), target, again: false });
+                self.look_up(ticket, target);
                 None
             }
         }
@@ -76,34 +79,43 @@ impl Carrier for Helped {
     fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         while let Some(finished) = self.helpers.finished() {
-            outcomes.extend(self.outcome(desk, finished));
+            self.take(desk, finished, &mut outcomes);
         }
         outcomes
     }
 }
 
 impl Helped {
+    /// Has a target looked up, once for all who wait for it.
+    fn look_up(&mut self, ticket: Ticket, target: Target) {
+        match self.waiting.entry(target) {
+            hash_map::Entry::Occupied(mut waiting) => waiting.get_mut().push(ticket),
+            hash_map::Entry::Vacant(first) => {
+                let target = first.key().clone();
+                first.insert(Vec::new());
+                self.helpers.submit(Job::Translate { ticket: Some(ticket), target, again: false });
+            }
+        }
+    }
+
     /// What a helper's notification comes to.
-    fn outcome(&mut self, desk: &mut Desk<'_>, finished: Finished) -> Option<Outcome> {
+    fn take(&mut self, desk: &mut Desk<'_>, finished: Finished, outcomes: &mut Vec<Outcome>) {
         match finished.job {
             Job::PageIn { ticket, stretch } if finished.failed || !stretch.is_unchanged() => {
-                Some(Outcome::Failed(ticket))
+                outcomes.push(Outcome::Failed(ticket));
             }
-            Job::PageIn { ticket, stretch } => Some(Outcome::Ready(ticket, stretch.quantum())),
+            Job::PageIn { ticket, stretch } => outcomes.push(Outcome::Ready(ticket, stretch.quantum())),
             Job::Translate { ticket, target, again } => {
-                let entry = self.found(desk, &target, finished.entry);
-                match entry {
-                    Some(entry) => {
-                        desk.keep(&target, &entry);
-                        ticket.map(|ticket| Outcome::Translated(ticket, entry))
-                    }
-                    None => {
-                        debug_assert!(!again, "a helper that was asked again returns what it found");
-                        Counters::count(&desk.shared.abilities.counters.untested);
-                        self.helpers.submit(Job::Translate { ticket, target, again: true });
-                        None
-                    }
-                }
+                let Some(entry) = self.found(desk, &target, finished.entry) else {
+                    debug_assert!(!again, "a helper that was asked again returns what it found");
+                    Counters::count(&desk.shared.abilities.counters.untested);
+                    return self.helpers.submit(Job::Translate { ticket, target, again: true });
+                };
+                desk.keep(&target, &entry);
+                // A refresh is for nobody, and those who wait for the same target wait for a lookup of their own.
+                let others = ticket.and_then(|_| self.waiting.remove(&target)).unwrap_or_default();
+                let all = ticket.into_iter().chain(others);
+                outcomes.extend(all.map(|ticket| Outcome::Translated(ticket, entry.clone())));
             }
         }
     }

@@ -21,11 +21,9 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::content::translate::translate;
 use crate::engine::Shared;
-use crate::engine::desk::{Desk, Found, Stretch, Target};
+use crate::engine::desk::{Desk, Found, Stretch, Target, find_once};
 use crate::engine::slots::Slot;
-use crate::io::Wait;
 use crate::io::accept::Reserve;
 use crate::io::send::Sent;
 use crate::io::wait::Gate;
@@ -345,8 +343,7 @@ impl Driver<'_> {
     }
 
     fn translate(&mut self, target: &Target) -> Arc<crate::cache::Entry> {
-        let entry = translate(&target.question(self.shared, Wait::Yes, self.desk.now));
-        let entry = entry.expect("only a translation that must not wait would block");
+        let entry = find_once(self.shared, target, self.desk.now);
         self.desk.keep(target, &entry);
         entry
     }

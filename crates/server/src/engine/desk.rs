@@ -4,6 +4,7 @@
 //! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
 //! except when the front has to ask the store. Does not wait, receive or send.
 
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,8 +18,8 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
 use crate::cache::generations::Key;
-use crate::cache::{Entry, Front, Lookup};
-use crate::content::translate::Question;
+use crate::cache::{Entry, Front, Lookup, WatchRequest};
+use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
 use crate::io::Wait;
@@ -48,7 +49,7 @@ pub struct Desk<'a> {
     sampler: Sampler,
 }
 
-/// A target to be translated, in values of its own.
+/// A target to be translated, in values of its own. Equal are those of the same key.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Index of the site.
@@ -91,6 +92,7 @@ impl<'a> Desk<'a> {
     pub fn new(shared: &'a Shared) -> Desk<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_deref().map(AccessLog::buffer);
+        shared.store.count_front();
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
         let sender = Sender::new(shared.sending);
         Desk {
@@ -161,14 +163,25 @@ impl<'a> Desk<'a> {
 
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
-        match self.front.lookup(&self.shared.store, key, self.now.0) {
+        let store = &self.shared.store;
+        let found = self.front.lookup(store, key, self.now.0);
+        match &found {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            _ => {}
+        }
+        match found {
             Lookup::Fresh(entry) => {
                 self.hits += 1;
                 Found::Fresh(entry)
             }
             Lookup::Aging(entry) => {
                 self.hits += 1;
-                Found::Aging(entry, target(Some(entry.clone())))
+                let target = target(Some(entry.clone()));
+                if store.should_watch(entry) {
+                    watch(self.shared, &target, entry, self.now);
+                }
+                Found::Aging(entry, target)
             }
             Lookup::Stale(entry) => {
                 self.stale += 1;
@@ -273,6 +286,21 @@ fn add_all<'c, const COUNT: usize>(counters: impl IntoIterator<Item = &'c Atomic
 impl Drop for Desk<'_> {
     fn drop(&mut self) {
         self.flush();
+        self.shared.store.discount_front();
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Target) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.site, &self.key).hash(hasher);
     }
 }
 
@@ -299,10 +327,25 @@ impl Target {
             path: self.path(),
             query: self.query(),
             wait,
-            previous: self.previous.as_ref(),
+            previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
         }
+    }
+}
+
+/// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
+pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
+    shared.store.find_once(target.key(), || {
+        let found = translate(&target.question(shared, Wait::Yes, now));
+        found.expect("only a translation that must not wait would block")
+    })
+}
+
+/// Has `entry` watched, which `target` stands for.
+fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
+    if let Some((root, names)) = target.question(shared, Wait::No, now).names() {
+        shared.store.watch(WatchRequest { root, names, entry: Arc::downgrade(entry) });
     }
 }
 

@@ -12,11 +12,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use crate::cache::Entry;
-use crate::content::translate::translate;
 use crate::engine::Shared;
-use crate::engine::desk::{Stretch, Target};
+use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
-use crate::io::{Counters, Wait, read};
+use crate::io::{Counters, read};
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -172,7 +171,7 @@ impl Pool {
         match job {
             Job::Translate { target, again, .. } => {
                 let now = self.shared.clock.now();
-                let entry = translate(&target.question(&self.shared, Wait::Yes, now)).ok();
+                let entry = Some(find_once(&self.shared, target, now));
                 // What was made of files is found again in the page cache; what was generated would not be.
                 let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty();
                 (entry.filter(keep), false)

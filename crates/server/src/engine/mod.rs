@@ -49,7 +49,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::board::{Board, Seat};
-use crate::cache::Store;
+use crate::cache::{self, Store};
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::handover::Handover;
 use crate::engine::nursery::Nursery;
@@ -110,6 +110,8 @@ pub struct Shared {
     pub counters: Common<Counters>,
     /// What became of log lines.
     pub log_counters: Common<LogCounters>,
+    /// What the cache did.
+    pub cache_counters: Common<cache::counters::Counters>,
     /// How busy each worker is.
     pub board: Common<Board>,
     /// The seat at the board of the first worker of this process; those of the others follow.
@@ -409,6 +411,7 @@ pub(crate) mod testing {
             receiver: None,
             counters: Common::default(),
             log_counters: Common::default(),
+            cache_counters: Common::default(),
             board: Common::default(),
             first_seat: 0,
             alarm: Arc::new(Waker::new().unwrap()),

@@ -23,6 +23,8 @@ unsafe impl InCommon for crate::engine::Counters {}
 // SAFETY: as above.
 unsafe impl InCommon for crate::io::Counters {}
 // SAFETY: as above.
+unsafe impl InCommon for crate::cache::counters::Counters {}
+// SAFETY: as above.
 unsafe impl InCommon for crate::log::LogCounters {}
 // SAFETY: as above.
 unsafe impl InCommon for crate::board::Board {}

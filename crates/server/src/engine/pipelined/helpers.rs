@@ -11,9 +11,8 @@ use rustix::io::Errno;
 use super::parcel::{Parcel, Reading};
 use super::queue::Urgency;
 use super::{Gives, Pool, Takes};
-use crate::content::translate::translate;
-use crate::engine::desk::Target;
-use crate::io::{Wait, read};
+use crate::engine::desk::{Target, find_once};
+use crate::io::read;
 
 /// What the path helper is asked to do.
 pub(super) enum Errand {
@@ -57,9 +56,7 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
                 Errand::Refresh(_) if pool.shared.control.is_handing_over() => {}
                 Errand::Refresh(target) => {
                     let now = pool.shared.clock.now();
-                    if let Ok(entry) = translate(&target.question(&pool.shared, Wait::Yes, now)) {
-                        pool.shared.store.insert(target.key(), entry);
-                    }
+                    pool.shared.store.insert(target.key(), find_once(&pool.shared, &target, now));
                 }
             }
             ends.to_find.deliver();
@@ -75,8 +72,7 @@ fn translate_first(pool: &Pool, parcel: &mut Parcel) {
     }
     if let Some(want) = parcel.wants.first_mut() {
         let now = pool.shared.clock.now();
-        want.found = translate(&want.target.question(&pool.shared, Wait::Yes, now)).ok();
-        debug_assert!(want.found.is_some(), "whoever may wait finds something");
+        want.found = Some(find_once(&pool.shared, &want.target, now));
     }
 }
 

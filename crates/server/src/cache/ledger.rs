@@ -1,0 +1,56 @@
+//! What the memory of cached entries comes to, entry by entry.
+//!
+//! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
+//! holds. The difference is what workers and answers in flight hold on to though the store has let go of it, and the
+//! store makes room for it. Guarantees: an entry counts once, however many targets stand for it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The sums.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Bytes of entries in memory.
+    alive_bytes: AtomicU64,
+    /// Bytes of entries that the store holds.
+    held_bytes: AtomicU64,
+}
+
+impl Ledger {
+    pub(super) fn count_alive(&self, bytes: u64) {
+        self.alive_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn discount_alive(&self, bytes: u64) {
+        self.alive_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(super) fn count_held(&self, bytes: u64) {
+        self.held_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn discount_held(&self, bytes: u64) {
+        self.held_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Bytes in memory.
+    pub(super) fn alive_bytes(&self) -> u64 {
+        self.alive_bytes.load(Relaxed)
+    }
+
+    /// Bytes that others hold on to.
+    pub(super) fn lingering_bytes(&self) -> u64 {
+        self.alive_bytes().saturating_sub(self.held_bytes.load(Relaxed))
+    }
+}
+
+/// What the allocator takes for a request of `bytes` bytes (malloc(3) of glibc on 64 bits: a word before each block, in
+/// steps of 16, at least 32; blocks of 128 KiB and more are mapped, in pages). Nothing for nothing.
+pub(super) fn allocated(bytes: usize) -> u64 {
+    match bytes {
+        0 => 0,
+        1..MAPPED_BYTES_MIN => (bytes + 8).next_multiple_of(16).max(32) as u64,
+        _ => (bytes + 16).next_multiple_of(4096) as u64,
+    }
+}
+
+const MAPPED_BYTES_MIN: usize = 128 * 1024;

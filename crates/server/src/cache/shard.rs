@@ -1,0 +1,314 @@
+//! One shard: what is kept under which key, and who goes when room is needed.
+//!
+//! Owns: a table from keys to entries, and the books of the replacement policy (`lamna_policy::cache`), which decides while
+//! this acts. Guarantees: the policy's costs never exceed the bound; what is let go of is handed to the caller, so that it is
+//! freed and its files are closed after the lock is gone. Does not lock.
+//!
+//! Policies know objects by dense numbers. The number of a key that was let go of is kept for a while, so that a policy that
+//! remembers what it threw away (ghosts, frequencies) knows it again when it returns.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use lamna_policy::cache::{Admission, Bounded, ObjectId, Offer};
+
+use super::Policy;
+use super::entry::Entry;
+use super::generations::Key;
+use super::ledger::allocated;
+
+/// One shard.
+pub(super) struct Shard {
+    /// Numbers of what is kept and of what is remembered.
+    table: HashTable<u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Numbers of what was let go of, oldest first, each with the turn in which that was.
+    remembered: VecDeque<(u32, u32)>,
+    books: Bounded,
+    hasher: DefaultHashBuilder,
+    /// Bytes of paths.
+    path_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    hash: u64,
+    path: Box<[u8]>,
+    entry: Option<Arc<Entry>>,
+    site: u32,
+    /// Counts how often it was let go of.
+    turn: u32,
+}
+
+/// Numbers that are remembered at least.
+const REMEMBERED_MIN: usize = 64;
+
+impl Shard {
+    /// An empty shard of at most `bytes_max` bytes.
+    pub(super) fn new(bytes_max: u64, policy: Policy) -> Shard {
+        let books = Bounded::new(policy.algorithm, policy.objective, bytes_max);
+        let mut shard = Shard {
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            remembered: VecDeque::new(),
+            books,
+            hasher: DefaultHashBuilder::default(),
+            path_bytes: 0,
+        };
+        shard.books.set_admission(admission(policy, bytes_max));
+        shard
+    }
+
+    /// Goes over to another policy with everything that is kept.
+    pub(super) fn change_policy(&mut self, policy: Policy) {
+        self.books.change_policy(policy.algorithm, policy.objective);
+        self.books.set_admission(admission(policy, self.books.bound_bytes()));
+    }
+
+    /// The entry of `key`, which was used `uses` times since it was last asked for.
+    pub(super) fn lookup(&mut self, key: Key<'_>, uses: u32) -> Option<&Arc<Entry>> {
+        let hash = self.hash(key);
+        let id = self.find_kept(key, hash).or_else(|| self.find_remembered(hash))?;
+        self.books.request_times(ObjectId(id), uses);
+        self.slots[id as usize].entry.as_ref()
+    }
+
+    /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go for
+    /// it is put to `gone`.
+    pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
+        let hash = self.hash(key);
+        if let Some(id) = self.find_kept(key, hash) {
+            gone.extend(self.slots[id as usize].entry.replace(entry));
+            return self.resize(id, cost, gone);
+        }
+        let id = match self.find_remembered(hash) {
+            Some(id) => id,
+            None => self.allot(hash),
+        };
+        // A filter weighs how often it was asked for: this time as well.
+        self.books.request_times(ObjectId(id), 1);
+        let mut evicted = Vec::new();
+        let offer = self.books.offer(ObjectId(id), cost, |id| evicted.push(id.0));
+        // Before others are let go of: their coming to be remembered may end that of this number.
+        match offer {
+            Offer::Admitted => {
+                let slot = &mut self.slots[id as usize];
+                slot.path = key.path.into();
+                slot.site = key.site;
+                slot.entry = Some(entry);
+                self.path_bytes += allocated(key.path.len());
+            }
+            Offer::Refused => {
+                gone.push(entry);
+                self.remember(id);
+            }
+        }
+        self.let_go(evicted, gone);
+    }
+
+    /// What is kept under `key` costs `cost` from now on, if it is `entry`.
+    pub(super) fn weigh_again(&mut self, key: Key<'_>, entry: &Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
+        let Some(id) = self.find_kept(key, self.hash(key)) else { return };
+        if self.slots[id as usize].entry.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, entry)) {
+            entry.weigh();
+            self.resize(id, cost, gone);
+        }
+    }
+
+    /// Lets go of what is necessary to hold at most `bytes_max`.
+    pub(super) fn rebound(&mut self, bytes_max: u64, gone: &mut Vec<Arc<Entry>>) {
+        if bytes_max != self.books.bound_bytes() {
+            let mut evicted = Vec::new();
+            self.books.rebound(bytes_max, |id| evicted.push(id.0));
+            self.let_go(evicted, gone);
+        }
+    }
+
+    /// Lets go of everything, tables included. The policy stays.
+    pub(super) fn clear(&mut self, policy: Policy, gone: &mut Vec<Arc<Entry>>) {
+        gone.extend(self.slots.iter_mut().filter_map(|slot| slot.entry.take()));
+        *self = Shard::new(self.books.bound_bytes(), policy);
+    }
+
+    /// Bytes of the shard's own structures: tables, paths, the policy's.
+    pub(super) fn structure_bytes(&self) -> u64 {
+        let slots = self.slots.capacity() * size_of::<Slot>();
+        let numbers = self.free.capacity() * size_of::<u32>() + self.remembered.capacity() * size_of::<(u32, u32)>();
+        (self.table.allocation_size() + slots + numbers + self.books.memory_bytes()) as u64 + self.path_bytes
+    }
+
+    /// Entries kept.
+    pub(super) fn len(&self) -> usize {
+        self.books.len()
+    }
+
+    fn resize(&mut self, id: u32, cost: u64, gone: &mut Vec<Arc<Entry>>) {
+        let mut evicted = Vec::new();
+        self.books.resize(ObjectId(id), cost, |id| evicted.push(id.0));
+        self.let_go(evicted, gone);
+    }
+
+    fn let_go(&mut self, evicted: Vec<u32>, gone: &mut Vec<Arc<Entry>>) {
+        for id in evicted {
+            let slot = &mut self.slots[id as usize];
+            gone.extend(slot.entry.take());
+            let path = std::mem::take(&mut slot.path);
+            self.path_bytes -= allocated(path.len());
+            self.remember(id);
+        }
+    }
+
+    fn remember(&mut self, id: u32) {
+        let slot = &mut self.slots[id as usize];
+        slot.turn = slot.turn.wrapping_add(1);
+        self.remembered.push_back((id, slot.turn));
+        while self.remembered.len() > self.books.len().max(REMEMBERED_MIN) {
+            let Some((oldest, turn)) = self.remembered.pop_front() else { return };
+            let slot = &self.slots[oldest as usize];
+            // Unless it has come back meanwhile.
+            if slot.entry.is_none() && slot.turn == turn {
+                self.forget(oldest);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: u32) {
+        let hash = self.slots[id as usize].hash;
+        if let Ok(entry) = self.table.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+        self.books.forget(ObjectId(id));
+        self.free.push(id);
+    }
+
+    /// A number for a key of this hash.
+    fn allot(&mut self, hash: u64) -> u32 {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1)
+                .expect("entries are bounded by memory, four thousand million are not held")
+        });
+        self.slots[id as usize].hash = hash;
+        let slots = &self.slots;
+        self.table.insert_unique(hash, id, |&id| slots[id as usize].hash);
+        id
+    }
+
+    fn find_kept(&self, key: Key<'_>, hash: u64) -> Option<u32> {
+        let is = |&id: &u32| {
+            let slot = &self.slots[id as usize];
+            slot.entry.is_some() && slot.site == key.site && *slot.path == *key.path
+        };
+        self.table.find(hash, is).copied()
+    }
+
+    /// The number that a key of this hash had. That another key may have the same hash does no harm: the policy takes
+    /// one for the other.
+    fn find_remembered(&self, hash: u64) -> Option<u32> {
+        let is = |&id: &u32| self.slots[id as usize].entry.is_none() && self.slots[id as usize].hash == hash;
+        self.table.find(hash, is).copied()
+    }
+
+    fn hash(&self, key: Key<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(key.site);
+        hasher.write(key.path);
+        hasher.finish()
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shard").field("entries", &self.books.len()).finish_non_exhaustive()
+    }
+}
+
+/// The filter of `policy` for a shard of `bytes_max` bytes, if it has one. Nothing is too large for it: what is too large
+/// for the cache is sent from its file and costs little.
+fn admission(policy: Policy, bytes_max: u64) -> Option<Admission> {
+    let window = (bytes_max / OBJECT_BYTES_USUAL).max(1000) * 10;
+    policy.is_filtered.then(|| Admission::new(policy.objective, u64::MAX, window))
+}
+
+/// For the window of the filter: about what a web object has.
+const OBJECT_BYTES_USUAL: u64 = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::file::Stamps;
+    use lamna_policy::cache::{Algorithm, Objective};
+    use lamna_proto::message::Status;
+    use lamna_proto::resource::{Description, Representation, Resource};
+    use proptest::prelude::*;
+
+    fn entry() -> Arc<Entry> {
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 5000))
+    }
+
+    fn policies() -> impl Strategy<Value = Policy> {
+        let algorithms = prop::sample::select(Algorithm::ALL.to_vec());
+        let objectives = prop::sample::select(Objective::ALL.to_vec());
+        (algorithms, objectives, any::<bool>()).prop_map(|(algorithm, objective, is_filtered)| Policy {
+            algorithm,
+            objective,
+            is_filtered,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_what_was_put_last_and_everything_else_was_handed_out(
+            (before, after) in (policies(), policies()),
+            operations in prop::collection::vec((0u8..40, 1u64..900, 0u8..8), 0..300),
+        ) {
+            let mut shard = Shard::new(4000, before);
+            let mut alive: std::collections::HashMap<u8, (Arc<Entry>, u64)> = Default::default();
+            for (name, cost, choice) in operations {
+                let key = Key { site: 0, path: &[name] };
+                let mut gone = Vec::new();
+                match choice {
+                    0 => shard.change_policy(after),
+                    1 => shard.rebound(2000 + cost, &mut gone),
+                    2 => if let Some((entry, held)) = alive.get_mut(&name) {
+                        shard.weigh_again(key, &entry.clone(), cost, &mut gone);
+                        *held = cost;
+                    },
+                    3..=5 => if shard.lookup(key, 3).is_none() {
+                        let entry = entry();
+                        shard.insert(key, entry.clone(), cost, &mut gone);
+                        alive.insert(name, (entry, cost));
+                    },
+                    _ => if let (Some(kept), Some((last, _))) = (shard.lookup(key, 1), alive.get(&name)) {
+                        prop_assert!(Arc::ptr_eq(kept, last));
+                    }
+                }
+                alive.retain(|_, (entry, _)| !gone.iter().any(|gone| Arc::ptr_eq(gone, entry)));
+                prop_assert_eq!(shard.len(), alive.len());
+                prop_assert_eq!(shard.books.bytes(), alive.values().map(|(_, cost)| cost).sum::<u64>());
+                prop_assert!(shard.books.bytes() <= shard.books.bound_bytes());
+                for (name, (entry, _)) in &alive {
+                    let key = Key { site: 0, path: &[*name] };
+                    let hash = shard.hash(key);
+                    let id = shard.find_kept(key, hash).expect("what was not handed out is kept");
+                    prop_assert!(shard.slots[id as usize].entry.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, entry)));
+                }
+                prop_assert!(shard.slots.len() <= alive.len() + shard.free.len() + shard.remembered.len());
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_used_again_when_they_are_no_longer_remembered() {
+        let mut shard = Shard::new(1000, Policy::default());
+        for number in 0..10_000u32 {
+            shard.insert(Key { site: 0, path: &number.to_be_bytes() }, entry(), 100, &mut Vec::new());
+        }
+        assert!(shard.slots.len() <= 10 + REMEMBERED_MIN + 2, "{}", shard.slots.len());
+    }
+}

@@ -1,0 +1,120 @@
+//! The entries of all workers of a process, in shards of their own locks.
+//!
+//! Owns: what counts against the bounds on bytes, open files and number. Guarantees: no lock is held across a system call;
+//! what the entries and these structures take in memory, entries included that others still hold on to, stays within the
+//! bound but for what one entry takes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Policy;
+use super::entry::Entry;
+use super::generations::Key;
+use super::ledger::Ledger;
+use super::shard::Shard;
+
+/// All shards.
+#[derive(Debug)]
+pub(super) struct Shards {
+    shards: Vec<Mutex<Shard>>,
+    ledger: Arc<Ledger>,
+    policy: Mutex<Policy>,
+    pub(super) bytes_max: u64,
+    /// What an open file counts beside its bytes, so that the bound on bytes bounds descriptors as well.
+    descriptor_cost: u64,
+    /// What an entry counts at least, so that the bound on bytes bounds their number as well.
+    entry_cost_min: u64,
+}
+
+/// The most shards. A small store has fewer: one that held less than a few of the largest entries would hold none.
+const SHARDS_MAX: u64 = 16;
+const SHARD_BYTES_MIN: u64 = 4 << 20;
+
+/// How many shards a store of so many bytes has.
+pub(super) fn count(bytes_max: u64) -> u64 {
+    (bytes_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX)
+}
+
+impl Shards {
+    /// Empty ones of together at most `bytes_max` bytes, `descriptors_max` open files and `entries_max` entries.
+    pub(super) fn new(bytes_max: u64, descriptors_max: u64, entries_max: Option<usize>, policy: Policy) -> Shards {
+        let count = count(bytes_max);
+        Shards {
+            shards: (0..count).map(|_| Mutex::new(Shard::new(bytes_max / count, policy))).collect(),
+            ledger: Arc::default(),
+            policy: Mutex::new(policy),
+            bytes_max,
+            descriptor_cost: bytes_max / descriptors_max.max(1),
+            entry_cost_min: entries_max.map_or(0, |entries| bytes_max / entries.max(1) as u64),
+        }
+    }
+
+    /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
+    pub(super) fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
+        self.shard(key).lookup(key, uses).cloned()
+    }
+
+    /// Keeps `entry`, if the policy finds it worth it.
+    pub(super) fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
+        entry.keep(&self.ledger);
+        let cost = self.cost(&entry);
+        self.change(key, |shard, gone| shard.insert(key, entry, cost, gone));
+    }
+
+    /// `entry` holds more than before: counts it anew, if it is still what is kept under `key`.
+    pub(super) fn weigh_again(&self, key: Key<'_>, entry: &Arc<Entry>) {
+        let cost = self.cost(entry);
+        self.change(key, |shard, gone| shard.weigh_again(key, entry, cost, gone));
+    }
+
+    /// Goes over to another policy with everything that is kept.
+    pub(super) fn change_policy(&self, policy: Policy) {
+        *lock(&self.policy) = policy;
+        self.shards.iter().for_each(|shard| lock(shard).change_policy(policy));
+    }
+
+    /// Lets go of everything.
+    pub(super) fn clear(&self) {
+        let policy = *lock(&self.policy);
+        for shard in &self.shards {
+            let mut gone = Vec::new();
+            lock(shard).clear(policy, &mut gone);
+            gone.iter().for_each(|entry| entry.release());
+        }
+    }
+
+    /// Bytes of memory of the entries, whoever holds them, and of the store's structures.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ledger.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
+    }
+
+    /// Entries held.
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    /// Changes the shard of `key`, and holds it to its bound.
+    fn change(&self, key: Key<'_>, act: impl FnOnce(&mut Shard, &mut Vec<Arc<Entry>>)) {
+        let share = (self.bytes_max - self.ledger.lingering_bytes().min(self.bytes_max)) / self.shards.len() as u64;
+        let mut gone = Vec::new();
+        let mut shard = self.shard(key);
+        act(&mut shard, &mut gone);
+        let own = shard.structure_bytes();
+        shard.rebound(share.saturating_sub(own), &mut gone);
+        drop(shard);
+        gone.iter().for_each(|entry| entry.release());
+    }
+
+    fn cost(&self, entry: &Entry) -> u64 {
+        (entry.memory_bytes() + entry.descriptors() * self.descriptor_cost).max(self.entry_cost_min)
+    }
+
+    fn shard(&self, key: Key<'_>) -> MutexGuard<'_, Shard> {
+        let sum = key.path.iter().fold(key.site, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+        lock(&self.shards[sum as usize % self.shards.len()])
+    }
+}
+
+/// A panic while a shard was locked cannot have left it half changed in a way that matters: it is only a cache.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,151 @@
+//! The shared store: all that has been found out about targets, and the threads that work on it.
+//!
+//! Owns: the entries of all workers of a process, who looks for which of them, the threads that make codings of them, and the
+//! one that watches their directories. Guarantees: no lock is held across a system call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Policy;
+use super::compressor::Compressor;
+use super::counters::Counters;
+use super::entry::Entry;
+use super::flights::Flights;
+use super::generations::Key;
+use super::shards::{self, Shards};
+use super::watch::{WatchRequest, Watcher};
+use crate::sys::common::Common;
+
+/// The shared store.
+#[derive(Debug)]
+pub struct Store {
+    shards: Arc<Shards>,
+    compressor: Compressor,
+    watcher: Option<Watcher>,
+    flights: Flights,
+    /// Fronts that there are.
+    fronts: AtomicU64,
+}
+
+/// Bounds of a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes held, the store's own structures included.
+    pub bytes_max: u64,
+    /// Open files.
+    pub descriptors_max: u64,
+    /// Entries, if their number is bounded.
+    pub entries_max: Option<usize>,
+}
+
+impl Store {
+    /// An empty store of at most `bytes_max` bytes, its own structures included, and `descriptors_max` open files, that
+    /// watches nothing.
+    pub fn new(bytes_max: u64, descriptors_max: u64) -> Store {
+        Store::with(
+            Bounds { bytes_max, descriptors_max, entries_max: None },
+            Policy::default(),
+            None,
+            Common::default(),
+        )
+    }
+
+    /// An empty store within `bounds` that does what `policy` and `watcher` say, and counts what it does in `counters`.
+    pub fn with(bounds: Bounds, policy: Policy, watcher: Option<Watcher>, counters: Common<Counters>) -> Store {
+        let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
+        let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
+        let compressor = Compressor::new(shards.clone(), counters);
+        Store { shards, compressor, watcher, flights: Flights::default(), fronts: AtomicU64::new(0) }
+    }
+
+    /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.
+    pub fn object_bytes_max(bytes_max: u64) -> u64 {
+        bytes_max / shards::count(bytes_max) / OBJECT_SHARE
+    }
+
+    /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
+    pub fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
+        self.shards.lookup(key, uses)
+    }
+
+    /// Keeps `entry`, if the policy finds it worth it.
+    pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
+        self.shards.insert(key, entry);
+    }
+
+    /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.
+    pub fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
+        self.flights.find_once(key, find)
+    }
+
+    /// Has the codings of `entry` made that clients wish for, somewhere else.
+    pub fn grant_wishes(&self, key: Key<'_>, entry: &Arc<Entry>) {
+        self.compressor.submit(key, entry);
+    }
+
+    /// Whether `entry` is to be watched, and nobody has asked for that: true once.
+    pub fn should_watch(&self, entry: &Entry) -> bool {
+        self.watcher.is_some() && entry.wants_watch()
+    }
+
+    /// Has an entry watched that should be, somewhere else.
+    pub fn watch(&self, request: WatchRequest) {
+        if let Some(watcher) = &self.watcher {
+            watcher.submit(request);
+        }
+    }
+
+    /// When the watcher last had nothing left to tell, in the server's milliseconds.
+    pub(super) fn awake_ms(&self) -> u64 {
+        self.watcher.as_ref().map_or(0, Watcher::awake_ms)
+    }
+
+    /// Goes over to another replacement policy with everything that is kept.
+    pub fn change_policy(&self, policy: Policy) {
+        self.shards.change_policy(policy);
+    }
+
+    /// Lets go of everything, because descriptors or memory are needed elsewhere. What is in use lives on in the hands
+    /// of its users.
+    pub fn clear(&self) {
+        self.shards.clear();
+    }
+
+    /// Bytes of memory of all entries, whoever holds them, and of the store's structures.
+    pub fn bytes(&self) -> u64 {
+        self.shards.bytes()
+    }
+
+    /// Bytes that the store may hold.
+    pub fn bytes_max(&self) -> u64 {
+        self.shards.bytes_max
+    }
+
+    /// Entries held.
+    pub fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One more front.
+    pub(crate) fn count_front(&self) {
+        self.fronts.fetch_add(1, Relaxed);
+    }
+
+    /// One less.
+    pub(crate) fn discount_front(&self) {
+        self.fronts.fetch_sub(1, Relaxed);
+    }
+
+    /// What one front may hold on to, if all together may hold on to one part in `share`.
+    pub(super) fn front_bytes(&self, share: u64) -> u64 {
+        self.shards.bytes_max / share / self.fronts.load(Relaxed).max(1)
+    }
+}
+
+/// What part of a shard one object may be.
+const OBJECT_SHARE: u64 = 8;
