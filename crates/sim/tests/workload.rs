@@ -109,6 +109,13 @@ fn built_in_parameter_sets_are_valid() {
 }
 
 #[test]
+fn the_measured_parameter_set_is_valid() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/sim/amd-epyc-2.toml");
+    let parameters = Parameters::named(path).expect("it was written by calibrate");
+    assert!(parameters.disks.contains_key("this"));
+}
+
+#[test]
 fn every_scenario_file_is_valid() {
     use lamna_sim::scenario::Scenario;
     use lamna_sim::sweep::Sweep;
