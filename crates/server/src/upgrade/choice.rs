@@ -13,6 +13,8 @@ pub(crate) struct Choice {
     architecture: Option<Architecture>,
     /// Those of [`COUNTS`], in its order.
     counts: [Option<usize>; COUNTS.len()],
+    /// Those of [`FLAGS`], in its order.
+    flags: [Option<bool>; FLAGS.len()],
 }
 
 /// A number that can be chosen.
@@ -22,7 +24,17 @@ struct Count {
     of: fn(&mut Settings) -> &mut usize,
 }
 
+/// Something that is so or not.
+struct Flag {
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut bool,
+}
+
 const ARCHITECTURE: &str = "arch";
+const FLAGS: [Flag; 2] = [
+    Flag { name: "adapts", of: |settings| &mut settings.adapts },
+    Flag { name: "workers_adapt", of: |settings| &mut settings.workers_adapt },
+];
 const COUNTS: [Count; 6] = [
     Count { name: "workers", bounds: WORKERS, of: |settings| &mut settings.workers },
     Count { name: "threads", bounds: THREADS, of: |settings| &mut settings.threads },
@@ -41,7 +53,11 @@ impl Choice {
             let (before, after) = (*(count.of)(&mut configured), *(count.of)(&mut wanted));
             (before != after).then_some(after)
         });
-        Choice { architecture: differs.then_some(wanted.architecture), counts }
+        let flags = FLAGS.each_ref().map(|flag| {
+            let (before, after) = (*(flag.of)(&mut configured), *(flag.of)(&mut wanted));
+            (before != after).then_some(after)
+        });
+        Choice { architecture: differs.then_some(wanted.architecture), counts, flags }
     }
 
     /// Whether `wanted` can be made of `configured` by choosing.
@@ -58,6 +74,10 @@ impl Choice {
             let place = (count.of)(settings);
             *place = chosen.unwrap_or(*place);
         }
+        for (flag, chosen) in FLAGS.iter().zip(self.flags) {
+            let place = (flag.of)(settings);
+            *place = chosen.unwrap_or(*place);
+        }
     }
 
     /// Takes a value by its name. Unknown names are passed over; none if the value is not one.
@@ -66,6 +86,8 @@ impl Choice {
             self.architecture = Some(Architecture::from_name(value)?);
         } else if let Some(at) = COUNTS.iter().position(|count| count.name == name) {
             self.counts[at] = Some(value.parse().ok().filter(|count| COUNTS[at].bounds.contains(count))?);
+        } else if let Some(at) = FLAGS.iter().position(|flag| flag.name == name) {
+            self.flags[at] = Some(value.parse().ok()?);
         }
         Some(())
     }
@@ -82,6 +104,11 @@ impl fmt::Display for Choice {
                 write!(formatter, " {}={chosen}", count.name)?;
             }
         }
+        for (flag, chosen) in FLAGS.iter().zip(self.flags) {
+            if let Some(chosen) = chosen {
+                write!(formatter, " {}={chosen}", flag.name)?;
+            }
+        }
         Ok(())
     }
 }
@@ -93,7 +120,7 @@ mod tests {
     #[test]
     fn what_was_chosen_stays_chosen_when_the_configuration_has_changed() {
         let configured = Settings::default();
-        let wanted = Settings { architecture: Architecture::Mp, processes: 7, ..configured.clone() };
+        let wanted = Settings { architecture: Architecture::Mp, adapts: false, processes: 7, ..configured.clone() };
         let mut other = Settings { helpers_max: 3, ..configured.clone() };
         Choice::between(&configured, &wanted).apply(&mut other);
         assert_eq!(other, Settings { helpers_max: 3, ..wanted.clone() });
