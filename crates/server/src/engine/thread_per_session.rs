@@ -3,7 +3,7 @@
 //! Its whole character: the simplest program that serves many at once. Each thread waits for its own peer and its own
 //! disk, and the scheduler does what an event loop would do. Switching threads costs a few microseconds for each request.
 //!
-//! An idle keep-alive connection costs a thread: its stack and buffers (about 35 KB of memory that is really used), and
+//! An idle keep-alive connection costs a thread: its stack and buffers (about 30 KB of memory that is really used), and
 //! one of the bounded number of threads, so that as many idle clients as that lock everybody else out until their idle
 //! time is over. Connections beyond the bound are answered with 503 and Retry-After.
 
