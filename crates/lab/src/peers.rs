@@ -16,8 +16,8 @@ use crate::process::Invocation;
 /// Prefix of the names of Lamna's engines: `lamna-amped` is `lamna serve --arch amped`.
 pub const LAMNA: &str = "lamna-";
 
-/// Suffix that runs Lamna without its content cache.
-const UNCACHED: &str = "-uncached";
+/// Suffix that runs Lamna with the smallest content cache it accepts, 1 MiB, which holds next to nothing of most sites.
+const SMALL_CACHE: &str = "-small-cache";
 
 /// How a peer is to be set up.
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ impl Peer {
     }
 }
 
-/// What can be run under `name`: one of [`PEERS`], `lamna-ENGINE`, or `lamna-ENGINE-uncached`.
+/// What can be run under `name`: one of [`PEERS`], `lamna-ENGINE`, or `lamna-ENGINE-small-cache`.
 ///
 /// # Errors
 /// In words, if there is none, it is not installed, or its configuration cannot be written.
@@ -175,7 +175,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 fn lamna(engine: &str, setup: &Setup) -> Invocation {
-    let (engine, uncached) = match engine.strip_suffix(UNCACHED) {
+    let (engine, is_small) = match engine.strip_suffix(SMALL_CACHE) {
         Some(engine) => (engine, true),
         None => (engine, false),
     };
@@ -185,8 +185,8 @@ fn lamna(engine: &str, setup: &Setup) -> Invocation {
     let workers = setup.workers.to_string();
     let words = ["--listen", &listen, "--arch", engine, "--workers", &workers, "--log", "off"];
     invocation.words.extend(words.map(Into::into));
-    if uncached {
-        invocation.words.extend(["--cache-bytes", "0"].map(Into::into));
+    if is_small {
+        invocation.words.extend(["--cache-bytes", "1MiB"].map(Into::into));
     }
     invocation.words.extend(setup.lamna_arguments.iter().map(Into::into));
     invocation
@@ -299,10 +299,11 @@ mod tests {
     #[test]
     fn engines_of_lamna_are_names() {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let words =
-            configure("lamna-sped-uncached", &setup(directory.path())).expect("any engine has a command").to_string();
+        let words = configure("lamna-sped-small-cache", &setup(directory.path()))
+            .expect("any engine has a command")
+            .to_string();
         let expected = "/bin/lamna serve /srv/site --listen 127.0.0.1:18999 --arch sped --workers 1 --log off \
-                        --cache-bytes 0 --threads 4";
+                        --cache-bytes 1MiB --threads 4";
         assert_eq!(words, expected);
     }
 

@@ -229,7 +229,7 @@ impl<'a> Bench<'a> {
         let output = directory.join("output");
         let address = ([127, 0, 0, 1], port).into();
         let server = Server::start(&invocation, address, &self.options.server_processors, groups, &output);
-        let server = server.map_err(|error| error.to_string())?;
+        let server = server.map_err(|error| error.reason)?;
         self.verify(point, site, &server)?;
         Ok(server)
     }
