@@ -7,7 +7,7 @@ mod load;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -137,7 +137,7 @@ fn upgrades_under_load_lose_nothing() {
 fn threads_and_processes_take_each_others_place_under_load() {
     let changes = from_environment("LAMNA_CHANGES", 7);
     let mut line = Line::start(Launch::new(MP).argument("--processes-max=64"));
-    let order = ["amped", "mp", "co-amped", "sped", "co-amped", "mp", "thread-pool"];
+    let order = ["amped", "mp", "co-amped", "sped", "co-amped", "thread-pool", "mp"];
     under_load(line.server.address(), || {
         for name in order.iter().cycle().take(changes) {
             let (done, said) = line.ctl(&["arch", "set", name]);
@@ -207,7 +207,7 @@ fn connections_that_find_no_free_process_wait_for_one() {
 #[test]
 fn what_waits_for_a_process_goes_on_to_the_next_program() {
     let mut line = Line::start(Launch::new(AMPED).argument("--processes=2").argument("--processes-max=2"));
-    let mut clients: Vec<_> = (0..50).map(|_| line.server.connect()).collect();
+    let mut clients: Vec<_> = (0..300).map(|_| line.server.connect()).collect();
     assert!(clients.iter_mut().all(|client| client.get(SMALL).is_ok()));
     for architecture in ["mp", "amped"] {
         let (done, said) = line.ctl(&["arch", "set", architecture]);
@@ -302,6 +302,25 @@ fn the_file_of_a_unix_socket_survives_and_goes_with_the_last() {
     line.is_alone();
     assert_eq!(ask(), content(SMALL));
     line.end_but(|| assert!(!path.exists()));
+}
+
+#[test]
+fn a_service_manager_is_told_which_process_serves() {
+    let launch = Launch::new(AMPED);
+    let path = launch.directory().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let told = || {
+        let mut message = [0; 100];
+        let bytes = manager.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..bytes]).into_owned()
+    };
+    let mut line = Line::start(launch.wrapped(&["env", &format!("NOTIFY_SOCKET={}", path.display())]));
+    assert_eq!(told(), "READY=1");
+    let process = line.upgrade();
+    assert_eq!((told(), told()), ("READY=1".to_owned(), format!("MAINPID={}", process.as_raw_nonzero())));
+    line.is_alone();
+    line.end();
 }
 
 #[test]
