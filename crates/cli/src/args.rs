@@ -20,6 +20,7 @@ use lamna_server::io::send::SendStrategy;
 
 use crate::exit;
 use crate::sim::SimArgs;
+use crate::tune::TuneArgs;
 
 const SIGNALS: &str = "\
 Signals:
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     Ctl(CtlArgs),
     /// Simulate: what each architecture would do on other machines, and how well that is known
     Sim(SimArgs),
+    /// Measure the engines on this machine with these files, and write a profile for `serve --profile`
+    #[command(after_help = exit::HELP)]
+    Tune(TuneArgs),
     /// Ask a server for things, and say what it answered and when
     Load(crate::load::LoadArgs),
     /// Ask a server again for what a log says it was asked for

@@ -7,6 +7,7 @@ mod lab;
 mod load;
 mod replay;
 mod sim;
+mod tune;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check(args),
         Some(Command::Ctl(args)) => ctl::run(args),
         Some(Command::Sim(args)) => sim::run_verb(args),
+        Some(Command::Tune(args)) => tune::tune(args),
         Some(Command::Load(args)) => load::load(args),
         Some(Command::Replay(args)) => replay::replay(args),
         Some(Command::Lab(command)) => lab::lab(command),

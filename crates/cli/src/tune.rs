@@ -1,0 +1,242 @@
+//! `lamna tune`: measures the engines on this machine with this content, and writes a profile for `--arch auto`.
+//!
+//! Owns: the loads that are made, and what becomes of the figures. Each engine serves in a process of its own, in turn,
+//! round by round, so that a drift of the machine's speed meets all of them; what counts is the CPU time of that process
+//! for each answer, as a ratio to `amped` in the same round. Waiting for a disk cannot be made here without making one
+//! slow, so that kind of load keeps its built-in estimates.
+
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use clap::Args;
+use lamna_lab::load::plan::{RequestForm, Target};
+use lamna_lab::load::{Plan, run};
+use lamna_lab::machine::Machine;
+use lamna_lab::process::{Invocation, Server};
+use lamna_policy::control::{Engine, Estimate, Load, Profile};
+use lamna_server::config::profile;
+use lamna_server::engine::proactor;
+use lamna_server::io::Abilities;
+
+use crate::exit::{Exit, Failed};
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// The directory whose files are asked for
+    #[arg(value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+
+    /// Where the profile goes
+    #[arg(short, long, value_name = "FILE", default_value = "lamna-profile.toml")]
+    output: PathBuf,
+
+    /// Length of each measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+
+    /// Measurements of each engine under each load
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+}
+
+/// Measures and writes the profile.
+pub(crate) fn tune(args: &TuneArgs) -> Result<(), Failed> {
+    let files = Files::of(&args.directory);
+    if files.small.is_empty() {
+        return Err(failed(
+            Exit::Usage,
+            format!("there is no file of 1 byte to 64 KiB in {} to ask for", args.directory.display()),
+        ));
+    }
+    let loads = loads(&files);
+    let engines: Vec<Engine> = Engine::ALL.into_iter().filter(|engine| can_serve(*engine)).collect();
+    let total = args.seconds * f64::from(args.rounds) * (engines.len() * loads.len()) as f64;
+    eprintln!("lamna: measuring {} engines under {} kinds of load: about {total:.0} s", engines.len(), loads.len());
+    let mut figures = vec![vec![Vec::new(); engines.len()]; loads.len()];
+    for _ in 0..args.rounds {
+        for (at, engine) in engines.iter().enumerate() {
+            let measured = measure(*engine, &loads, args)?;
+            for (load, cost_us) in measured.into_iter().enumerate() {
+                figures[load][at].push(cost_us);
+            }
+        }
+    }
+    let mut profile = Profile::built_in();
+    let mut comment = describe(args);
+    for (load, costs) in loads.iter().zip(&figures) {
+        learn(&mut profile, load.kind, &engines, costs, &mut comment);
+    }
+    if !loads.iter().any(|load| load.kind == Load::Large) {
+        comment.push_str("\nNo file of 128 KiB or more was there: the estimates for large answers are built in.");
+    }
+    comment.push_str("\nThe estimates for a disk that is waited for are built in.");
+    std::fs::write(&args.output, profile::render(&profile, &comment))
+        .map_err(|error| failed(Exit::Failure, format!("cannot write {}: {error}", args.output.display())))?;
+    println!("{comment}\n\nUse it: lamna serve --profile {}", args.output.display());
+    Ok(())
+}
+
+/// Paths of files, as they are asked for, by what they are asked for as.
+#[derive(Debug, Default)]
+struct Files {
+    small: Vec<String>,
+    large: Vec<String>,
+}
+
+/// Most files of each kind, and how deep they are looked for.
+const FILES_MAX: usize = 64;
+const DEPTH_MAX: usize = 5;
+const SMALL_BYTES_MAX: u64 = 64 * 1024;
+const LARGE_BYTES: std::ops::RangeInclusive<u64> = 128 * 1024..=16 * 1024 * 1024;
+
+impl Files {
+    fn of(directory: &Path) -> Files {
+        let mut files = Files::default();
+        files.add(directory, "", 0);
+        files
+    }
+
+    fn add(&mut self, directory: &Path, path: &str, depth: usize) {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        // What would have to be encoded is left out: there are others.
+        let plain = |name: &String| {
+            !name.starts_with('.')
+                && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#\"<>\\^`{|}".contains(&byte))
+        };
+        for name in names.into_iter().filter(plain) {
+            let (file, path) = (directory.join(&name), format!("{path}/{name}"));
+            match std::fs::metadata(&file) {
+                Ok(about) if about.is_dir() && depth < DEPTH_MAX => self.add(&file, &path, depth + 1),
+                Ok(about) if about.is_file() && (1..=SMALL_BYTES_MAX).contains(&about.len()) => self.small.push(path),
+                Ok(about) if about.is_file() && LARGE_BYTES.contains(&about.len()) => self.large.push(path),
+                _ => {}
+            }
+        }
+        self.small.truncate(FILES_MAX);
+        self.large.truncate(FILES_MAX);
+    }
+}
+
+/// A load that is made.
+struct Made {
+    kind: Load,
+    paths: Vec<String>,
+    connections: usize,
+    idle_connections: usize,
+    new_connections: bool,
+}
+
+fn loads(files: &Files) -> Vec<Made> {
+    let made = |kind, paths: &[String], connections, idle_connections, new_connections| Made {
+        kind,
+        paths: paths.to_vec(),
+        connections,
+        idle_connections,
+        new_connections,
+    };
+    let mut loads = vec![
+        made(Load::Cached, &files.small, 64, 0, false),
+        made(Load::Connections, &files.small, 32, 0, true),
+        // Fewer than the thread engines hold by default.
+        made(Load::Crowd, &files.small, 16, 900, false),
+    ];
+    if !files.large.is_empty() {
+        loads.push(made(Load::Large, &files.large, 16, 0, false));
+    }
+    loads
+}
+
+fn can_serve(engine: Engine) -> bool {
+    engine != Engine::Proactor || proactor::test(&Abilities::default()).is_ok()
+}
+
+/// CPU time of `engine` for each answer, under each load, in microseconds.
+fn measure(engine: Engine, loads: &[Made], args: &TuneArgs) -> Result<Vec<f64>, Failed> {
+    let address = free_address().map_err(|error| failed(Exit::Failure, format!("no free port: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| failed(Exit::Failure, error.to_string()))?;
+    let mut words = vec![program.into_os_string(), "serve".into(), args.directory.clone().into_os_string()];
+    let options =
+        ["--listen", &address.to_string(), "--arch", engine.name(), "--workers", "1", "--log", "off", "--admin", "off"];
+    words.extend(options.map(Into::into));
+    let processors = available_parallelism().map_or(1, usize::from);
+    // Beside each other where that is possible: then the load does not take the server's turn.
+    let (of_server, of_load) = if processors > 1 { (vec![0], vec![processors - 1]) } else { (Vec::new(), Vec::new()) };
+    let output = Path::new("/dev/null");
+    let server = Server::start(&Invocation::new(words), address, &of_server, &[], output)
+        .map_err(|error| failed(Exit::Failure, error.to_string()))?;
+    loads.iter().map(|load| cost_us(&server, load, args.seconds, &of_load)).collect()
+}
+
+fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> Result<f64, Failed> {
+    let form = RequestForm { host: server.address.to_string(), close: load.new_connections, ..RequestForm::default() };
+    let targets: Vec<Target> = load.paths.iter().map(|path| form.target(path)).collect();
+    let mut plan = Plan {
+        connections: load.connections,
+        idle_connections: load.idle_connections,
+        new_connections: load.new_connections,
+        processors: processors.to_vec(),
+        duration: Some(Duration::from_secs_f64(seconds / 4.0)),
+        ..Plan::simple(server.address, targets)
+    };
+    let ask = |plan: &Plan| run(plan, &mut |_| true).map_err(|error| failed(Exit::Failure, error.to_string()));
+    // Once for the caches.
+    ask(&plan)?;
+    plan.duration = Some(Duration::from_secs_f64(seconds));
+    let before = server.cpu_time();
+    let outcome = ask(&plan)?;
+    let spent = server.cpu_time() - before;
+    if outcome.counts.answered == 0 {
+        return Err(failed(Exit::Failure, format!("nothing was answered under {} load", load.kind.name())));
+    }
+    Ok(spent.as_secs_f64() * 1e6 / outcome.counts.answered as f64)
+}
+
+/// Makes estimates of the costs of `engines`, by engine and round, and says what they rest on.
+fn learn(profile: &mut Profile, load: Load, engines: &[Engine], costs: &[Vec<f64>], comment: &mut String) {
+    let Some(reference) = engines.iter().position(|engine| *engine == Engine::Amped) else { return };
+    let _ = write!(comment, "\n{}:", load.name());
+    for (engine, rounds) in engines.iter().zip(costs) {
+        let mut ratios: Vec<f64> = rounds.iter().zip(&costs[reference]).map(|(own, amped)| own / amped).collect();
+        ratios.sort_by(f64::total_cmp);
+        let ratio = ratios[ratios.len() / 2];
+        let spread = (ratios[ratios.len() - 1] - ratios[0]) / 2.0;
+        // One round says nothing about how far rounds are apart.
+        let doubt = if ratios.len() > 1 { (spread / ratio).max(DOUBT_MIN) } else { DOUBT_OF_ONE };
+        profile.set(load, *engine, Estimate { ratio, doubt });
+        let mean = rounds.iter().sum::<f64>() / rounds.len() as f64;
+        let _ = write!(comment, " {} {mean:.2}", engine.name());
+    }
+    comment.push_str(" us a request");
+}
+
+const DOUBT_MIN: f64 = 0.01;
+const DOUBT_OF_ONE: f64 = 0.05;
+
+fn describe(args: &TuneArgs) -> String {
+    format!(
+        "Made by: lamna tune {} --seconds {} --rounds {}\nOn: {}\nCPU time for each request, means of all rounds:",
+        args.directory.display(),
+        args.seconds,
+        args.rounds,
+        Machine::this().describe().replace('\n', " ")
+    )
+}
+
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    if (0.05..=600.0).contains(&seconds) { Ok(seconds) } else { Err("expected 0.05 to 600 seconds".to_owned()) }
+}
+
+fn failed(exit: Exit, report: String) -> Failed {
+    Failed { exit, report: format!("lamna: {report}") }
+}
