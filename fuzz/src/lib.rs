@@ -65,6 +65,7 @@ fn habits(input: &mut Unstructured<'_>) -> Result<Habits> {
         fails: cycle(input, |input| input.ratio(1, 8))?,
         moves: (0..input.int_in_range(0..=3)?).map(|_| input.int_in_range(0..=3_000)).collect::<Result<_>>()?,
         travels: cycle(input, bool::arbitrary)?,
+        hops: input.int_in_range(0..=20)?,
     })
 }
 

@@ -27,12 +27,13 @@ fn bytes() -> impl Strategy<Value = usize> {
 fn habits() -> impl Strategy<Value = Habits> {
     let read = (cycle(any::<bool>()), cycle(0..8_usize), cycle(bytes().prop_map(|bytes| bytes as u64)));
     let moves = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0..3_000_usize, 1..6)];
-    let steps = (cycle(any::<bool>()), cycle(any::<bool>()), moves, cycle(any::<bool>()));
+    let hops = prop_oneof![Just(0), 1..30_usize];
+    let steps = (cycle(any::<bool>()), cycle(any::<bool>()), moves, cycle(any::<bool>()), hops);
     (cycle(bytes()), cycle(bytes()), read, steps).prop_map(|(receive_bytes, send_bytes, read, steps)| {
         let (defers, order, ready_bytes) = read;
-        let (parks, batches, moves, travels) = steps;
+        let (parks, batches, moves, travels, hops) = steps;
         let fails = Cycle::new(vec![false]);
-        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails, moves, travels }
+        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails, moves, travels, hops }
     })
 }
 
