@@ -55,7 +55,7 @@ fn text_is_compressed_once_somebody_asks_and_the_first_does_not_wait(engine: Eng
 }
 
 fn a_text_that_changes_is_compressed_again(engine: Engine) {
-    let server = Launch::new(engine).file("page.html", &words(5000)).start();
+    let server = Launch::new(engine).file("page.html", words(5000)).start();
     let path = server.site().join("page.html");
     settle();
     let mut client = server.connect();
@@ -85,8 +85,8 @@ fn what_is_sent_from_its_file_is_compressed_too() {
 
 #[test]
 fn what_is_tiny_or_compressed_already_or_too_large_is_left_alone() {
-    let launch = Launch::new(AMPED).file("tiny.html", "tiny").file("a.png", &words(5000));
-    let server = launch.file("large.html", &words(9000)).config("compress_bytes_max = 8000\n").start();
+    let launch = Launch::new(AMPED).file("tiny.html", "tiny").file("a.png", words(5000));
+    let server = launch.file("large.html", words(9000)).config("compress_bytes_max = 8000\n").start();
     settle();
     let mut client = server.connect();
     for path in ["/tiny.html", "/a.png", "/large.html"] {
@@ -100,7 +100,7 @@ fn what_is_tiny_or_compressed_already_or_too_large_is_left_alone() {
 
 #[test]
 fn nothing_is_compressed_where_that_is_switched_off() {
-    let server = Launch::new(AMPED).file("page.html", &words(5000)).argument("--compress").argument("off").start();
+    let server = Launch::new(AMPED).file("page.html", words(5000)).argument("--compress").argument("off").start();
     settle();
     let mut client = server.connect();
     for _ in 0..3 {

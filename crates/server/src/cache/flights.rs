@@ -12,8 +12,11 @@ use super::generations::Key;
 /// The lookups under way.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
-    under_way: Mutex<HashMap<(u32, Box<[u8]>), Arc<Flight>>>,
+    under_way: Mutex<HashMap<Name, Arc<Flight>>>,
 }
+
+/// A key in values of its own.
+type Name = (u32, Box<[u8]>);
 
 #[derive(Debug, Default)]
 struct Flight {
@@ -53,7 +56,7 @@ impl Flight {
 /// Tells those who wait, in any case.
 struct Landing<'a> {
     flights: &'a Flights,
-    name: (u32, Box<[u8]>),
+    name: Name,
     flight: Arc<Flight>,
     found: Option<Arc<Entry>>,
 }

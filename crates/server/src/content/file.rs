@@ -32,8 +32,8 @@ impl Stamp {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size as u64,
-            modified_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            changed_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            modified_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
+            changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
             links: stat.st_nlink as u32,
         }
     }
