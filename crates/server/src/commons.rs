@@ -67,7 +67,8 @@ impl fmt::Display for Commons {
             formatter,
             "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
              have blocked; residency tests: {} by cachestat, {} by page, {} not possible; helper jobs: {}; accept \
-             pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain",
+             pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain; entries watched: {}, \
+             not watchable: {}",
             read(&done.requests),
             read(&done.connections),
             read(&disk.open_cached),
@@ -84,6 +85,8 @@ impl fmt::Display for Commons {
             read(&self.cache.compressed),
             read(&self.cache.compressed_to_bytes),
             read(&self.cache.compressed_in_vain),
+            read(&self.cache.watched),
+            read(&self.cache.unwatchable),
         )
     }
 }

@@ -429,9 +429,6 @@ impl Server {
                     Order::Drain if end.is_none() => {
                         self.succession.abandon();
                         end = Some(Instant::now() + DRAIN_TIME_MAX);
-                        if !orders.have_supervisor() {
-                            report_draining();
-                        }
                         drains = true;
                     }
                     Order::Drain => {}
@@ -443,8 +440,13 @@ impl Server {
             }
             drains |= self.successor.as_ref().is_some_and(|departure| departure.drains);
             // Not before everything is here that is still being handed over: it is to be finished as well.
-            if drains && self.leaving.is_empty() && !self.is_receiving() {
-                self.shift.shared.control.drain();
+            let control = &self.shift.shared.control;
+            if drains && !control.is_draining() && self.leaving.is_empty() && !self.is_receiving() {
+                control.drain();
+                // Not before it is true.
+                if end.is_some() && !orders.have_supervisor() {
+                    report_draining();
+                }
             }
             if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
                 self.shift.shared.control.stop();

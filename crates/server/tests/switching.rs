@@ -139,6 +139,8 @@ fn open(root: &Path) -> (Server, SocketAddr) {
         log: LogTarget::Off,
         threads: 8,
         cache_bytes_max: 64 << 20,
+        // The watcher begins when it has something to watch: a thread and a descriptor that are counted or not.
+        cache_watch: false,
         ..Settings::default()
     };
     (Server::open(&settings, listeners).unwrap(), address)

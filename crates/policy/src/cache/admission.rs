@@ -8,7 +8,7 @@
 //!
 //! An object larger than [`Admission::object_bytes_max`] is never admitted: one huge file is not worth the hot set.
 
-use super::{ObjectId, Objective};
+use super::{ObjectId, Objective, cover};
 
 /// The counts and the two rules.
 pub struct Admission {
@@ -30,9 +30,7 @@ impl Admission {
 
     /// `object` was asked for, found or not. Amortised constant time: one in `window` calls halves every count.
     pub fn request(&mut self, object: ObjectId) {
-        if object.index() >= self.counts.len() {
-            self.counts.resize(object.index() + 1, 0);
-        }
+        cover(&mut self.counts, object, 0);
         let count = &mut self.counts[object.index()];
         *count = count.saturating_add(1);
         self.requests += 1;

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: the bytes held are at most the bound after every call; an object is held at most once.
 
-use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};
+use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, cover, hand_over};
 
 /// Size of an object that is not held.
 const ABSENT: u64 = u64::MAX;
@@ -105,9 +105,7 @@ impl Bounded {
             return Offer::Refused;
         }
         self.shrink_to(self.bound_bytes - size_bytes, &mut evicted);
-        if object.index() >= self.sizes.len() {
-            self.sizes.resize(object.index() + 1, ABSENT);
-        }
+        cover(&mut self.sizes, object, ABSENT);
         self.sizes[object.index()] = size_bytes;
         self.bytes += size_bytes;
         self.policy.admit(object, size_bytes);

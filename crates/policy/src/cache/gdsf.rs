@@ -7,7 +7,7 @@
 //! comparisons, the same order on every machine.
 
 use super::heap::Heap;
-use super::{ObjectId, Objective, Removal, Replacement};
+use super::{ObjectId, Objective, Removal, Replacement, cover};
 
 /// Fractional bits of a key. An object of 16 MiB and one use is still worth one step.
 const FRACTION_BITS: u32 = 24;
@@ -49,9 +49,7 @@ impl Gdsf {
 impl Replacement for Gdsf {
     fn admit(&mut self, object: ObjectId, size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
-        if object.index() >= self.objects.len() {
-            self.objects.resize(object.index() + 1, Object::default());
-        }
+        cover(&mut self.objects, object, Object::default());
         self.objects[object.index()] = Object { uses: 1, size_bytes };
         self.place(object);
     }

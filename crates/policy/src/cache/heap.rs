@@ -1,6 +1,6 @@
 //! A binary heap of objects ordered by a key that can change, over dense identifiers. The smallest key is on top.
 
-use super::ObjectId;
+use super::{ObjectId, cover};
 
 const NONE: u32 = u32::MAX;
 
@@ -34,9 +34,7 @@ impl Heap {
 
     /// Inserts `object`, or changes its key.
     pub(super) fn set(&mut self, object: ObjectId, key: Key) {
-        if object.index() >= self.position.len() {
-            self.position.resize(object.index() + 1, NONE);
-        }
+        cover(&mut self.position, object, NONE);
         let position = match self.position[object.index()] {
             NONE => {
                 self.entries.push((key, object));

@@ -4,7 +4,7 @@
 //! favourites go in the end. Equal keys leave in order of last use.
 
 use super::heap::Heap;
-use super::{ObjectId, Removal, Replacement};
+use super::{ObjectId, Removal, Replacement, cover};
 
 /// Key: the number of uses, and the age when the object was last used.
 #[derive(Default)]
@@ -33,9 +33,7 @@ impl Lfu {
 impl Replacement for Lfu {
     fn admit(&mut self, object: ObjectId, _size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
-        if object.index() >= self.uses.len() {
-            self.uses.resize(object.index() + 1, 0);
-        }
+        cover(&mut self.uses, object, 0);
         self.uses[object.index()] = 1;
         self.place(object);
     }

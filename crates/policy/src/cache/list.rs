@@ -1,7 +1,7 @@
 //! Doubly linked lists over dense identifiers. Several lists can share one set of links, since an object is in at most
 //! one of them: moving between queues then costs no allocation.
 
-use super::ObjectId;
+use super::{ObjectId, cover};
 
 const NONE: u32 = u32::MAX;
 
@@ -21,9 +21,7 @@ impl Links {
     }
 
     pub(super) fn cover(&mut self, object: ObjectId) {
-        if object.index() >= self.0.len() {
-            self.0.resize(object.index() + 1, Link { toward_front: NONE, toward_back: NONE });
-        }
+        cover(&mut self.0, object, Link { toward_front: NONE, toward_back: NONE });
     }
 }
 

@@ -2,7 +2,7 @@
 //! PIPELINED paper's simulator.
 
 use super::list::{Links, List};
-use super::{ObjectId, Removal, Replacement};
+use super::{ObjectId, Removal, Replacement, cover};
 
 /// One list, most recently used in front.
 pub struct Lru {
@@ -28,9 +28,7 @@ impl Replacement for Lru {
     fn admit(&mut self, object: ObjectId, _size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
         self.links.cover(object);
-        if object.index() >= self.held.len() {
-            self.held.resize(object.index() + 1, false);
-        }
+        cover(&mut self.held, object, false);
         self.held[object.index()] = true;
         self.order.push_front(&mut self.links, object);
     }

@@ -224,3 +224,14 @@ pub fn hand_over(from: &mut dyn Replacement, to: &mut dyn Replacement, size_byte
         to.admit(object, size_bytes(object));
     }
 }
+
+/// Makes `values` have a place for `object`. Grows in smaller steps than doubling, because what is not used counts as well
+/// where memory is bounded.
+fn cover<T: Clone>(values: &mut Vec<T>, object: ObjectId, absent: T) {
+    if object.index() >= values.capacity() {
+        values.reserve_exact(object.index() - values.len() + values.len() / 8 + 64);
+    }
+    if object.index() >= values.len() {
+        values.resize(object.index() + 1, absent);
+    }
+}

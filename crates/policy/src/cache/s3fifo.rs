@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::list::{Links, List};
-use super::{ObjectId, Removal, Replacement};
+use super::{ObjectId, Removal, Replacement, cover};
 
 /// Uses are counted up to this.
 const USES_MAX: u8 = 3;
@@ -111,9 +111,7 @@ impl Replacement for S3Fifo {
     fn admit(&mut self, object: ObjectId, size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
         self.links.cover(object);
-        if object.index() >= self.objects.len() {
-            self.objects.resize(object.index() + 1, Object::default());
-        }
+        cover(&mut self.objects, object, Object::default());
         let known = std::mem::replace(
             &mut self.objects[object.index()],
             Object { queue: Queue::None, uses: 0, size_bytes, ghost: 0 },

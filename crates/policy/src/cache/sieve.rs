@@ -4,7 +4,7 @@
 //! until the hand has been round.
 
 use super::list::{Links, List};
-use super::{ObjectId, Removal, Replacement};
+use super::{ObjectId, Removal, Replacement, cover};
 
 #[derive(Clone, Copy, Default)]
 struct Object {
@@ -38,9 +38,7 @@ impl Replacement for Sieve {
     fn admit(&mut self, object: ObjectId, _size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
         self.links.cover(object);
-        if object.index() >= self.objects.len() {
-            self.objects.resize(object.index() + 1, Object::default());
-        }
+        cover(&mut self.objects, object, Object::default());
         self.objects[object.index()] = Object { held: true, visited: false };
         self.order.push_front(&mut self.links, object);
     }

@@ -138,9 +138,7 @@ impl Directories {
             return self.disturb_all();
         }
         if events.contains(inotify::ReadFlags::IGNORED) {
-            self.disturb_beneath(watch);
-            self.watched.remove(&watch);
-            return;
+            return self.unwatch_beneath(watch);
         }
         let Some(name) = name else { return self.disturb_beneath(watch) };
         let Some(directory) = self.watched.get(&watch) else { return };
@@ -152,12 +150,11 @@ impl Directories {
             let is = |child: &Directory| {
                 child.parent.as_ref().is_some_and(|(parent, own)| *parent == watch && **own == *name)
             };
-            let child = self.watched.iter().find_map(|(watch, child)| is(child).then_some(*watch));
-            let Some(child) = child else { return };
-            self.disturb_beneath(child);
-            let is_gone = inotify::ReadFlags::MOVED_FROM | inotify::ReadFlags::DELETE;
-            if events.intersects(is_gone) {
-                self.unwatch_beneath(child);
+            let is_gone = events.intersects(inotify::ReadFlags::MOVED_FROM | inotify::ReadFlags::DELETE);
+            // The one that it was, and perhaps one that has taken its place since.
+            let children = self.watched.iter().filter_map(|(watch, child)| is(child).then_some(*watch));
+            for child in children.collect::<Vec<_>>() {
+                if is_gone { self.unwatch_beneath(child) } else { self.disturb_beneath(child) }
             }
         }
     }
@@ -172,7 +169,9 @@ impl Directories {
     /// The directory has another place now, or none.
     fn unwatch_beneath(&mut self, watch: i32) {
         for each in self.beneath(watch) {
-            self.watched.remove(&each);
+            if let Some(directory) = self.watched.remove(&each) {
+                directory.entries().for_each(|entry| entry.end_watch());
+            }
             // It fails for one that is gone: then there is no watch either.
             let _ = inotify::remove_watch(&self.inotify, each);
         }
@@ -299,7 +298,11 @@ impl Directory {
     }
 
     fn disturb_all(&self) {
-        self.entries.iter().filter_map(|(_, entry)| entry.upgrade()).for_each(|entry| entry.disturb());
+        self.entries().for_each(|entry| entry.disturb());
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Arc<Entry>> {
+        self.entries.iter().filter_map(|(_, entry)| entry.upgrade())
     }
 }
 
@@ -344,3 +347,166 @@ const LOCAL_FILE_SYSTEMS: [u64; 11] = [
     0xe0f5_e1e2,
     0x9660,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::file::{Stamps, inspect};
+    use lamna_proto::message::Status;
+    use lamna_proto::resource::{Description, Representation, Resource};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    const NAME: &[u8] = b"sub/deep/a.txt";
+
+    /// A root with a file two directories beneath it.
+    fn tree() -> tempfile::TempDir {
+        let outer = tempfile::tempdir().unwrap();
+        fs::create_dir_all(outer.path().join("root/sub/deep")).unwrap();
+        fs::write(outer.path().join("root/sub/deep/a.txt"), "one").unwrap();
+        outer
+    }
+
+    fn directories(root: &Path) -> Directories {
+        Directories::new(vec![root.to_owned()], Common::default()).unwrap()
+    }
+
+    fn entry(path: &Path) -> Arc<Entry> {
+        let file = fs::File::open(path).unwrap();
+        let stamps = Stamps { files: [inspect(file.as_fd()).unwrap().1].into(), settled: true };
+        let representation = Representation::with_content(&Description::of(Status(200)), b"one");
+        Arc::new(Entry::new(Resource::one(Status(200), representation), stamps, 5000))
+    }
+
+    /// Has the file `name` watched, and compared since.
+    fn watch(directories: &mut Directories, root: &Path, name: &[u8]) -> Arc<Entry> {
+        let entry = entry(&root.join(std::str::from_utf8(name).unwrap()));
+        let open = Arc::new(crate::io::open::open_root(root).unwrap());
+        let request = WatchRequest { root: open, names: vec![name.to_vec()], entry: Arc::downgrade(&entry) };
+        directories.watch(&request);
+        assert!(directories.tell());
+        entry.confirm(5000, entry.events());
+        entry
+    }
+
+    #[test]
+    fn whatever_happens_to_a_file_or_the_way_to_it_disturbs_its_entry() {
+        type Change = fn(&Path);
+        let changes: [(&str, Change); 13] = [
+            ("replaced", |root| {
+                fs::write(root.join("sub/new"), "two").unwrap();
+                fs::rename(root.join("sub/new"), root.join("sub/deep/a.txt")).unwrap();
+            }),
+            ("edited", |root| fs::write(root.join("sub/deep/a.txt"), "two").unwrap()),
+            ("truncated", |root| fs::File::create(root.join("sub/deep/a.txt")).map(drop).unwrap()),
+            ("deleted", |root| fs::remove_file(root.join("sub/deep/a.txt")).unwrap()),
+            ("moved away", |root| fs::rename(root.join("sub/deep/a.txt"), root.join("b")).unwrap()),
+            ("touched", |root| {
+                let file = fs::File::options().write(true).open(root.join("sub/deep/a.txt")).unwrap();
+                file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            }),
+            ("forbidden", |root| {
+                fs::set_permissions(root.join("sub/deep/a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
+            }),
+            ("compressed beforehand", |root| fs::write(root.join("sub/deep/a.txt.gz"), "gz").unwrap()),
+            ("in a renamed directory", |root| fs::rename(root.join("sub/deep"), root.join("sub/other")).unwrap()),
+            ("beneath a renamed directory", |root| fs::rename(root.join("sub"), root.join("other")).unwrap()),
+            ("beneath a forbidden directory", |root| {
+                fs::set_permissions(root.join("sub"), fs::Permissions::from_mode(0o711)).unwrap();
+            }),
+            ("beneath a deleted directory", |root| fs::remove_dir_all(root.join("sub")).unwrap()),
+            ("beneath a renamed root", |root| fs::rename(root, root.with_file_name("other")).unwrap()),
+        ];
+        for (name, change) in changes {
+            let outer = tree();
+            let root = outer.path().join("root");
+            let mut directories = directories(&root);
+            let entry = watch(&mut directories, &root, NAME);
+            assert!(entry.is_watched(), "{name}");
+            change(&root);
+            assert!(directories.tell());
+            assert!(entry.is_disturbed(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_happens_to_others_disturbs_nobody() {
+        let outer = tree();
+        let root = outer.path().join("root");
+        let mut directories = directories(&root);
+        let entry = watch(&mut directories, &root, NAME);
+        fs::write(root.join("sub/deep/b.txt"), "two").unwrap();
+        fs::write(root.join("sub/a.txt"), "two").unwrap();
+        fs::create_dir(root.join("a.txt")).unwrap();
+        fs::read(root.join("sub/deep/a.txt")).unwrap();
+        assert!(directories.tell());
+        assert!(entry.is_watched());
+    }
+
+    #[test]
+    fn a_directory_that_took_the_place_of_another_is_watched_anew() {
+        let outer = tree();
+        let root = outer.path().join("root");
+        let mut directories = directories(&root);
+        watch(&mut directories, &root, NAME);
+        fs::rename(root.join("sub"), root.join("old")).unwrap();
+        fs::create_dir_all(root.join("sub/deep")).unwrap();
+        fs::write(root.join("sub/deep/a.txt"), "two").unwrap();
+        // While the news of that is on its way, nothing that is watched here counts.
+        assert!(!watch(&mut directories, &root, NAME).is_watched());
+        let entry = watch(&mut directories, &root, NAME);
+        assert!(entry.is_watched());
+        fs::write(root.join("old/deep/a.txt"), "old").unwrap();
+        assert!(directories.tell());
+        assert!(entry.is_watched());
+        fs::write(root.join("sub/deep/a.txt"), "new").unwrap();
+        assert!(directories.tell());
+        assert!(entry.is_disturbed());
+    }
+
+    #[test]
+    fn what_lies_behind_a_link_or_beneath_no_root_is_not_watched() {
+        let outer = tree();
+        let root = outer.path().join("root");
+        symlink("sub", root.join("link")).unwrap();
+        symlink("deep/a.txt", root.join("sub/link.txt")).unwrap();
+        let mut known = directories(&root);
+        for name in [&b"link/deep/a.txt"[..], b"sub/link.txt"] {
+            assert!(!watch(&mut known, &root, name).is_watched());
+        }
+        let mut unknown = directories(outer.path());
+        assert!(!watch(&mut unknown, &root, NAME).is_watched());
+    }
+
+    #[test]
+    fn a_root_that_is_switched_disturbs_everything() {
+        let outer = tree();
+        let (root, link) = (outer.path().join("root"), outer.path().join("current"));
+        symlink("root", &link).unwrap();
+        let mut directories = directories(&link);
+        let entry = watch(&mut directories, &root, NAME);
+        directories.look_at_roots();
+        assert!(entry.is_watched());
+        fs::remove_file(&link).unwrap();
+        symlink("elsewhere", &link).unwrap();
+        directories.look_at_roots();
+        assert!(entry.is_disturbed());
+    }
+
+    #[test]
+    fn entries_that_are_gone_are_forgotten() {
+        let outer = tree();
+        let root = outer.path().join("root");
+        let mut directories = directories(&root);
+        for _ in 0..10 * ENTRIES_SWEPT_MIN {
+            watch(&mut directories, &root, NAME);
+        }
+        let known: usize = directories.watched.values().map(|directory| directory.entries.len()).sum();
+        assert!(known <= 2 * ENTRIES_SWEPT_MIN, "{known}");
+        directories.sweep();
+        directories.sweep();
+        directories.sweep();
+        assert_eq!(directories.watched.len(), 0, "nobody depends on any");
+    }
+}

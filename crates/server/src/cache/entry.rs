@@ -23,6 +23,7 @@ use crate::content::file::Stamps;
 /// events 1, seen 0              watched, but not yet compared since: good for FRESH_MS
 /// events = seen                 watched: good as long as the watcher is awake, and for RECHECK_MS
 /// events > 1, events != seen    disturbed: to be compared before it is used
+/// with UNWATCHED                no longer watched, otherwise as above
 /// ```
 #[derive(Debug)]
 pub struct Entry {
@@ -107,19 +108,27 @@ impl Entry {
 
     /// Its names are being watched from now on.
     pub(super) fn begin_watch(&self) {
-        // If it is watched already, this is like an event.
-        self.events.fetch_add(1, AcqRel);
+        // If it is watched already, or was, this is like an event.
+        let counted = |events: u32| Some((events & !UNWATCHED).wrapping_add(1));
+        let _ = self.events.fetch_update(AcqRel, Acquire, counted);
+    }
+
+    /// What happens to its names will be noticed no longer; something has happened to them.
+    pub(super) fn end_watch(&self) {
+        let counted = |events: u32| Some(events.wrapping_add(1) | UNWATCHED);
+        let _ = self.events.fetch_update(AcqRel, Acquire, counted);
+        self.want_watch_again();
     }
 
     /// Whether changes of its names will be noticed.
     pub fn is_watched(&self) -> bool {
         let events = self.events();
-        events > 0 && self.seen.load(Relaxed) == events
+        is_watching(events) && self.seen.load(Relaxed) == events
     }
 
     /// Whether it should be watched and nobody has asked for that: true once.
     pub fn wants_watch(&self) -> bool {
-        let can_be = self.stamps.are_watchable() && self.events() == 0;
+        let can_be = self.stamps.are_watchable() && !is_watching(self.events());
         can_be && !self.is_submitted.swap(true, Relaxed)
     }
 
@@ -206,6 +215,13 @@ impl Drop for Entry {
     }
 }
 
+/// A bit of [`Entry::events`].
+const UNWATCHED: u32 = 1 << 31;
+
+fn is_watching(events: u32) -> bool {
+    events > 0 && events & UNWATCHED == 0
+}
+
 /// The two counts of an `Arc`.
 const ARC_BYTES: usize = 16;
 /// An open file in an `Arc`.
@@ -220,8 +236,8 @@ mod tests {
     use std::os::fd::AsFd;
 
     fn entry() -> Entry {
-        let file = tempfile::tempfile().unwrap();
-        let stamps = Stamps { files: [inspect(file.as_fd()).unwrap().1].into(), settled: true };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stamps = Stamps { files: [inspect(file.as_file().as_fd()).unwrap().1].into(), settled: true };
         let representation = Representation::with_content(&Description::of(Status(200)), b"x");
         Entry::new(Resource::one(Status(200), representation), stamps, 5000)
     }
@@ -273,6 +289,22 @@ mod tests {
         assert!(entry.is_disturbed());
         entry.confirm(5003, entry.events());
         assert!(entry.is_watched() && !entry.is_disturbed());
+    }
+
+    #[test]
+    fn what_is_no_longer_watched_is_compared_at_once_and_then_as_if_it_never_had_been() {
+        let entry = entry();
+        assert!(entry.wants_watch() && !entry.wants_watch());
+        entry.begin_watch();
+        entry.confirm(5000, entry.events());
+        entry.end_watch();
+        assert_eq!(until(&entry, 5001, 5001), None);
+        entry.confirm(5002, entry.events());
+        assert_eq!(until(&entry, 5003, 5003), Some(5002 + FRESH_MS));
+        assert!(entry.wants_watch());
+        entry.begin_watch();
+        entry.confirm(5004, entry.events());
+        assert!(entry.is_watched());
     }
 
     #[test]

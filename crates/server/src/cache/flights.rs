@@ -15,7 +15,7 @@ pub(super) struct Flights {
     under_way: Mutex<HashMap<Name, Arc<Flight>>>,
 }
 
-/// A key of its own: the site and the target.
+/// A key in values of its own.
 type Name = (u32, Box<[u8]>);
 
 #[derive(Debug, Default)]

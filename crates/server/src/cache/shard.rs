@@ -43,6 +43,8 @@ struct Slot {
     turn: u32,
 }
 
+/// Slots grow by one part in this many.
+const SLOTS_STEP: usize = 8;
 /// Numbers that are remembered at least.
 const REMEMBERED_MIN: usize = 64;
 
@@ -188,6 +190,10 @@ impl Shard {
     /// A number for a key of this hash.
     fn allot(&mut self, hash: u64) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
+            if self.slots.len() == self.slots.capacity() {
+                // In smaller steps than doubling: what is not used counts as well.
+                self.slots.reserve_exact(self.slots.len() / SLOTS_STEP + REMEMBERED_MIN);
+            }
             self.slots.push(Slot::default());
             u32::try_from(self.slots.len() - 1)
                 .expect("entries are bounded by memory, four thousand million are not held")

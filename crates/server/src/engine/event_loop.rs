@@ -261,7 +261,7 @@ impl<C: Carrier> Worker<'_, C> {
     fn accept_from(&mut self, listener: usize) {
         let takes_any = std::mem::take(&mut self.passed);
         for _ in 0..ACCEPT_MAX {
-            if !self.accepting {
+            if !self.accepting || self.shared.control.is_closing() {
                 return;
             }
             if !takes_any && self.shared.board.is_over_share(self.slots.count()) {

@@ -298,7 +298,7 @@ impl<D: Dispatch> Listener<'_, D> {
 
     fn accept_from(&mut self, listener: usize) {
         for _ in 0..ACCEPT_MAX {
-            if !self.accepting {
+            if !self.accepting || self.shared.control.is_closing() {
                 return;
             }
             match accept(self.shared.listeners[listener].as_fd()) {
