@@ -483,6 +483,23 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_with_a_sibling_behind_a_link_is_not_watched() {
+        let outer = tree();
+        let root = outer.path().join("root");
+        fs::write(root.join("compressed"), "gz").unwrap();
+        symlink("../../compressed", root.join("sub/deep/a.txt.gz")).unwrap();
+        let stamp = |name: &str| inspect(fs::File::open(root.join(name)).unwrap().as_fd()).unwrap().1;
+        let files = [stamp("sub/deep/a.txt"), stamp("sub/deep/a.txt.gz")].into();
+        let representation = Representation::with_content(&Description::of(Status(200)), b"one");
+        let resource = Resource::one(Status(200), representation);
+        let entry = Arc::new(Entry::new(resource, Stamps { files, settled: true }, 5000));
+        let names = vec![NAME.to_vec(), [NAME, b".gz"].concat()];
+        let open = Arc::new(crate::io::open::open_root(&root).unwrap());
+        directories(&root).watch(&WatchRequest { root: open, names, entry: Arc::downgrade(&entry) });
+        assert_eq!(entry.events(), 0);
+    }
+
+    #[test]
     fn a_root_that_is_switched_disturbs_everything() {
         let outer = tree();
         let (root, link) = (outer.path().join("root"), outer.path().join("current"));
