@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use super::counters::Counters;
 use super::entry::Entry;
 use super::watch::{EVENTS, WatchRequest};
+use crate::content::file::Stamp;
 use crate::sys::common::Common;
 
 /// What is watched.
@@ -193,7 +194,7 @@ impl Directories {
 // Watching.
 impl Directories {
     /// Where the names of an entry are, each with a watch on every directory on the way: nothing if one of them cannot be
-    /// watched, or if the entry is found by none of these names.
+    /// watched, or if a file of the entry has none of these names.
     fn places(&mut self, request: &WatchRequest, entry: &Entry) -> Option<Vec<(i32, u64)>> {
         let root = request.root.as_fd();
         let identity = identity(root)?;
@@ -202,7 +203,7 @@ impl Directories {
         }
         let top = self.add(root, None)?;
         let mut places = Vec::new();
-        let mut is_found = false;
+        let mut found = Vec::new();
         for name in &request.names {
             let (way, last) = match name.iter().rposition(|&byte| byte == b'/') {
                 Some(slash) => (&name[..slash], &name[slash + 1..]),
@@ -213,11 +214,13 @@ impl Directories {
                 continue;
             }
             if let Ok(stat) = rustix::fs::statat(&directory, last, AtFlags::SYMLINK_NOFOLLOW) {
-                is_found |= entry.stamps.files.first().is_some_and(|stamp| stamp.is_of(&stat));
+                found.push(stat);
             }
             places.push((watch, hash(&self.hasher, last)));
         }
-        is_found.then_some(places)
+        // What is not one of these names itself lies behind a link, where nothing would be noticed.
+        let is_found = |stamp: &Stamp| found.iter().any(|stat| stamp.is_of(stat));
+        entry.stamps.files.iter().all(is_found).then_some(places)
     }
 
     /// Watches every directory on a `way` of names from the root, and opens the last. Nothing inside if a name is no
@@ -477,6 +480,23 @@ mod tests {
         }
         let mut unknown = directories(outer.path());
         assert!(!watch(&mut unknown, &root, NAME).is_watched());
+    }
+
+    #[test]
+    fn an_entry_with_a_sibling_behind_a_link_is_not_watched() {
+        let outer = tree();
+        let root = outer.path().join("root");
+        fs::write(root.join("compressed"), "gz").unwrap();
+        symlink("../../compressed", root.join("sub/deep/a.txt.gz")).unwrap();
+        let stamp = |name: &str| inspect(fs::File::open(root.join(name)).unwrap().as_fd()).unwrap().1;
+        let files = [stamp("sub/deep/a.txt"), stamp("sub/deep/a.txt.gz")].into();
+        let representation = Representation::with_content(&Description::of(Status(200)), b"one");
+        let resource = Resource::one(Status(200), representation);
+        let entry = Arc::new(Entry::new(resource, Stamps { files, settled: true }, 5000));
+        let names = vec![NAME.to_vec(), [NAME, b".gz"].concat()];
+        let open = Arc::new(crate::io::open::open_root(&root).unwrap());
+        directories(&root).watch(&WatchRequest { root: open, names, entry: Arc::downgrade(&entry) });
+        assert_eq!(entry.events(), 0);
     }
 
     #[test]
