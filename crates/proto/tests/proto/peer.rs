@@ -110,6 +110,9 @@ enum Deferred {
     Read { representation: Arc<Representation>, offset: u64, length: u64 },
 }
 
+/// More requests than any conversation here has.
+const NAMES_MAX: u32 = 10_000;
+
 /// A connection, its driver and its peer.
 pub(crate) struct Peer {
     pub(crate) connection: Connection,
@@ -266,10 +269,12 @@ impl Peer {
         self.run();
     }
 
-    /// An answer to a need that nobody has.
+    /// An answer to a need of an exchange that is gone, or never was: each exchange that is gone has been reported, and
+    /// names are given in turn. One that waits for its turn would be answered twice, which no driver does.
     pub(crate) fn meet_unknown(&mut self, id: u32) {
         let now = self.now;
-        if self.deferred.iter().all(|(known, _)| *known != ExchangeId(id)) {
+        let is_gone = id as usize <= self.reports.len() || id > NAMES_MAX;
+        if is_gone && self.deferred.iter().all(|(known, _)| *known != ExchangeId(id)) {
             self.driven(|connection| connection.handle_done(ExchangeId(id), Done::Failed, now));
         }
     }

@@ -48,7 +48,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Drain),
         1 => Just(Operation::DrainWorker),
         4 => any::<u8>().prop_map(Operation::Meet),
-        1 => (0..20_u32).prop_map(Operation::MeetUnknown),
+        1 => prop_oneof![0..20_u32, 20_000..20_010_u32].prop_map(Operation::MeetUnknown),
         2 => any::<bool>().prop_map(Operation::ReadsAnswers),
         1 => any::<u16>().prop_map(Operation::WaitMs),
     ]
