@@ -79,6 +79,12 @@ impl Engine {
         Engine::ALL.into_iter().find(|engine| engine.name() == name)
     }
 
+    /// What a stall that may come is worth, as a part of the cost of a request: of two that cost the same, the one that does
+    /// not stall serves.
+    fn risk(self) -> f64 {
+        if self.stalls() { STALL_RISK } else { 0.0 }
+    }
+
     /// Whether a request that has to wait for the disk makes all others of its worker wait: then it is never chosen while
     /// there are such requests, whatever it costs.
     pub fn stalls(self) -> bool {
@@ -129,6 +135,8 @@ enum State {
 /// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
 /// the log; between equal engines noise would decide.
 pub const GAIN_MIN: f64 = 0.05;
+/// See [`Engine::risk`].
+const STALL_RISK: f64 = 0.03;
 /// How long an engine stays at least, in milliseconds.
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
@@ -223,7 +231,7 @@ impl Controller {
         let others = self.candidates.iter().copied().filter(allowed);
         let (best, ratio) = others
             .map(|engine| (engine, self.profile.estimate(load, engine)))
-            .min_by(|(_, one), (_, other)| one.ratio.total_cmp(&other.ratio))?;
+            .min_by(|(one, its), (other, others)| (its.ratio + one.risk()).total_cmp(&(others.ratio + other.risk())))?;
         let gain = 1.0 - ratio.ratio / mine.ratio;
         let doubt = ratio.doubt + mine.doubt;
         let saved_us = gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0;

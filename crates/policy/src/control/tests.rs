@@ -109,6 +109,13 @@ fn engines_that_are_equal_under_a_load_that_goes_to_and_fro_are_not_changed_more
 }
 
 #[test]
+fn of_two_that_cost_the_same_the_one_that_does_not_stall_takes_over() {
+    let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::ThreadPool), 0);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Connections, 10);
+    assert_eq!(changes.first().map(|(_, engine)| *engine), Some(Engine::Amped), "{changes:?}");
+}
+
+#[test]
 fn a_server_without_load_stays_as_it_is() {
     let mut controller = controller(Engine::Amped);
     let idle = Reading { interval_ms: 500, connections: 3, ..Reading::default() };

@@ -315,7 +315,11 @@ fn changed(settings: &Settings, change: &Change) -> Result<Settings, String> {
 
 /// What has become different.
 fn describe(before: &Settings, after: &Settings) -> String {
-    let mut parts = vec![format!("{} serves", after.architecture.name())];
+    let mut parts = vec![match (before.adapts, after.adapts) {
+        (false, true) => format!("the server chooses from now on; {} serves", after.architecture.name()),
+        (true, false) => format!("{} serves from now on", after.architecture.name()),
+        _ => format!("{} serves", after.architecture.name()),
+    }];
     if before.architecture != after.architecture {
         parts[0].push_str(&format!(" in place of {}", before.architecture.name()));
     }
