@@ -357,9 +357,7 @@ impl Server {
     }
 
     fn reap(&mut self) {
-        if let Some(took) = self.leaving.reap(&self.shift) {
-            self.shift.shared.counters.handover_us.store(took.as_micros() as u64, Relaxed);
-        }
+        self.leaving.reap(&self.shift);
     }
 
     /// Does what it is ordered until the workers have returned, and writes the log out. A worker process has no

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -101,11 +101,16 @@ impl Shift {
         let not_begun = |error| Box::new(NotNext { error, begun: None });
         self.check(settings).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
         let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
-        Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+        let next = Shift::start(settings, Arc::new(shared)).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.leave_to(self);
             Box::new(NotNext { error: SwitchError::Start(cause), begun: Some(begun) })
-        })
+        })?;
+        if settings.cache_policy != self.settings.cache_policy {
+            // Not before it is certain that the new shift serves: the store may be the one of both.
+            next.shared.store.change_policy(settings.cache_policy);
+        }
+        Ok(next)
     }
 
     /// Gives all connections to `successor`, and ends.
@@ -214,9 +219,6 @@ impl Shift {
             true => old.store.clone(),
             false => Arc::new(store(settings, &sites, old.clock, &old.cache_counters)),
         };
-        if settings.cache_policy != before.cache_policy {
-            store.change_policy(settings.cache_policy);
-        }
         let log = match (&settings.log, settings.log_format) == (&before.log, before.log_format) {
             true => old.log.clone(),
             false => open_log(settings, &old.log_counters)?,
@@ -248,29 +250,23 @@ impl Shift {
 /// Shifts that are leaving, and the seats at the board that are taken.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
-    shifts: Vec<(Shift, Instant)>,
+    shifts: Vec<Shift>,
 }
 
 impl Leaving {
     /// Looks after `shift` until it is over.
     pub(crate) fn push(&mut self, shift: Shift) {
-        self.shifts.push((shift, Instant::now()));
+        self.shifts.push(shift);
     }
 
-    /// Lets go of those that are over. Returns how long the last of them took, if there was one.
-    pub(crate) fn reap(&mut self, current: &Shift) -> Option<Duration> {
-        let mut last = None;
-        for at in (0..self.shifts.len()).rev() {
-            if self.shifts[at].0.is_over() {
-                let (shift, since) = self.shifts.swap_remove(at);
-                last = last.max(Some(since.elapsed()));
-                let log = shift.shared.log.clone();
-                shift.join();
-                let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
-                log.iter().filter(|log| !used(log)).for_each(|log| log.close());
-            }
+    /// Lets go of those that are over.
+    pub(crate) fn reap(&mut self, current: &Shift) {
+        for shift in self.shifts.extract_if(.., |shift| shift.is_over()) {
+            let log = shift.shared.log.clone();
+            shift.join();
+            let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
+            log.iter().filter(|log| !used(log)).for_each(|log| log.close());
         }
-        last
     }
 
     /// Whether there are none.
@@ -280,7 +276,7 @@ impl Leaving {
 
     /// So many seats in a row that neither `current` nor a leaving shift has, if there are that many.
     pub(crate) fn free_seats(&self, current: &Shift, count: usize) -> Option<usize> {
-        let shifts = || self.shifts.iter().map(|(shift, _)| shift).chain([current]);
+        let shifts = || self.shifts.iter().chain([current]);
         let range = |shift: &Shift| shift.shared.first_seat..shift.shared.first_seat + shift.settings.workers;
         let is_free =
             |first: usize| shifts().map(range).all(|taken| first + count <= taken.start || taken.end <= first);

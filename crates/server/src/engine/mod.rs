@@ -353,8 +353,6 @@ pub struct Counters {
     pub accept_pauses: AtomicU64,
     /// Idle connections closed to get descriptors.
     pub idle_shed: AtomicU64,
-    /// How long the last engine took to hand its connections over, in microseconds.
-    pub handover_us: AtomicU64,
     /// Responses by the first digit of their status: 1xx to 5xx.
     pub responses: [AtomicU64; 5],
     /// Bytes of content that was answered with.
