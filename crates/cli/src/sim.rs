@@ -19,7 +19,7 @@ use lamna_sim::report;
 use lamna_sim::run::run;
 use lamna_sim::scenario::Scenario;
 use lamna_sim::sweep::{Sweep, compare, sweep};
-use lamna_sim::workload::{PROFILES, file_sizes, fit_exponent, read_log};
+use lamna_sim::workload::{PROFILES, Workload, file_sizes, fit_exponent, read_log};
 
 use crate::exit::{Exit, Failed};
 
@@ -28,9 +28,10 @@ type Done = Result<(), Box<dyn Error>>;
 /// What each architecture would do on other machines.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one
-    #[arg(long, global = true, value_name = "NAME|FILE", default_value = "paper-2005")]
-    parameters: String,
+    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one [default: paper-2005; of `advise`,
+    /// linux-2026]
+    #[arg(long, global = true, value_name = "NAME|FILE")]
+    parameters: Option<String>,
     /// Threads that simulate [default: one for each processor]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -104,7 +105,7 @@ struct Folders {
 
 #[derive(Debug, Args)]
 struct AdviseArgs {
-    /// Access log in the common or combined format
+    /// Access log in the common or combined format, or a trace (NAME.csv, NAME.csv.zst)
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
     /// Of the machine in question
@@ -113,7 +114,7 @@ struct AdviseArgs {
     /// What the server may use: a number of bytes, or with K, M or G
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: u64,
-    /// A disk of the parameter set
+    /// A disk of the parameter set, as hdd, ssd, nvme or network
     #[arg(long, value_name = "NAME")]
     disk: String,
     /// Requests under way at once
@@ -213,7 +214,8 @@ pub(crate) fn run_verb(args: &SimArgs) -> Result<(), Failed> {
 }
 
 fn carry_out(args: &SimArgs) -> Done {
-    let parameters = Parameters::named(&args.parameters)?;
+    let default = if matches!(args.verb, Verb::Advise(_)) { "linux-2026" } else { "paper-2005" };
+    let parameters = Parameters::named(args.parameters.as_deref().unwrap_or(default))?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
     match &args.verb {
         Verb::Run { scenario } => {
@@ -285,16 +287,7 @@ fn paper_figures(args: &PaperArgs, jobs: usize) -> Done {
 }
 
 fn advise_on(args: &AdviseArgs, parameters: &Parameters, jobs: usize) -> Done {
-    let file = fs::File::open(&args.log).map_err(|error| format!("{}: {error}", args.log.display()))?;
-    let (workload, served, misread) = read_log(&args.log.display().to_string(), BufReader::new(file))?;
-    let workload = workload.ok_or("the log has no request that was served from a file")?;
-    // With standard error closed, nobody wants to know.
-    _ = writeln!(
-        io::stderr(),
-        "{served} requests of {} files, {:.1} MiB; {misread} lines not understood",
-        workload.sizes.len(),
-        workload.data_set_bytes() as f64 / f64::from(1 << 20)
-    );
+    let workload = requests_of(&args.log)?;
     let question = Question {
         workload,
         processors: args.processors,
@@ -308,6 +301,32 @@ fn advise_on(args: &AdviseArgs, parameters: &Parameters, jobs: usize) -> Done {
         true => print(&format!("{}\n", serde_json::to_string_pretty(&advice)?)),
         false => print(&format!("{advice}\n")),
     }
+}
+
+/// The requests of a log or of a trace.
+fn requests_of(path: &Path) -> Result<Workload, Box<dyn Error>> {
+    let name = path.display().to_string();
+    if name.ends_with(".csv") || name.ends_with(".csv.zst") {
+        return Ok(Scenario { workload: name, ..Default::default() }.load_workload()?);
+    }
+    let file = fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+    let (workload, served, misread) =
+        read_log(&name, BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
+    let workload = workload.ok_or_else(|| match misread {
+        0 => format!("{name}: no line is a GET or HEAD that was answered with 200, 206 or 304"),
+        _ => format!(
+            "{name}: {misread} lines are not of the common or combined log format, and none is a request for a file; a \
+             compressed log is to be unpacked first"
+        ),
+    })?;
+    // With standard error closed, nobody wants to know.
+    _ = writeln!(
+        io::stderr(),
+        "{served} requests of {} files, {:.1} MiB; {misread} lines not understood",
+        workload.sizes.len(),
+        workload.data_set_bytes() as f64 / f64::from(1 << 20)
+    );
+    Ok(workload)
 }
 
 fn policies(workloads: &[String], requests: usize, svg: Option<&Path>) -> Done {

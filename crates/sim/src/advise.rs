@@ -155,24 +155,35 @@ impl fmt::Display for Advice {
         let scenario = &best.scenario;
         writeln!(
             f,
-            "{} with {} and {} workers, {} MiB of data cache: {} requests/s, half of them within {:.0} us, 99 % within {:.0} us",
+            "{} with {} and {} workers, {:.1} MiB of data cache: {} requests/s, half of them within {:.0} us, 99 % within {:.0} us",
             scenario.architecture,
             scenario.policy.0,
             scenario.workers(),
-            best.data_cache_bytes >> 20,
+            best.data_cache_bytes as f64 / f64::from(1 << 20),
             rate(best),
             best.latency_p50_us,
             best.latency_p99_us
         )?;
         writeln!(
             f,
-            "limited by {:?}: processors {:.0} %, disk {:.0} %, link {:.0} % busy; {:.2} % of requests found in memory",
-            best.bottleneck,
+            "limited by {}: processors {:.0} %, disk {:.0} %, link {:.0} % busy; {:.2} % of requests found in memory",
+            best.bottleneck.in_words(),
             best.processor_utilisation * 100.0,
             best.disk_utilisation * 100.0,
             best.link_utilisation * 100.0,
             best.hit_ratio * 100.0
         )?;
+        let empty: Vec<_> = self.architectures.iter().filter(|outcome| outcome.data_cache_bytes == 0).collect();
+        if !empty.is_empty() {
+            let names: Vec<_> = empty.iter().map(|outcome| outcome.scenario.architecture.name()).collect();
+            writeln!(f, "so little memory is full before there is any data cache: {}", names.join(", "))?;
+        }
+        let level: Vec<_> =
+            self.architectures.iter().skip(1).filter(|other| is_level(&self.architectures[0], other)).collect();
+        if !level.is_empty() {
+            let names: Vec<_> = level.iter().map(|outcome| outcome.scenario.architecture.name()).collect();
+            writeln!(f, "as good as {}, as far as can be told: {}", scenario.architecture, names.join(", "))?;
+        }
         writeln!(f, "\nThe next investment:")?;
         for investment in &self.investments {
             writeln!(
@@ -197,6 +208,14 @@ impl fmt::Display for Advice {
         )
     }
 }
+
+/// Whether the difference is no more than what should decide nothing.
+fn is_level(best: &Outcome, other: &Outcome) -> bool {
+    other.requests_per_s.mean > best.requests_per_s.mean * (1.0 - DECIDES)
+}
+
+/// Costs are not known so well that a smaller share of the throughput should decide anything.
+const DECIDES: f64 = 0.05;
 
 fn list(f: &mut fmt::Formatter<'_>, outcomes: &[Outcome], name: fn(&Outcome) -> String) -> fmt::Result {
     outcomes.iter().try_for_each(|outcome| {

@@ -91,6 +91,18 @@ pub enum Bottleneck {
     Waiting,
 }
 
+impl Bottleneck {
+    /// For people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Bottleneck::Processors => "the processors",
+            Bottleneck::Disk => "the disk",
+            Bottleneck::Link => "the link",
+            Bottleneck::Waiting => "waiting for one another",
+        }
+    }
+}
+
 /// Runs `scenario` with up to `jobs` threads.
 pub fn run(scenario: &Scenario, parameters: &Parameters, jobs: usize) -> Result<Outcome, ScenarioError> {
     let workload = scenario.load_workload()?;
@@ -105,7 +117,9 @@ pub fn run_with(
     jobs: usize,
 ) -> Result<Outcome, ScenarioError> {
     scenario.check()?;
-    let disk = parameters.disks.get(&scenario.disk).ok_or_else(|| ScenarioError::UnknownDisk(scenario.disk.clone()))?;
+    let known = || parameters.disks.keys().cloned().collect();
+    let unknown = || ScenarioError::UnknownDisk(scenario.disk.clone(), known());
+    let disk = parameters.disks.get(&scenario.disk).ok_or_else(unknown)?;
     let data_cache_bytes = data_cache_bytes(scenario, parameters);
     let replications = scenario.replications as usize;
     let observations = in_parallel(replications, jobs, |replication| {

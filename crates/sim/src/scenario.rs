@@ -105,8 +105,8 @@ impl<'de> Deserialize<'de> for PolicyName {
 /// Why a scenario cannot be run.
 #[derive(Debug)]
 pub enum ScenarioError {
-    /// The parameter set has no such disk.
-    UnknownDisk(String),
+    /// The parameter set has no such disk; those that it has.
+    UnknownDisk(String, Vec<String>),
     /// Neither a profile nor a trace.
     UnknownWorkload(String),
     /// The trace cannot be read.
@@ -120,7 +120,9 @@ pub enum ScenarioError {
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ScenarioError::UnknownDisk(name) => write!(f, "the parameter set has no disk `{name}`"),
+            ScenarioError::UnknownDisk(name, known) => {
+                write!(f, "the parameter set has no disk `{name}`; there are {}", known.join(", "))
+            }
             ScenarioError::UnknownWorkload(name) => {
                 let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
                 write!(f, "workload `{name}` is neither a trace (.csv, .csv.zst) nor one of {}", names.join(", "))

@@ -102,10 +102,17 @@ impl Loops {
         }
     }
 
-    /// Gives each loop so many clients, in their order. Clients beyond those are spread evenly.
+    /// Gives each loop so many clients, by turns as they come: whoever has got the smallest part of its own takes the next.
+    /// Clients beyond those are spread evenly.
     pub(super) fn with_clients(mut self, worker_clients: &[u32]) -> Self {
-        let own = |(worker, &clients): (usize, &u32)| std::iter::repeat_n(worker % self.loops.len(), clients as usize);
-        self.owners = worker_clients.iter().enumerate().flat_map(own).collect();
+        let mut given = vec![0; worker_clients.len()];
+        for _ in 0..worker_clients.iter().sum() {
+            let part = |worker: &usize| f64::from(given[*worker]) / f64::from(worker_clients[*worker]);
+            let wanting = (0..given.len()).filter(|&worker| given[worker] < worker_clients[worker]);
+            let Some(next) = wanting.min_by(|a, b| part(a).total_cmp(&part(b))) else { break };
+            given[next] += 1;
+            self.owners.push(next % self.loops.len());
+        }
         self
     }
 

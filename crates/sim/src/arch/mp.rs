@@ -7,11 +7,11 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
-    // A process stays with a kept connection, and there are more processes if that is not enough.
-    let (count, supply) = match parameters.costs.requests_per_connection {
-        0..=1 => (processes(scenario, parameters), Supply::Pool),
-        _ => (scenario.clients, Supply::PerClient),
-    };
+    let processes = processes(scenario, parameters);
+    // A process stays with a kept connection, and more are made if that is not enough. Clients beyond that would be refused; here
+    // they wait for whoever is free.
+    let stays = parameters.costs.requests_per_connection > 1 && scenario.clients <= processes.max(PROCESSES_MAX);
+    let (count, supply) = if stays { (scenario.clients, Supply::PerClient) } else { (processes, Supply::Pool) };
     Threads::new(count, supply, false, scenario.workers())
 }
 
@@ -23,6 +23,9 @@ pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead
         fixed_bytes: 0.0,
     }
 }
+
+/// As Lamna is built.
+const PROCESSES_MAX: u32 = 256;
 
 fn processes(scenario: &Scenario, parameters: &Parameters) -> u32 {
     scenario.workers() * parameters.concurrency.processes_per_processor

@@ -245,6 +245,12 @@ impl Pipelined {
         if hit {
             return Some(self.send(index, request, 0, machine));
         }
+        if machine.find_in_pages(request) {
+            machine.keep(request);
+            self.threads[index].owed += machine.costs.load(machine.size(request));
+            self.threads[index].phase = Phase::Taken(Job { request, sent: Some(0) });
+            return None;
+        }
         self.pass_from(index, Job { request, sent: None }, Stage::ReadHelper, machine);
         self.threads[index].phase = Phase::Free;
         None

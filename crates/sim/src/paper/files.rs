@@ -92,6 +92,10 @@ pub fn write_claims(out: &Path, work: &Path) -> Result<(), FilesError> {
                 all.push((figure, serde_json::from_str(&text).map_err(|error| FilesError::Kept(path, error))?));
             }
         }
+        // What no figure was run for says nothing.
+        if all.is_empty() {
+            continue;
+        }
         readings.push((reading.name(), claims(&figures(all), &reading.parameters())));
     }
     write(&out.join("claims.md"), &claims_markdown(&readings))?;
