@@ -12,6 +12,7 @@ use super::counters::Counters;
 use super::entry::Entry;
 use super::flights::Flights;
 use super::generations::Key;
+use super::ledger::Loan;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
 use crate::sys::common::Common;
@@ -23,6 +24,7 @@ pub struct Store {
     compressor: Compressor,
     watcher: Option<Watcher>,
     flights: Flights,
+    holds_alone: bool,
     /// Fronts that there are.
     fronts: AtomicU64,
 }
@@ -55,7 +57,25 @@ impl Store {
         let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
         let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
         let compressor = Compressor::new(shards.clone(), counters);
-        Store { shards, compressor, watcher, flights: Flights::default(), fronts: AtomicU64::new(0) }
+        Store {
+            shards,
+            compressor,
+            watcher,
+            flights: Flights::default(),
+            holds_alone: false,
+            fronts: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, which holds content in the place of the page cache if `holds_alone`: what is read for it from the disk does
+    /// not stay there as well. Only for a store that has most of the memory that there is, and whose server has no other.
+    pub fn alone(self, holds_alone: bool) -> Store {
+        Store { holds_alone, ..self }
+    }
+
+    /// Whether it holds content in the place of the page cache.
+    pub fn holds_alone(&self) -> bool {
+        self.holds_alone
     }
 
     /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.
@@ -93,6 +113,12 @@ impl Store {
         if let Some(watcher) = &self.watcher {
             watcher.submit(request);
         }
+    }
+
+    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if too much is lent
+    /// already.
+    pub fn lend(&self, bytes: u64) -> Option<Loan> {
+        self.shards.lend(bytes, LOAN_SHARE)
     }
 
     /// When the watcher last had nothing left to tell, in the server's milliseconds.
@@ -147,5 +173,7 @@ impl Store {
     }
 }
 
+/// What part of the store may be lent.
+const LOAN_SHARE: u64 = 4;
 /// What part of a shard one object may be.
 const OBJECT_SHARE: u64 = 8;

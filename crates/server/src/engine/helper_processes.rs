@@ -144,7 +144,7 @@ impl HelperProcesses {
             Ok(_) if !self.message.is_empty() => {
                 let failed = self.message == [FAILED];
                 let job = helper.job.take();
-                self.finished.extend(job.map(|job| Finished { job, entry: None, failed }));
+                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -167,7 +167,7 @@ impl HelperProcesses {
                 (None, !file.is_some_and(page_in))
             }
         };
-        self.finished.push_back(Finished { job, entry, failed });
+        self.finished.push_back(Finished { job, entry, portion: None, failed });
         self.shared.control.waker(self.worker).wake();
     }
 }

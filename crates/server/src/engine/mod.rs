@@ -25,6 +25,7 @@ pub mod idle_set;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;
+mod portion;
 pub mod proactor;
 pub mod sampling;
 pub mod slots;

@@ -7,10 +7,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use lamna_proto::conn::Connection;
+use lamna_proto::exchange::Done;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 
+use crate::engine::portion::Portion;
 use crate::io::wait::Token;
 
 /// One connection of a worker.
@@ -34,6 +36,8 @@ pub struct Slot {
     pub registered: bool,
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
+    /// Content that was read for it and is not sent yet.
+    pub portion: Option<Box<Portion>>,
     /// Sending has been shut down.
     shut: bool,
 }
@@ -46,6 +50,13 @@ impl Slot {
             // If it fails the peer is gone, which the next receive will tell.
             let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
         }
+    }
+
+    /// Holds content that was read for it; what it held before is sent from the file.
+    pub fn hold(&mut self, portion: Box<Portion>) -> Done<'static> {
+        let done = Done::Ready(portion.length());
+        self.portion = Some(portion);
+        done
     }
 
     /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
@@ -68,6 +79,7 @@ impl Slot {
             ending: false,
             registered: false,
             queued: false,
+            portion: None,
             shut: false,
         }
     }
