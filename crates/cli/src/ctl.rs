@@ -49,7 +49,7 @@ fn errand(command: &CtlCommand) -> Errand {
         CtlCommand::Stats => get("/v1/stats", tell_stats),
         CtlCommand::Arch { command: None | Some(ArchCommand::Get) } => get("/v1/arch", tell_arch),
         CtlCommand::Arch { command: Some(ArchCommand::Why) } => get("/v1/arch/why", tell_done),
-        CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
+        CtlCommand::Set(args) | CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
             let change = serde_json::to_string(&args.change()).expect("plain data can be written as JSON");
             order("/v1/arch", change)
         }
@@ -140,7 +140,11 @@ fn tell_arch(json: &str) -> Option<String> {
     page.line("architecture", architecture(&arch));
     page.line("threads", format!("{}, at most {}", arch.threads, arch.threads_max));
     page.line("helpers", format!("at most {}", arch.helpers_max));
-    page.line("cache", format!("at most {}", format_size(arch.cache_bytes_max)));
+    let filter = if arch.cache_filter { "" } else { ", without a filter" };
+    let policy = format!("{} for {}{filter}", arch.cache_policy, arch.cache_objective);
+    page.line("cache", format!("at most {}, {policy}", format_size(arch.cache_bytes_max)));
+    let (stretch, message) = (format_size(arch.stretch_copy_bytes_max), format_size(arch.message_copy_bytes_max));
+    page.line("sends", format!("{}; copied: stretches up to {stretch}, messages up to {message}", arch.send));
     Some(page.text)
 }
 

@@ -113,6 +113,32 @@ impl Shift {
         Ok(next)
     }
 
+    /// Goes on with `settings` as it is, if nothing in them concerns what has begun. Whether it does.
+    pub(crate) fn adjust(&mut self, settings: &Settings) -> bool {
+        let adjusted = Settings {
+            adapts: settings.adapts,
+            workers_adapt: settings.workers_adapt,
+            threads_adapt: settings.threads_adapt,
+            profile: settings.profile.clone(),
+            cache_policy: settings.cache_policy,
+            threads: settings.threads,
+            helpers_max: if has_helper_threads(settings) { settings.helpers_max } else { self.settings.helpers_max },
+            ..self.settings.clone()
+        };
+        if adjusted != *settings {
+            return false;
+        }
+        if self.settings.cache_policy != settings.cache_policy {
+            self.shared.store.change_policy(settings.cache_policy);
+        }
+        if self.settings.threads != settings.threads {
+            self.shared.control.set_threads(settings.threads);
+        }
+        self.shared.control.set_helpers(settings.helpers_max);
+        self.settings = adjusted;
+        true
+    }
+
     /// Gives all connections to `successor`, and ends.
     pub(crate) fn leave_to(&self, successor: &Shift) {
         self.shared.handover.appoint(Heir::Engine(successor.shared.clone()));
@@ -320,6 +346,11 @@ pub(crate) fn takes_arrivals_itself(settings: &Settings) -> bool {
     settings.architecture == Architecture::Mp
 }
 
+/// Whether helpers are threads that are made as they are needed, or none.
+fn has_helper_threads(settings: &Settings) -> bool {
+    settings.helpers == HelperKind::Threads && settings.architecture != Architecture::Proactor
+}
+
 /// How many connections an engine can hold, if that is bounded by itself.
 fn connections_max(settings: &Settings) -> Option<usize> {
     match settings.architecture {
@@ -372,7 +403,9 @@ fn prepare(
 }
 
 fn control(settings: &Settings) -> Result<Control, Errno> {
-    Control::new(settings.workers, settings.threads, settings.threads_max)
+    let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
+    control.set_helpers(settings.helpers_max);
+    Ok(control)
 }
 
 fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {

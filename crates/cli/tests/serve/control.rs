@@ -356,6 +356,52 @@ fn a_pool_of_threads_is_resized_while_it_serves() {
 }
 
 #[test]
+fn the_cache_policy_and_ways_to_send_are_changed_while_serving_and_nothing_cached_is_lost() {
+    for engine in [AMPED, THREAD_POOL] {
+        let server = Launch::new(engine).file("hello.txt", "hello\n").start();
+        let runtime = runtime(&server);
+        let mut client = server.connect();
+        assert_eq!(client.get("/hello.txt").unwrap().status, 200);
+        let policy = ["set", "--cache-policy", "sieve", "--cache-objective", "bytes", "--cache-filter", "true"];
+        let set = ctl(&runtime, &policy);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        assert!(set.output.contains("the cache policy sieve for bytes instead of gdsf for requests"), "{set:?}");
+        let sending = ["arch", "set", "--send", "copy", "--stretch-copy-bytes-max", "8KiB", "--copy-bytes-max", "0"];
+        let set = ctl(&runtime, &sending);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        let arch = ctl(&runtime, &["arch"]);
+        assert!(arch.output.contains("sieve for bytes\n"), "{arch:?}");
+        assert!(arch.output.contains("copy; copied: stretches up to 8KiB, messages up to 0"), "{arch:?}");
+        assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+        eventually("what was cached has been found again", PATIENCE, || {
+            let stats = text(&get(&server, "/v1/stats"));
+            (stats.contains("\"requests\":2,") && stats.contains(",\"misses\":1}")).then_some(())
+        });
+        let refused = ctl(&runtime, &["set", "--stretch-copy-bytes-max", "1MiB"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.error.contains("stretch_copy_bytes_max is a size up to 256KiB"), "{refused:?}");
+        server.finish();
+    }
+}
+
+#[test]
+fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
+    let server = hello(AMPED);
+    let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+    let mut client = server.connect();
+    assert_eq!(client.get("/hello.txt").unwrap().status, 200);
+    let before = fs::read_to_string(&file).unwrap();
+    let keys = "cache_policy = \"lfu\"\nsend = \"sendfile\"\nmessage_copy_bytes_max = \"4KiB\"\n";
+    fs::write(&file, format!("{keys}{before}")).unwrap();
+    let reloaded = ctl(&runtime, &["reload"]);
+    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    let arch = ctl(&runtime, &["arch"]);
+    assert!(arch.output.contains("lfu for requests") && arch.output.contains("messages up to 4KiB"), "{arch:?}");
+    assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+    server.finish();
+}
+
+#[test]
 fn why_this_architecture_serves_is_one_sentence() {
     let server = hello(AMPED);
     let why = ctl(&runtime(&server), &["arch", "why"]);

@@ -50,7 +50,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::board::{Board, Seat};
 use crate::cache::{self, Store};
-use crate::config::settings::{Architecture, Settings};
+use crate::config::settings::{Architecture, HELPERS, Settings};
 use crate::engine::handover::Handover;
 use crate::engine::nursery::Nursery;
 use crate::engine::transfer::Receiver;
@@ -202,6 +202,7 @@ pub struct Control {
     stop_begun: Waker,
     threads: AtomicUsize,
     threads_max: usize,
+    helpers: AtomicUsize,
 }
 
 impl Control {
@@ -223,6 +224,7 @@ impl Control {
             stop_begun: Waker::new()?,
             threads: AtomicUsize::new(threads.clamp(1, threads_max)),
             threads_max,
+            helpers: AtomicUsize::new(*HELPERS.end()),
         })
     }
 
@@ -300,6 +302,17 @@ impl Control {
     pub fn set_threads(&self, threads: usize) {
         self.threads.store(threads.clamp(1, self.threads_max), Relaxed);
         self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// The most helper threads that each worker is to have now.
+    pub fn helpers(&self) -> usize {
+        self.helpers.load(Relaxed)
+    }
+
+    /// Lets each worker have `helpers` helper threads at most, and at least one. Those that are too many end when they
+    /// have nothing to do.
+    pub fn set_helpers(&self, helpers: usize) {
+        self.helpers.store(helpers.max(1), Relaxed);
     }
 
     /// The waker of worker `index`.

@@ -112,7 +112,7 @@ impl<'a> Worker<'a> {
             ring: Ring::new(u32::try_from(helpers_max).unwrap_or(u32::MAX))?,
             shared,
             index,
-            disk: Disk::new(shared, index, helpers_max),
+            disk: Disk::new(shared, index),
             slots: Slots::default(),
             flows: Vec::new(),
             queue: Vec::new(),
