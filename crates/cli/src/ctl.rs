@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 
 use lamna_server::admin::client::{Reply, ask};
 use lamna_server::admin::place::{Servers, find};
-use lamna_server::admin::steward::{Arch, Phase};
+use lamna_server::admin::steward::{Arch, ConnectionStats, Phase};
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::size::format_size;
@@ -163,7 +163,7 @@ fn tell_stats(json: &str) -> Option<String> {
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
     page.line("helper jobs", disk.helper_jobs.to_string());
-    let open = connections.open.map(|open| format!("{open} open, ")).unwrap_or_default();
+    let open = connections.open.map(|open| format!("{open} open{}, ", postures(connections))).unwrap_or_default();
     let (pauses, shed) = (connections.accept_pauses, connections.idle_shed);
     page.line("connections", format!("{open}{} so far, {pauses} accept pauses, {shed} shed", connections.accepted));
     if stats.log_lines_dropped + stats.log_lines_lost > 0 {
@@ -184,6 +184,15 @@ fn tell_stats(json: &str) -> Option<String> {
         page.line("", format!("and {more} threads more"));
     }
     Some(page.text)
+}
+
+/// What open connections are doing, as far as it is known.
+fn postures(connections: &ConnectionStats) -> String {
+    let active = connections.open.zip(connections.idle).map(|(open, idle)| open.saturating_sub(idle));
+    let counts = [("active", active), ("idle", connections.idle), ("slow", connections.slow)];
+    let known: Vec<String> =
+        counts.iter().filter_map(|(name, count)| count.map(|count| format!("{count} {name}"))).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 /// Threads that are told of one by one.

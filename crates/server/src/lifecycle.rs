@@ -226,6 +226,11 @@ impl Server {
         &self.shift.shared
     }
 
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        self.shift.connections()
+    }
+
     /// What it serves with.
     pub fn settings(&self) -> &Settings {
         &self.shift.settings
@@ -255,7 +260,8 @@ impl Server {
     /// Lets the server look at itself, and change what it finds better.
     fn adapt(&mut self) {
         let Some(adapter) = &mut self.adapter else { return };
-        let Some(Wish { settings, because, engine }) = adapter.look(&self.shift.settings, &self.commons) else {
+        let looked = adapter.look(&self.shift, &self.commons);
+        let Some(Wish { settings, because, engine }) = looked else {
             return;
         };
         match self.switch(&settings) {
@@ -283,7 +289,9 @@ impl Server {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
         };
-        match self.shift.next(settings, seat) {
+        let open =
+            self.connections().into_iter().map(|count| count as usize).sum::<usize>() + self.leaving.connections();
+        match self.shift.next(settings, seat, open) {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.shift, next);
                 previous.leave_to(&self.shift);

@@ -21,6 +21,7 @@ use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
 use crate::engine::nursery::Nursery;
+use crate::engine::presence::Guests;
 use crate::engine::transfer::{Receiver, Sender};
 use crate::engine::{self, Clock, Control, Shared};
 use crate::io::Abilities;
@@ -93,13 +94,13 @@ impl Shift {
         })
     }
 
-    /// A shift that can take the place of this one, at work already.
+    /// A shift that can take the place of this one, at work already, with so many connections that are open.
     ///
     /// # Errors
     /// Why it cannot.
-    pub(crate) fn next(&self, settings: &Settings, first_seat: usize) -> Result<Shift, Box<NotNext>> {
+    pub(crate) fn next(&self, settings: &Settings, first_seat: usize, open: usize) -> Result<Shift, Box<NotNext>> {
         let not_begun = |error| Box::new(NotNext { error, begun: None });
-        self.check(settings).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
+        self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
         let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
         let next = Shift::start(settings, Arc::new(shared)).map_err(|failure| {
             let (cause, begun) = *failure;
@@ -149,6 +150,15 @@ impl Shift {
     pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
         self.shared.handover.appoint(Heir::Process(sender));
         self.shared.control.hand_over();
+    }
+
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        let (shared, workers) = (&self.shared, self.settings.workers);
+        match shows_connections(self.settings.architecture) {
+            true => (0..workers).map(|index| shared.seat(index).connections()).collect(),
+            false => shared.guests.iter().map(|guests| u32::try_from(guests.count()).unwrap_or(u32::MAX)).collect(),
+        }
     }
 
     /// Whether all workers have returned.
@@ -212,8 +222,8 @@ impl Shift {
 
 // Taking the place of another shift.
 impl Shift {
-    /// Whether an engine with `settings` could go on with what this one has.
-    fn check(&self, settings: &Settings) -> Result<(), String> {
+    /// Whether an engine with `settings` could go on with what this one has, and with `open` connections.
+    fn check(&self, settings: &Settings, open: usize) -> Result<(), String> {
         let name = settings.architecture.name();
         if settings.architecture.is_of_processes() != self.settings.architecture.is_of_processes() {
             return Err(format!("{name} cannot serve in a process of {}", self.settings.architecture.name()));
@@ -225,9 +235,9 @@ impl Shift {
             return Err("helper processes can be chosen at start only, with --helpers processes".to_owned());
         }
         match connections_max(settings) {
-            Some(most) if open_sockets() > most => {
-                Err(format!("{name} holds {most} connections at most, and more are open. Raise threads_max, or wait."))
-            }
+            Some(most) if open > most => Err(format!(
+                "{name} holds {most} connections at most, and {open} are open. Raise threads_max, or wait."
+            )),
             _ => Ok(()),
         }
     }
@@ -266,6 +276,7 @@ impl Shift {
             log_counters: old.log_counters.clone(),
             cache_counters: old.cache_counters.clone(),
             board: old.board.clone(),
+            guests: guests(settings),
             first_seat,
             alarm: old.alarm.clone(),
             nursery: old.nursery.clone(),
@@ -293,6 +304,11 @@ impl Leaving {
             let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
             log.iter().filter(|log| !used(log)).for_each(|log| log.close());
         }
+    }
+
+    /// Connections that they have not given away yet.
+    pub(crate) fn connections(&self) -> usize {
+        self.shifts.iter().flat_map(Shift::connections).map(|count| count as usize).sum()
     }
 
     /// Whether there are none.
@@ -361,11 +377,26 @@ fn connections_max(settings: &Settings) -> Option<usize> {
     }
 }
 
-/// Sockets of this process, and so at least as many as connections: not every engine counts its own.
-fn open_sockets() -> usize {
-    let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    targets.filter(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
+/// Whether workers show at the board how many connections they have, as those do that share them out by it. The others are
+/// counted by what they carry.
+fn shows_connections(architecture: Architecture) -> bool {
+    match architecture {
+        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
+        Architecture::Proactor => true,
+        Architecture::Pipelined | Architecture::ThreadPool => false,
+        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
+    }
+}
+
+/// Whether workers of this architecture say which of their connections are idle.
+pub(crate) fn shows_idle(architecture: Architecture) -> bool {
+    // A thread or process that waits for its only connection does not write down for what.
+    !matches!(architecture, Architecture::Mp | Architecture::ThreadPerSession)
+}
+
+/// Whether workers of this architecture say which of their connections wait for slow peers.
+pub(crate) fn shows_slow(architecture: Architecture) -> bool {
+    shows_connections(architecture) && architecture != Architecture::Mp || architecture == Architecture::Pipelined
 }
 
 /// Everything that the workers of the first shift share.
@@ -396,10 +427,15 @@ fn prepare(
         log_counters: commons.log.clone(),
         cache_counters: commons.cache.clone(),
         board: commons.board.clone(),
+        guests: guests(settings),
         first_seat,
         alarm: commons.alarm.clone(),
         nursery: nursery.map(Arc::new),
     })
+}
+
+fn guests(settings: &Settings) -> Vec<Guests> {
+    (0..settings.workers).map(|_| Guests::default()).collect()
 }
 
 fn control(settings: &Settings) -> Result<Control, Errno> {

@@ -20,6 +20,7 @@ use crate::engine::Control;
 use crate::lifecycle::Server;
 use crate::listen::Listener;
 use crate::orders::{Order, Orders};
+use crate::shift;
 use crate::upgrade::Succession;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
@@ -110,6 +111,14 @@ impl Office<'_> {
         }
     }
 
+    /// Open connections of each worker.
+    fn connections(&self) -> Vec<u32> {
+        match &self.body {
+            Body::Threads(server) => server.connections(),
+            Body::Processes { commons, .. } => commons.board.connections().collect(),
+        }
+    }
+
     fn control(&self) -> Option<&Control> {
         match &self.body {
             Body::Threads(server) => Some(&server.shared().control),
@@ -135,19 +144,17 @@ impl Office<'_> {
 impl Steward for Office<'_> {
     fn status(&self) -> Status {
         let done = &self.commons().done;
-        let workers: Vec<u32> = self.commons().board.connections().collect();
-        let count = workers.len();
-        let workers = shows_connections(self.settings().architecture).then_some(workers);
+        let workers = self.connections();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_s: self.standing.started.elapsed().as_secs(),
             phase: self.phase,
-            arch: self.arch(count),
+            arch: self.arch(workers.len()),
             addresses: self.listeners().iter().map(url).collect(),
             roots: self.settings().sites.iter().map(|site| site.root.display().to_string()).collect(),
-            connections_open: workers.as_deref().map(sum),
-            workers,
+            connections_open: Some(sum(&workers)),
+            workers: Some(workers),
             connections: read(&done.connections),
             requests: read(&done.requests),
             cache_bytes: self.cache_bytes(),
@@ -156,12 +163,15 @@ impl Steward for Office<'_> {
 
     fn stats(&self) -> Stats {
         let Commons { done, disk, log, board, .. } = self.commons();
-        let open: Vec<u32> = board.connections().collect();
+        let (idle, slow) = board.postures();
+        let architecture = self.settings().architecture;
         let processes = self.processes().iter().copied().chain([std::process::id()]);
         Stats {
             connections: ConnectionStats {
                 accepted: read(&done.connections),
-                open: shows_connections(self.settings().architecture).then(|| sum(&open)),
+                open: Some(sum(&self.connections())),
+                idle: shift::shows_idle(architecture).then_some(u64::from(idle)),
+                slow: shift::shows_slow(architecture).then_some(u64::from(slow)),
                 accept_pauses: read(&done.accept_pauses),
                 idle_shed: read(&done.idle_shed),
             },
@@ -366,16 +376,6 @@ pub(crate) fn url(listener: &Listener) -> String {
     match listener.address() {
         ListenAddress::Tcp(address) => format!("http://{address}"),
         unix @ ListenAddress::Unix(_) => unix.to_string(),
-    }
-}
-
-/// Whether workers show how many connections they have, which those do that share them out by it.
-fn shows_connections(architecture: Architecture) -> bool {
-    match architecture {
-        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
-        Architecture::Proactor => true,
-        Architecture::Pipelined | Architecture::ThreadPool => false,
-        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
     }
 }
 

@@ -74,8 +74,7 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// The directories that it serves.
     pub roots: Vec<String>,
-    /// Open connections of each worker, and how many they are in all; none where the architecture does not count them:
-    /// `pipelined` and the thread engines.
+    /// Open connections of each worker, and how many they are in all; none in answers of earlier versions.
     pub workers: Option<Vec<u32>>,
     /// See `workers`.
     pub connections_open: Option<u64>,
@@ -268,8 +267,15 @@ pub struct Stats {
 pub struct ConnectionStats {
     /// Accepted so far.
     pub accepted: u64,
-    /// Open now; none where the architecture does not count them.
+    /// Open now; none in answers of earlier versions.
     pub open: Option<u64>,
+    /// Of these, those that wait for a request; none where workers do not say so: `mp` and `thread-per-session`.
+    #[serde(default)]
+    pub idle: Option<u64>,
+    /// Of these, those whose peers do not take what is sent to them; none where workers do not say so: `mp` and the thread
+    /// engines.
+    #[serde(default)]
+    pub slow: Option<u64>,
     /// Times that accepting had to pause for want of descriptors or memory.
     pub accept_pauses: u64,
     /// Idle ones closed to get descriptors.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::engine::Shared;
+use crate::engine::presence::Guests;
 use crate::engine::slots::Slot;
 use crate::engine::transfer::Sender;
 
@@ -60,12 +61,13 @@ impl Handover {
     }
 
     /// Puts `slot` into an inbox, the next one in turn. Returns whose it is, or the slot if that inbox is closed.
-    fn put(&self, slot: Slot) -> Result<usize, Slot> {
+    fn put(&self, mut slot: Slot, guests: &[Guests]) -> Result<usize, Slot> {
         let index = self.next.fetch_add(1, Relaxed) % self.inboxes.len();
         let mut inbox = self.inbox(index);
         if inbox.closed {
             return Err(slot);
         }
+        slot.presence = guests.get(index).map(Guests::welcome);
         inbox.slots.push(slot);
         Ok(index)
     }
@@ -88,7 +90,7 @@ impl Shared {
     }
 
     fn put(&self, slot: Slot) -> Result<(), Slot> {
-        let index = self.handover.put(slot)?;
+        let index = self.handover.put(slot, &self.guests)?;
         self.control.waker(index).wake();
         Ok(())
     }

@@ -110,6 +110,7 @@ impl<'a> IdleSet<'a> {
             return Some(slot);
         }
         parked.slots.adopt(slot);
+        self.show_idle(&parked);
         parked.slots.set_deadline(token, deadline);
         let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
         if oversleeps {
@@ -127,6 +128,7 @@ impl<'a> IdleSet<'a> {
         if slot.is_none() {
             parked.early.push(token);
         }
+        self.show_idle(&parked);
         slot
     }
 
@@ -134,14 +136,18 @@ impl<'a> IdleSet<'a> {
     fn take_expired(&self, now: Instant) -> Vec<Slot> {
         let mut parked = self.parked();
         let expired = parked.slots.expired(now);
-        expired.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+        let slots = expired.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show_idle(&parked);
+        slots
     }
 
     /// Takes those that have been idle longest, at most `count`.
     fn take_longest_idle(&self, count: usize) -> Vec<Slot> {
         let mut parked = self.parked();
         let idle = parked.slots.longest_idle(count);
-        idle.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+        let slots = idle.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show_idle(&parked);
+        slots
     }
 
     /// Takes all, and whatever comes later comes back.
@@ -157,6 +163,11 @@ impl<'a> IdleSet<'a> {
         let mut parked = self.parked();
         parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
         parked.sleeps_until
+    }
+
+    /// Lets others know how many there are. A store to the worker's own line, under a lock that was taken anyway.
+    fn show_idle(&self, parked: &Parked) {
+        self.shared.seat(self.index).show_idle(parked.slots.count());
     }
 
     fn next_generation(&self) -> u32 {
@@ -305,7 +316,9 @@ impl<D: Dispatch> Listener<'_, D> {
                 Ok(Accepted { socket, client }) => {
                     self.usher.count_connection();
                     let crowded = self.reserve.has_given(&socket);
-                    self.hand_over(Slot::new(socket, client, self.usher.now()));
+                    let mut slot = Slot::new(socket, client, self.usher.now());
+                    slot.presence = Some(self.shared.guests[self.index].welcome());
+                    self.hand_over(slot);
                     if crowded {
                         self.exhausted = Some(Errno::MFILE);
                         return;
