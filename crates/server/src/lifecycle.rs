@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::adapt::{Adapter, Wish};
 use crate::admin::office::{Administration, Body, Office, Standing};
-use crate::admin::steward::{Phase, Steward};
+use crate::admin::steward::{Now, Phase, Steward};
 use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
@@ -209,7 +209,7 @@ impl Server {
             shift,
             leaving: Leaving::default(),
             commons: commons.clone(),
-            adapter: settings.adapts.then(|| Adapter::new(settings, commons)),
+            adapter: Adapter::new(settings, commons),
             arrivals,
             succession: Succession::impossible(settings),
             successor: None,
@@ -243,18 +243,29 @@ impl Server {
     /// # Errors
     /// Why not; then everything is as it was.
     pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
-        let chooses = (self.settings().adapts, self.settings().profile.clone());
+        let left_to_it = |one: &Settings| (one.adapts, Adapter::is_wanted(one), one.profile.clone());
+        let before = left_to_it(self.settings());
         let is_same_engine = self.switch(settings)? == Switched::Adjusted;
-        if !is_same_engine || chooses != (settings.adapts, settings.profile.clone()) {
+        if !is_same_engine || before != left_to_it(settings) {
             // What has been found out so far was about something else.
-            self.adapter = settings.adapts.then(|| Adapter::new(settings, &self.commons));
+            self.adapter = Adapter::new(settings, &self.commons);
         }
         Ok(())
     }
 
     /// Why the present engine serves, if the server has chosen it.
     pub(crate) fn why(&self) -> Option<&str> {
-        self.adapter.as_ref().map(Adapter::why)
+        self.adapter.as_ref()?.why()
+    }
+
+    /// Why there are so many workers, threads or helpers, if the server has changed that.
+    pub(crate) fn why_so_many(&self) -> Option<&str> {
+        self.adapter.as_ref()?.why_so_many()
+    }
+
+    /// What the sensors have measured last, if the server looks at itself.
+    pub(crate) fn sensors(&self) -> Option<Now> {
+        self.adapter.as_ref()?.now().cloned()
     }
 
     /// Lets the server look at itself, and change what it finds better.

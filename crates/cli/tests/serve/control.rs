@@ -411,6 +411,32 @@ fn a_pool_of_threads_is_resized_while_it_serves() {
 }
 
 #[test]
+fn a_pool_all_of_whose_threads_wait_for_slow_clients_gets_more_of_them_and_says_why() {
+    let launch = Launch::new(THREAD_POOL).file("hello.txt", "hello\n");
+    fs::File::create(launch.site().join("large.bin")).unwrap().set_len(64 << 20).unwrap();
+    let server = launch.start();
+    let runtime = runtime(&server);
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n");
+            client
+        })
+        .collect();
+    // More than it began with, so that without new threads this one would have to wait for their patience to end.
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    assert!(ctl(&runtime, &["arch"]).output.contains("128, at most 1024"));
+    let why = ctl(&runtime, &["arch", "why"]);
+    assert!(why.output.contains("With 128 threads instead of 64 for each worker: 64 were busy at once"), "{why:?}");
+    drop(slow);
+    // A number that is set stays.
+    let set = ctl(&runtime, &["set", "--threads", "5"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(ctl(&runtime, &["arch"]).output.contains("5, at most 1024"));
+    server.finish();
+}
+
+#[test]
 fn the_cache_policy_and_ways_to_send_are_changed_while_serving_and_nothing_cached_is_lost() {
     for engine in [AMPED, THREAD_POOL] {
         let server = Launch::new(engine).file("hello.txt", "hello\n").start();

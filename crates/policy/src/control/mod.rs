@@ -2,8 +2,8 @@
 //!
 //! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
 //! the simulator runs the same code; changes only when the expected gain, less what is uncertain about it, exceeds
-//! [`GAIN_MIN`], and never within [`STAY_MS`] of the last change; tries an engine out at most once for each kind of load.
-//! Carries nothing out.
+//! [`GAIN_MIN`], and under the same kind of load never within [`STAY_MS`] of the last change; tries an engine out at most
+//! once for each kind of load; returns ever more slowly to engines that it has left. Carries nothing out.
 //!
 //! # How it decides
 //! ```text
@@ -11,22 +11,28 @@
 //!                  │ load::classify
 //!                  ▼
 //!   ┌──────── Watching ◄───────────────────────────────┐
-//!   │              │ an engine that might be better     │ after TRIAL_MS: what the trial cost is compared with the
-//!   │ one that is  │ has never been tried under this    │ cost before, and kept as an estimate
-//!   │ surely       ▼ kind of load                       │
+//!   │              │ an engine that might be better     │ after TRIAL_MS, or as soon as it is surely worse: what the
+//!   │ one that is  │ has never been tried under this    │ trial cost is compared with the cost before, and kept as an
+//!   │ surely       ▼ kind of load                       │ estimate
 //!   │ better     Trying ────────────────────────────────┘
 //!   ▼
 //!  change
 //! ```
+//! A load that has become another one is answered after [`STEADY`] readings, about a second and a half. A server whose load
+//! goes to and fro would change all the time, if each kind had an engine of its own: so after some returns to engines that
+//! it has left it takes twice as many readings each time, until the returns are [`RETURN_MEMORY_MS`] ago.
+//!
 //! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
 //! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
 //! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
 
 mod load;
+mod pool;
 mod profile;
 mod workers;
 
 pub use load::{Load, Reading};
+pub use pool::{Pool, Staff};
 pub use profile::{Estimate, Profile};
 pub use workers::{Crew, Workers};
 
@@ -113,9 +119,16 @@ pub struct Controller {
     load: Option<(Load, u32)>,
     /// Mean cost of the current engine under that load, in microseconds of CPU per request.
     cost_us: Mean,
-    changed_ms: Option<u64>,
+    /// Mean requests a second of the current engine under that load.
+    rate: Mean,
+    /// When the engine was last changed, and under which kind of load.
+    changed: Option<(u64, Load)>,
     /// The next reading is of the change itself: connections move, caches are cold.
     settling: bool,
+    /// Engines that were left, and when.
+    left: Vec<(Engine, u64)>,
+    /// When an engine that had been left was changed to.
+    returns_ms: Vec<u64>,
     /// What has been tried: not again.
     tried: Vec<(Load, Engine)>,
     why: String,
@@ -124,12 +137,19 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Watching,
-    /// The current engine is tried out. `home` is the one before, which cost `home_cost_us`.
-    Trying {
-        home: Engine,
-        home_cost_us: f64,
-        until_ms: u64,
-    },
+    /// The current engine is tried out.
+    Trying(Trial),
+}
+
+/// An engine is tried out in the place of another, `home`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Trial {
+    home: Engine,
+    /// What `home` cost under this load, in microseconds of CPU per request.
+    home_cost_us: f64,
+    /// Requests a second that it answered.
+    home_rate: f64,
+    until_ms: u64,
 }
 
 /// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
@@ -137,12 +157,20 @@ enum State {
 pub const GAIN_MIN: f64 = 0.05;
 /// See [`Engine::risk`].
 const STALL_RISK: f64 = 0.03;
-/// How long an engine stays at least, in milliseconds.
+/// How long an engine stays at least under the same kind of load, in milliseconds.
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
-/// Readings of the same kind of load before anything is done about it.
-const STEADY: u32 = 3;
+/// Readings of the same kind of load before anything is done about it. The first one may be of two kinds.
+pub const STEADY: u32 = 3;
+/// A trial that costs so much more than what was before, or answers so much less, is over at the first good look.
+const SURELY_WORSE: f64 = 1.15;
+/// Requests a second by which an engine may fall behind before that counts: clients do not come evenly.
+const RATE_DOUBT: f64 = 0.08;
+/// Returns to engines that were left that cost no more readings than [`STEADY`].
+const FREE_RETURNS: usize = 4;
+/// How long a return is remembered.
+pub const RETURN_MEMORY_MS: u64 = 300_000;
 /// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
 const CHANGE_US: f64 = 20_000.0;
 /// Over how long a change has to pay, in milliseconds.
@@ -159,8 +187,11 @@ impl Controller {
             state: State::Watching,
             load: None,
             cost_us: Mean::default(),
-            changed_ms: None,
+            rate: Mean::default(),
+            changed: None,
             settling: false,
+            left: Vec::new(),
+            returns_ms: Vec::new(),
             tried: Vec::new(),
             why,
         }
@@ -183,21 +214,21 @@ impl Controller {
 
     /// What was measured in the interval that ends at `now_ms`. Returns a change, if one is wanted now.
     pub fn observe(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
-        let Some(load) = load::classify(reading) else {
+        let Some(load) = load::classify(reading, self.load.map(|(load, _)| load)) else {
             // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
         self.note(load, reading);
-        if let State::Trying { home, home_cost_us, until_ms } = self.state {
-            return self.try_on(now_ms, load, home, home_cost_us, until_ms);
+        if let State::Trying(trial) = self.state {
+            return self.try_on(now_ms, load, trial);
         }
         let (_, steady) = self.load?;
-        let stays = self.changed_ms.is_some_and(|at| now_ms < at + STAY_MS);
+        let stays = self.changed.is_some_and(|(at, under)| under == load && now_ms < at + STAY_MS);
         // Stalling is not a matter of cost.
         if self.current.stalls() && load == Load::Disk {
-            return self.flee(now_ms);
+            return self.flee(now_ms, reading);
         }
-        if steady < STEADY || stays {
+        if steady < self.patience(now_ms) || stays {
             return None;
         }
         self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load))
@@ -216,12 +247,22 @@ impl Controller {
             Some((before, steady)) if *before == load => *steady += 1,
             _ => {
                 self.load = Some((load, 1));
-                self.cost_us = Mean::default();
+                (self.cost_us, self.rate) = (Mean::default(), Mean::default());
+                // What is measured while one load becomes another is of neither.
+                self.settling = true;
             }
         }
         if !std::mem::take(&mut self.settling) {
             self.cost_us.add(reading.cost_us());
+            self.rate.add(reading.requests_per_s());
         }
+    }
+
+    /// Readings of the same kind of load before anything is done about it.
+    fn patience(&mut self, now_ms: u64) -> u32 {
+        self.returns_ms.retain(|at| now_ms < at + RETURN_MEMORY_MS);
+        let excess = self.returns_ms.len().saturating_sub(FREE_RETURNS);
+        STEADY << excess.min(10)
     }
 
     /// An engine that is surely better under this load.
@@ -249,22 +290,29 @@ impl Controller {
             reading.requests_per_s(),
             doubt * 100.0
         );
-        Some(self.change(now_ms, best, because))
+        Some(self.leave_for(now_ms, best, because))
     }
 
     /// Leaves an engine that stalls.
-    fn flee(&mut self, now_ms: u64) -> Option<Change> {
+    fn flee(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
         let load = Load::Disk;
         let others = self.candidates.iter().copied().filter(|engine| !engine.stalls());
         let best = others.min_by(|one, other| {
             self.profile.estimate(load, *one).ratio.total_cmp(&self.profile.estimate(load, *other).ratio)
         })?;
-        let because = format!(
-            "requests have to wait for the disk, and {} makes all others wait with them; {} does not.",
-            self.current.name(),
-            best.name()
-        );
-        Some(self.change(now_ms, best, because))
+        let (now, other) = (self.current.name(), best.name());
+        let because = match reading.is_stalled() {
+            true => format!(
+                "the loops of {now} stood still for {} of {} ms, and all their connections with them; {other} does not.",
+                reading.stalled_ms, reading.interval_ms
+            ),
+            false => {
+                format!(
+                    "requests have to wait for the disk, and {now} makes all others wait with them; {other} does not."
+                )
+            }
+        };
+        Some(self.leave_for(now_ms, best, because))
     }
 
     /// An engine of which it is not known whether it is better, and which could be.
@@ -278,7 +326,7 @@ impl Controller {
         };
         let engine = self.candidates.iter().copied().find(promising)?;
         self.tried.push((load, engine));
-        let (home, home_cost_us) = (self.current, self.cost_us.value());
+        let (home, home_cost_us, home_rate) = (self.current, self.cost_us.value(), self.rate.value());
         let because = format!(
             "{} might cost less than {} under {} load ({:.1} us a request now): it is tried for {TRIAL_MS} ms.",
             engine.name(),
@@ -287,59 +335,80 @@ impl Controller {
             home_cost_us
         );
         let change = self.change(now_ms, engine, because);
-        self.state = State::Trying { home, home_cost_us, until_ms: now_ms + TRIAL_MS };
+        self.state = State::Trying(Trial { home, home_cost_us, home_rate, until_ms: now_ms + TRIAL_MS });
         Some(change)
     }
 
     /// Goes on with a trial, or ends it.
-    fn try_on(&mut self, now_ms: u64, load: Load, home: Engine, home_cost_us: f64, until_ms: u64) -> Option<Change> {
+    fn try_on(&mut self, now_ms: u64, load: Load, trial: Trial) -> Option<Change> {
+        let Trial { home, home_cost_us, home_rate, until_ms } = trial;
         let tried = self.current;
         if !self.tried.contains(&(load, tried)) {
             return self.abandon_trial(now_ms, "the load has changed");
         }
-        if now_ms < until_ms || home_cost_us <= 0.0 {
+        if home_cost_us <= 0.0 || self.cost_us.count == 0 {
             return None;
         }
-        let measured = self.cost_us.value() / home_cost_us;
-        self.profile.learn(load, home, tried, measured);
+        let ratio = trial.ratio(self.cost_us.value(), self.rate.value());
+        if now_ms < until_ms && ratio < SURELY_WORSE {
+            return None;
+        }
+        self.profile.learn(load, home, tried, ratio);
         self.state = State::Watching;
-        if 1.0 - measured >= GAIN_MIN {
-            self.why = format!(
-                "{} serves because a trial of {TRIAL_MS} ms under {} load cost {:.1} us a request, and {} cost {home_cost_us:.1}.",
-                tried.name(),
-                load.name(),
-                self.cost_us.value(),
-                home.name(),
-            );
-            self.changed_ms = Some(now_ms);
-            return None;
-        }
-        let because = format!(
-            "a trial of {} under {} load cost {:.1} us a request, and {} {home_cost_us:.1}: not worth a change.",
+        let measured = format!(
+            "a trial of {} under {} load cost {:.1} us a request at {:.0} a second, and {} {home_cost_us:.1} at \
+             {home_rate:.0}",
             tried.name(),
             load.name(),
             self.cost_us.value(),
+            self.rate.value(),
             home.name(),
         );
-        Some(self.change(now_ms, home, because))
+        if 1.0 - ratio >= GAIN_MIN {
+            self.why = format!("{} serves because {measured}.", tried.name());
+            self.changed = Some((now_ms, load));
+            return None;
+        }
+        Some(self.change(now_ms, home, format!("{measured}: not worth a change.")))
     }
 
     fn abandon_trial(&mut self, now_ms: u64, why: &str) -> Option<Change> {
-        let State::Trying { home, .. } = self.state else { return None };
+        let State::Trying(Trial { home, .. }) = self.state else { return None };
         let because = format!("{} goes on, the trial of {} being over: {why}.", home.name(), self.current.name());
         self.state = State::Watching;
         Some(self.change(now_ms, home, because))
     }
 
+    /// Leaves an engine for another one that is better, and remembers that.
+    fn leave_for(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
+        self.left.retain(|(engine, at)| *engine != to || now_ms < at + RETURN_MEMORY_MS);
+        if self.left.iter().any(|(engine, _)| *engine == to) {
+            self.returns_ms.push(now_ms);
+        }
+        self.left.retain(|(engine, _)| *engine != self.current);
+        self.left.push((self.current, now_ms));
+        self.change(now_ms, to, because)
+    }
+
     fn change(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
         self.current = to;
-        self.changed_ms = Some(now_ms);
+        self.changed = self.load.map(|(load, _)| (now_ms, load));
         self.settling = true;
         self.state = State::Watching;
-        self.cost_us = Mean::default();
+        (self.cost_us, self.rate) = (Mean::default(), Mean::default());
         self.load = self.load.map(|(load, _)| (load, 0));
         self.why = format!("{} serves because {because}", to.name());
         Change { to, because }
+    }
+}
+
+impl Trial {
+    /// What the engine costs that is tried, as a multiple of what the one before did: in CPU time, or in requests that it
+    /// did not answer, if that is more than clients that do not come evenly. Where the disk or the network bounds a server,
+    /// the CPU time says little.
+    fn ratio(&self, cost_us: f64, rate: f64) -> f64 {
+        let (cost, slowness) = (cost_us / self.home_cost_us, self.home_rate / rate.max(1.0));
+        if slowness > 1.0 + RATE_DOUBT { cost.max(slowness) } else { cost }
     }
 }
 

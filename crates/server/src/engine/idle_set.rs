@@ -13,6 +13,7 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::board::Seat;
 use crate::engine::Shared;
 use crate::engine::blocking::{Driver, Left};
 use crate::engine::slots::{Slot, Slots};
@@ -165,9 +166,14 @@ impl<'a> IdleSet<'a> {
         parked.sleeps_until
     }
 
+    /// The seat at the board of its worker.
+    pub fn seat(&self) -> &Seat {
+        self.shared.seat(self.index)
+    }
+
     /// Lets others know how many there are. A store to the worker's own line, under a lock that was taken anyway.
     fn show_idle(&self, parked: &Parked) {
-        self.shared.seat(self.index).show_idle(parked.slots.count());
+        self.seat().show_idle(parked.slots.count());
     }
 
     fn next_generation(&self) -> u32 {

@@ -17,6 +17,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Builder, Scope};
 use std::time::Duration;
 
+use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::engine::Shared;
@@ -57,7 +58,8 @@ struct Pool<'a> {
 }
 
 struct State {
-    queue: VecDeque<Slot>,
+    /// With the time since which each waits.
+    queue: VecDeque<(Slot, Instant)>,
     threads: usize,
     /// Nothing more will be queued.
     closed: bool,
@@ -122,8 +124,10 @@ impl<'a> Pool<'a> {
                     state.threads -= 1;
                     return None;
                 }
-                if let Some(slot) = state.queue.pop_front() {
+                if let Some((slot, since)) = state.queue.pop_front() {
                     self.queued.store(state.queue.len(), Relaxed);
+                    self.set.seat().add_take_up(self.shared.clock.now().since(since));
+                    self.show(&state);
                     let was_full = state.queue.len() + 1 == QUEUE_MAX;
                     drop(state);
                     if was_full {
@@ -146,6 +150,7 @@ impl<'a> Pool<'a> {
     /// Waits for connections, at most `wait_ms`; whether that is over.
     fn wait<'s>(&'s self, state: MutexGuard<'s, State>, wait_ms: Option<u64>) -> (MutexGuard<'s, State>, bool) {
         self.free.store(self.free.load(Relaxed) + 1, Relaxed);
+        self.show(&state);
         let (state, over) = match wait_ms {
             None => (self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner), false),
             Some(ms) => {
@@ -165,13 +170,20 @@ impl<'a> Pool<'a> {
         while state.queue.len() >= QUEUE_MAX && !self.shared.control.is_closing() {
             state = self.room.wait_timeout(state, STOP_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.queue.push_back(slot);
+        state.queue.push_back((slot, self.shared.clock.now()));
         self.queued.store(state.queue.len(), Relaxed);
+        self.show(&state);
         let waited_for = self.free.load(Relaxed) > 0;
         drop(state);
         if waited_for {
             self.arrived.notify_one();
         }
+    }
+
+    /// Lets others know how many threads are busy, and how many connections wait.
+    fn show(&self, state: &State) {
+        let busy = state.threads.saturating_sub(self.free.load(Relaxed));
+        self.set.seat().show_threads(busy, state.queue.len());
     }
 
     /// Nothing that is done under the lock can panic half-way.
@@ -192,7 +204,7 @@ impl Drop for End<'_, '_> {
         }
         let moving = if control.is_handing_over() { std::mem::take(&mut state.queue) } else { VecDeque::new() };
         drop(state);
-        self.0.shared.hand_over(moving);
+        self.0.shared.hand_over(moving.into_iter().map(|(slot, _)| slot));
         self.0.arrived.notify_all();
     }
 }
