@@ -327,6 +327,16 @@ impl Server {
         self.be_succeeded(&self.settings().clone())
     }
 
+    /// Begins an [`upgrade`](Server::upgrade), of which [`Server::upgrade_outcome`] says what has come.
+    pub(crate) fn begin_upgrade(&mut self) -> Result<(), SwitchError> {
+        self.begin_succession(&self.settings().clone())
+    }
+
+    /// What has come of an upgrade, once; none if that is not known yet.
+    pub(crate) fn upgrade_outcome(&mut self) -> Option<Result<(), String>> {
+        self.succession.outcome()
+    }
+
     /// Waits until another process serves with `settings` in the place of this one, and begins to leave.
     fn be_succeeded(&mut self, settings: &Settings) -> Result<(), SwitchError> {
         self.begin_succession(settings)?;
@@ -437,7 +447,9 @@ impl Server {
                 admin.handle(&mut self.office(standing, orders, ending));
             }
             self.look_at_succession();
-            if let (Some(_), Some(Administration { admin, .. })) = (&self.successor, &mut administration) {
+            if let (true, Some(Administration { admin, standing })) = (self.successor.is_some(), &mut administration) {
+                // Whoever waits to hear of it.
+                admin.handle(&mut self.office(standing, orders, true));
                 admin.retire();
             }
             while let Some(order) = orders.receive() {
@@ -449,7 +461,7 @@ impl Server {
                         }
                     }
                     Order::Upgrade => {
-                        if let Err(error) = self.begin_succession(&self.settings().clone()) {
+                        if let Err(error) = self.begin_upgrade() {
                             report_not_upgraded(&error);
                         }
                     }

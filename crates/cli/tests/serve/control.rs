@@ -483,6 +483,30 @@ fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
 }
 
 #[test]
+fn a_pinned_worker_stays_on_its_processor_when_engines_change() {
+    let server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--pin").start();
+    let runtime = runtime(&server);
+    let processor = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_nonzero())).unwrap();
+        let workers = tasks.filter_map(|task| {
+            let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+            let of = |key| status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
+            of("Name:").filter(|name| name == "worker-0").and(of("Cpus_allowed_list:"))
+        });
+        let workers: Vec<String> = workers.collect();
+        // While one engine takes the place of another there are two.
+        (workers.len() == 1).then(|| workers[0].clone())
+    };
+    let before = eventually("there is one worker", PATIENCE, processor);
+    for architecture in ["pipelined", "thread-pool", "sped", "amped"] {
+        let set = ctl(&runtime, &["arch", "set", architecture]);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        assert_eq!(eventually("the engine before has gone", PATIENCE, processor), before, "{architecture}");
+    }
+    server.finish();
+}
+
+#[test]
 fn why_this_architecture_serves_is_one_sentence() {
     let server = hello(AMPED);
     let why = ctl(&runtime(&server), &["arch", "why"]);

@@ -254,11 +254,23 @@ impl Steward for Office<'_> {
     }
 
     fn upgrade(&mut self) -> Result<String, String> {
-        match &mut self.body {
-            Body::Threads(server) => server.upgrade().map_err(|error| error.to_string())?,
-            Body::Processes { .. } => self.change(&self.settings().clone())?,
-        }
-        Ok("another process has taken over; this one hands over what it has, and ends".to_owned())
+        let begun = match &mut self.body {
+            Body::Threads(server) => server.begin_upgrade(),
+            Body::Processes { succession, settings, listeners, commons, .. } => {
+                succession.begin(settings, listeners, commons.clock)
+            }
+        };
+        begun.map_err(|error| error.to_string())?;
+        Ok("another process has been started to take over".to_owned())
+    }
+
+    fn upgraded(&mut self) -> Option<Result<String, String>> {
+        let outcome = match &mut self.body {
+            Body::Threads(server) => server.upgrade_outcome(),
+            Body::Processes { succession, .. } => succession.outcome(),
+        };
+        let done = "another process has taken over; this one hands over what it has, and ends";
+        outcome.map(|outcome| outcome.map(|()| done.to_owned()))
     }
 }
 

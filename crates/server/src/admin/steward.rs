@@ -38,11 +38,14 @@ pub trait Steward {
     /// Begins to drain: no new connection, what has begun is finished, then the server ends.
     fn drain(&mut self);
 
-    /// Hands everything over to a new process of the executable as it is now. Returns what has been done, in words.
+    /// Begins to hand everything over to a new process of the executable as it is now. Returns what has been begun, in words.
     ///
     /// # Errors
-    /// Why this process goes on, in words.
+    /// Why that cannot be begun, in words.
     fn upgrade(&mut self) -> Result<String, String>;
+
+    /// What has come of it, once: what has been done, or why this process goes on, in words. None if that is not known yet.
+    fn upgraded(&mut self) -> Option<Result<String, String>>;
 }
 
 /// Where in its life a server is.
