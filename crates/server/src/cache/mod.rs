@@ -6,6 +6,7 @@
 //! lock is held across a system call, and a hit in a front takes none.
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
+mod caches;
 mod compressor;
 pub mod counters;
 mod directories;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use lamna_policy::cache::{Algorithm, Objective};
 
+pub use caches::Caches;
 pub use entry::Entry;
 pub use front::Front;
 pub use store::{Bounds, Store};
