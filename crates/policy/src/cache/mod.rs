@@ -29,6 +29,7 @@ mod heap;
 mod lfu;
 mod list;
 mod lru;
+pub mod residency;
 mod s3fifo;
 mod sieve;
 mod sizes;
