@@ -126,6 +126,7 @@ impl Overrides {
         }
         settings.pin |= self.pin;
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
+        settings.threads_adapt &= self.threads.is_none();
         settings.threads = self.threads.unwrap_or(settings.threads);
         settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
         settings.helpers = self.helpers.unwrap_or(settings.helpers);

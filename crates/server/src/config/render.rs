@@ -23,7 +23,7 @@ pub fn render(settings: &Settings) -> String {
     page.line("pin", settings.pin);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
-    page.line("threads", settings.threads);
+    page.line("threads", if settings.threads_adapt { quoted("auto") } else { settings.threads.to_string() });
     page.line("threads_max", settings.threads_max);
     page.line("processes", settings.processes);
     page.line("processes_max", settings.processes_max);
@@ -254,7 +254,7 @@ mod tests {
         let sites = prop::collection::vec(site(root.to_owned()), 1..3);
         let parts = (
             prop::collection::vec(address, 0..3),
-            (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>()),
+            (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>(), any::<bool>()),
             (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES, compression(), policy(), any::<bool>()),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
@@ -266,7 +266,7 @@ mod tests {
         parts.prop_map(
             |(
                 listen,
-                (choice, workers_adapt),
+                (choice, workers_adapt, threads_adapt),
                 (workers, helpers_max, threads, threads_max, cache_bytes_max, compression, cache_policy, cache_watch),
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 (pin, strategy, stretch_copy_bytes_max, message_copy_bytes_max),
@@ -286,7 +286,8 @@ mod tests {
                     workers: if workers_adapt { 1 } else { workers },
                     workers_adapt,
                     helpers_max,
-                    threads,
+                    threads: if threads_adapt { Settings::default().threads } else { threads },
+                    threads_adapt,
                     threads_max,
                     helpers,
                     processes,

@@ -123,6 +123,7 @@ fn one_file_holds_everything() {
         adapts: false,
         workers: 2,
         workers_adapt: false,
+        threads_adapt: false,
         profile: None,
         pin: true,
         helpers_max: 8,

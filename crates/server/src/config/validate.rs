@@ -55,7 +55,8 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
     }
-    if let Some(given) = &file.threads {
+    if let Some(given) = file.threads.as_ref().filter(|given| !given.get_ref().is_text("auto")) {
+        settings.threads_adapt = false;
         settings.threads = checker.count("threads", given, &THREADS, settings.threads);
     }
     if let Some(given) = &file.threads_max {

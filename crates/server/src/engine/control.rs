@@ -6,6 +6,8 @@
 
 use rustix::io::Errno;
 
+use crate::config::settings::HELPERS;
+
 use super::sync::{AtomicBool, AtomicUsize, Relaxed, Waker};
 
 /// What the main thread asks of the workers, and how it wakes them.
@@ -22,6 +24,7 @@ pub struct Control {
     stop_begun: Waker,
     threads: AtomicUsize,
     threads_max: usize,
+    helpers: AtomicUsize,
 }
 
 impl Control {
@@ -43,6 +46,7 @@ impl Control {
             stop_begun: Waker::new()?,
             threads: AtomicUsize::new(threads.clamp(1, threads_max)),
             threads_max,
+            helpers: AtomicUsize::new(*HELPERS.end()),
         })
     }
 
@@ -120,6 +124,17 @@ impl Control {
     pub fn set_threads(&self, threads: usize) {
         self.threads.store(threads.clamp(1, self.threads_max), Relaxed);
         self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// The most helper threads that each worker is to have now.
+    pub fn helpers(&self) -> usize {
+        self.helpers.load(Relaxed)
+    }
+
+    /// Lets each worker have `helpers` helper threads at most, and at least one. Those that are too many end when they
+    /// have nothing to do.
+    pub fn set_helpers(&self, helpers: usize) {
+        self.helpers.store(helpers.max(1), Relaxed);
     }
 
     /// The waker of worker `index`.

@@ -17,6 +17,7 @@ mod relay;
 use std::sync::Arc;
 
 use crate::engine::Shared;
+use crate::engine::presence::Guests;
 use crate::engine::slots::Slot;
 use crate::engine::transfer::Sender;
 use relay::Relay;
@@ -68,7 +69,8 @@ impl Shared {
     }
 
     fn put(&self, slot: Slot) -> Result<(), Slot> {
-        let index = self.handover.put(slot)?;
+        let welcome = |slot: &mut Slot, index: usize| slot.presence = self.guests.get(index).map(Guests::welcome);
+        let index = self.handover.put(slot, welcome)?;
         self.control.waker(index).wake();
         Ok(())
     }

@@ -27,6 +27,7 @@ use lot::Lot;
 mod sync {
     pub(super) use std::sync::{Mutex, MutexGuard};
 
+    pub(super) use crate::board::Seat;
     pub(super) use crate::engine::slots::{Slot, Slots};
 }
 
@@ -48,7 +49,7 @@ pub struct IdleSet<'a> {
     index: usize,
     registrar: Registrar,
     generation: AtomicU32,
-    lot: Lot,
+    lot: Lot<'a>,
 }
 
 /// The listener thread. Its part of the set is its own: it alone waits.
@@ -86,7 +87,7 @@ impl<'a> IdleSet<'a> {
         let poll = Poll::new()?;
         let generation = AtomicU32::new(GENERATION_OURS);
         let registrar = poll.registrar()?;
-        Ok((IdleSet { shared, index, registrar, generation, lot: Lot::default() }, poll))
+        Ok((IdleSet { shared, index, registrar, generation, lot: Lot::new(shared.seat(index)) }, poll))
     }
 
     /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
@@ -252,7 +253,9 @@ impl<D: Dispatch> Listener<'_, D> {
                 Ok(Accepted { socket, client }) => {
                     self.usher.count_connection();
                     let crowded = self.reserve.has_given(&socket);
-                    self.hand_over(Slot::new(socket, client, self.usher.now()));
+                    let mut slot = Slot::new(socket, client, self.usher.now());
+                    slot.presence = Some(self.shared.guests[self.index].welcome());
+                    self.hand_over(slot);
                     if crowded {
                         self.exhausted = Some(Errno::MFILE);
                         return;

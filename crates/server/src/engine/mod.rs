@@ -26,6 +26,7 @@ pub mod idle_set;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;
+pub mod presence;
 pub mod proactor;
 pub mod sampling;
 pub mod slots;
@@ -56,6 +57,7 @@ use crate::cache::{self, Store};
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::handover::Handover;
 use crate::engine::nursery::Nursery;
+use crate::engine::presence::Guests;
 use crate::engine::transfer::Receiver;
 use crate::io::Abilities;
 use crate::io::send::Plan;
@@ -124,6 +126,8 @@ pub struct Shared {
     pub cache_counters: Common<cache::counters::Counters>,
     /// How busy each worker is.
     pub board: Common<Board>,
+    /// The connections of each worker of this process that move between its threads.
+    pub guests: Vec<Guests>,
     /// The seat at the board of the first worker of this process; those of the others follow.
     pub first_seat: usize,
     /// Rung when all workers are busy, for a supervisor that can start more of them.
@@ -301,6 +305,7 @@ pub(crate) mod testing {
             log_counters: Common::default(),
             cache_counters: Common::default(),
             board: Common::default(),
+            guests: (0..workers).map(|_| Guests::default()).collect(),
             first_seat: 0,
             alarm: Arc::new(Waker::new().unwrap()),
             nursery: None,

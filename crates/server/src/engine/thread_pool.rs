@@ -6,7 +6,7 @@
 //! Switching threads costs a few microseconds for each request; more slow clients or cold files than threads keep
 //! everybody waiting.
 //!
-//! An idle keep-alive connection costs a place in the idle set: a descriptor and 84 bytes beside the kernel's, no thread.
+//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
 //! It is parked there by the thread that served it, at once if connections wait or no other thread is free. Else the thread
 //! waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two thread switches:
 //! whoever comes meanwhile finds a free thread, or waits at most that long for one that only waits itself.

@@ -25,7 +25,8 @@ impl Driver<'_> {
                 return None;
             }
             let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
-            if let Some(slot) = arrived.or_else(|| self.accept(index)) {
+            if let Some(mut slot) = arrived.or_else(|| self.accept(index)) {
+                slot.presence = Some(self.shared.guests[index].welcome());
                 return Some(slot);
             }
         }

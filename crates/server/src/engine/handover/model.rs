@@ -37,7 +37,7 @@ impl Engine {
     }
 
     fn put(&self, item: usize) -> Result<(), usize> {
-        self.relay.put(item)?;
+        self.relay.put(item, |_, _| ())?;
         self.waker.wake();
         Ok(())
     }

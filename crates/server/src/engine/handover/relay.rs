@@ -46,16 +46,18 @@ impl<T, H: Heir<T>> Relay<T, H> {
         let _ = self.successor.set(successor);
     }
 
-    /// Puts `item` into an inbox, the next one in turn. Returns whose it is.
+    /// Puts `item` into an inbox, the next one in turn, and lets `welcome` change it for the worker whose it is. Returns
+    /// which one that is.
     ///
     /// # Errors
     /// The item, if that inbox is closed.
-    pub fn put(&self, item: T) -> Result<usize, T> {
+    pub fn put(&self, mut item: T, welcome: impl FnOnce(&mut T, usize)) -> Result<usize, T> {
         let index = self.next.fetch_add(1, Relaxed) % self.inboxes.len();
         let mut inbox = self.inbox(index);
         if inbox.closed {
             return Err(item);
         }
+        welcome(&mut item, index);
         inbox.items.push(item);
         Ok(index)
     }

@@ -8,13 +8,15 @@ use std::sync::PoisonError;
 
 use lamna_proto::time::Instant;
 
-use super::sync::{Mutex, MutexGuard, Slot, Slots};
+use super::sync::{Mutex, MutexGuard, Seat, Slot, Slots};
 use crate::io::wait::Token;
 
 /// The lot.
-#[derive(Debug, Default)]
-pub(super) struct Lot {
+#[derive(Debug)]
+pub(super) struct Lot<'a> {
     parked: Mutex<Parked>,
+    /// Where others see how many are parked.
+    seat: &'a Seat,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +30,12 @@ struct Parked {
     sleeps_until: Option<Instant>,
 }
 
-impl Lot {
+impl<'a> Lot<'a> {
+    /// An empty lot, whose number is shown at `seat`.
+    pub(super) fn new(seat: &'a Seat) -> Lot<'a> {
+        Lot { parked: Mutex::default(), seat }
+    }
+
     /// Puts `slot` in, whose next event bears `token` and may have been. Returns whether the listener thread sleeps too
     /// long for it and is to be woken.
     ///
@@ -44,6 +51,7 @@ impl Lot {
             return Err(slot);
         }
         parked.slots.adopt(slot);
+        self.show(&parked);
         parked.slots.set_deadline(token, deadline);
         let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
         if oversleeps {
@@ -59,6 +67,7 @@ impl Lot {
         if slot.is_none() {
             parked.early.push(token);
         }
+        self.show(&parked);
         slot
     }
 
@@ -66,14 +75,18 @@ impl Lot {
     pub(super) fn take_expired(&self, now: Instant) -> Vec<Slot> {
         let mut parked = self.parked();
         let expired = parked.slots.expired(now);
-        expired.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+        let slots = expired.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
     }
 
     /// Takes those that have been idle longest, at most `count`.
     pub(super) fn take_longest_idle(&self, count: usize) -> Vec<Slot> {
         let mut parked = self.parked();
         let idle = parked.slots.longest_idle(count);
-        idle.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+        let slots = idle.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
     }
 
     /// Takes all, and whatever comes later comes back.
@@ -81,7 +94,9 @@ impl Lot {
         let mut parked = self.parked();
         parked.closed = true;
         let tokens = parked.slots.tokens();
-        tokens.into_iter().filter_map(|token| parked.slots.take(token)).collect()
+        let slots = tokens.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
     }
 
     /// The listener thread is going to sleep until `due`, or the first deadline. Returns which it is.
@@ -89,6 +104,11 @@ impl Lot {
         let mut parked = self.parked();
         parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
         parked.sleeps_until
+    }
+
+    /// A store to the worker's own line, under a lock that was taken anyway.
+    fn show(&self, parked: &Parked) {
+        self.seat.show_idle(parked.slots.count());
     }
 
     /// Nothing that is done under the lock can panic half-way.

@@ -14,6 +14,14 @@ mod sync {
 
     use crate::io::wait::Token;
 
+    /// Nobody looks at it.
+    #[derive(Debug)]
+    pub(super) struct Seat;
+
+    impl Seat {
+        pub(super) fn show_idle(&self, _count: usize) {}
+    }
+
     /// A connection is its token.
     #[derive(Debug)]
     pub(super) struct Slot(pub Token);
@@ -47,6 +55,10 @@ mod sync {
             self.tokens().into_iter().take(count).collect()
         }
 
+        pub(super) fn count(&self) -> usize {
+            self.0.len()
+        }
+
         pub(super) fn tokens(&self) -> Vec<Token> {
             self.0.iter().map(|(slot, _)| slot.0).collect()
         }
@@ -60,7 +72,7 @@ use lamna_proto::time::Instant;
 use crate::io::wait::Token;
 use crate::models::{Tally, Waker, check, spawn};
 use lot::Lot;
-use sync::Slot;
+use sync::{Seat, Slot};
 
 const TOKEN: Token = Token { index: 7, generation: 1 };
 
@@ -105,9 +117,9 @@ impl Kernel {
     }
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct World {
-    lot: Arc<Lot>,
+    lot: Arc<Lot<'static>>,
     kernel: Arc<Kernel>,
     /// Connections given to threads.
     dispatched: Tally,
@@ -116,6 +128,11 @@ struct World {
 }
 
 impl World {
+    fn new() -> World {
+        let lot = Arc::new(Lot::new(&Seat));
+        World { lot, kernel: Arc::default(), dispatched: Tally::default(), left: Tally::default() }
+    }
+
     /// What `IdleSet::park` does.
     fn park(&self, deadline: Option<Instant>) {
         self.kernel.await_once(TOKEN);
@@ -134,7 +151,7 @@ impl World {
 #[test]
 fn a_connection_that_becomes_readable_while_it_is_parked_is_dispatched_once() {
     check(|| {
-        let world = World::default();
+        let world = World::new();
         let (parker, peer) = (world.clone(), world.clone());
         let parker = spawn(move || parker.park(None));
         let peer = spawn(move || peer.kernel.receive());
@@ -150,7 +167,7 @@ fn a_connection_that_becomes_readable_while_it_is_parked_is_dispatched_once() {
 #[test]
 fn a_connection_that_is_parked_while_the_lot_closes_is_with_one_of_the_two() {
     check(|| {
-        let world = World::default();
+        let world = World::new();
         let (parker, peer) = (world.clone(), world.clone());
         let parker = spawn(move || parker.park(None));
         let peer = spawn(move || peer.kernel.receive());
@@ -164,7 +181,7 @@ fn a_connection_that_is_parked_while_the_lot_closes_is_with_one_of_the_two() {
 #[test]
 fn no_deadline_is_overslept() {
     check(|| {
-        let world = World::default();
+        let world = World::new();
         let parker = world.clone();
         let parker = spawn(move || parker.park(Some(Instant(5))));
         // The listener thread has something to do at 9, and sleeps until then or until it is woken.

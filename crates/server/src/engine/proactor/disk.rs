@@ -42,8 +42,8 @@ struct Wanted {
 
 impl Disk {
     /// Nothing is under way for worker `index`.
-    pub(super) fn new(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Disk {
-        Disk { wanted: Vec::new(), helpers: HelperThreads::new(shared.clone(), index, helpers_max) }
+    pub(super) fn new(shared: &Arc<Shared>, index: usize) -> Disk {
+        Disk { wanted: Vec::new(), helpers: HelperThreads::new(shared.clone(), index) }
     }
 
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
