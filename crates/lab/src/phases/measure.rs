@@ -13,8 +13,11 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::Options;
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use super::run::{Latencies, Part, PhaseRun, Run, STEP_MS, Said};
-use super::workload::{Job, Phase, Role, SETTLING, Site};
+use super::workload::{Job, KEEP, Phase, Role, SETTLING, Site};
 use crate::cgroup::{Groups, Limits};
 use crate::compare::{Watcher, prepare};
 use crate::load::{self, Outcome};
@@ -27,6 +30,9 @@ const GRACE: Duration = Duration::from_millis(700);
 
 /// Time between two looks at the server's output.
 const WATCH: Duration = Duration::from_millis(50);
+
+/// Of the visitor's thread (sched(7)): ten times the weight of the others on its processor.
+const VISITOR_NICENESS: i32 = -10;
 
 /// Why an engine could not be measured at all.
 #[derive(Debug)]
@@ -44,6 +50,7 @@ pub(super) fn measure(engine: &str, options: &Options, site: &Site, watcher: &mu
     Phase::ALL[0].prepare(site);
     // Ends before its groups do.
     let (server, mut output) = start(engine, options, site, &groups).map_err(Failure::Server)?;
+    stay_on_clients(options);
     let began = Instant::now();
     let (mut phases, mut said) = (Vec::new(), Vec::new());
     for phase in Phase::ALL {
@@ -68,6 +75,17 @@ pub(super) fn measure(engine: &str, options: &Options, site: &Site, watcher: &mu
         phases,
         said,
     })
+}
+
+/// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
+fn stay_on_clients(options: &Options) {
+    if options.server_processors.is_empty() || options.client_processors.is_empty() {
+        return;
+    }
+    let mut set = CpuSet::new();
+    options.client_processors.iter().for_each(|&processor| set.set(processor));
+    // As with the load generator: a processor that does not exist leaves the thread where it is.
+    _ = sched_setaffinity(None, &set);
 }
 
 /// A server with `engine`, and what it prints.
@@ -150,7 +168,7 @@ impl Bench<'_> {
         let length = Duration::from_secs_f64(self.options.seconds);
         let jobs = phase.jobs(site, self.server.address, length, &self.options.client_processors);
         let (began_s, start, stopped) = (self.began.elapsed().as_secs_f64(), Instant::now(), AtomicBool::new(false));
-        let mut cpu = vec![self.server.cpu_time()];
+        let (mut cpu, mut kept) = (vec![self.server.cpu_time()], start);
         let done = thread::scope(|scope| {
             let begin = |job: Job| {
                 let progress = std::sync::Arc::new(Mutex::new(Progress::default()));
@@ -163,6 +181,10 @@ impl Bench<'_> {
                 while start.elapsed() < mark && !self.watcher.is_stopped() {
                     thread::sleep(WATCH.min(mark.saturating_sub(start.elapsed())));
                     listen(self.output, self.said, self.began);
+                    if kept.elapsed() >= KEEP {
+                        phase.keep(site);
+                        kept = Instant::now();
+                    }
                 }
                 cpu.push(self.server.cpu_time());
             }
@@ -221,6 +243,11 @@ fn execute(
         Role::Holds => length,
         Role::Load | Role::Visitor => length + GRACE,
     };
+    if job.role == Role::Visitor {
+        // It shares the generator's processor, and is to wait for the server only. Without the permission it waits for the
+        // generator as well, for a time slice at most. On Linux this is of the calling thread and those that it starts.
+        _ = setpriority_process(None, VISITOR_NICENESS);
+    }
     load::run(&job.plan, &mut |seen| {
         let elapsed = start.elapsed();
         // Only this thread and, after it, the one that joins it.

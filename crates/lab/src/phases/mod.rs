@@ -123,25 +123,19 @@ pub fn run(options: &Options, watcher: &mut dyn Watcher) -> Result<String, Phase
             fs::write(&path, text).map_err(file_error(&path))?;
         }
     }
-    report(&options.results)
-}
-
-/// Writes `table.md` and `phases.svg` of all results in `directory`, and returns the table.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn report(directory: &Path) -> Result<String, PhasesError> {
-    let runs = read_all(directory);
+    let mut runs = read_all(&options.results);
+    // What was measured under other circumstances cannot stand beside it.
+    runs.retain(|run| run.digest == options.digest());
     let table = table::markdown(&runs);
     for (name, text) in [("table.md", &table), ("phases.svg", &plot::svg(&runs))] {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(|error| PhasesError::File(path, error))?;
+        let path = options.results.join(name);
+        fs::write(&path, text).map_err(file_error(&path))?;
     }
     Ok(table)
 }
 
 /// All results in `directory`, by engine in the order of [`ENGINES`] and by round.
-pub fn read_all(directory: &Path) -> Vec<Run> {
+fn read_all(directory: &Path) -> Vec<Run> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut runs: Vec<(PathBuf, Run)> =
         entries.filter_map(|entry| Some((entry.path(), read(&entry.path())?))).collect();
