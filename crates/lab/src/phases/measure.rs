@@ -1,7 +1,7 @@
-//! One server's life: started with nothing in memory, then phase after phase.
+//! Servers' lives: started with nothing in memory, then phase after phase, in each one engine after the other.
 //!
-//! Owns: the clock of the run, the jobs' threads, and the moments at which the server's processor time is read. Guarantees:
-//! the server is ended and its group removed, whatever happens; a job that cannot be done is a problem of its phase.
+//! Owns: the clock of the run, the jobs' threads, and the moments at which the servers' processor time is read. Guarantees:
+//! servers are ended and their groups removed, whatever happens; a job that cannot be done is a problem of its phase.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -41,40 +41,38 @@ pub(super) enum Failure {
     Stopped,
 }
 
-/// All phases against a fresh server with `engine`.
-pub(super) fn measure(engine: &str, options: &Options, site: &Site, watcher: &mut dyn Watcher) -> Result<Run, Failure> {
-    let refused =
-        |error| Failure::Server(format!("its disk cannot be limited here: {error}; --read-iops 0 does without"));
-    let limits = Limits { memory_bytes: None, read_iops: options.read_iops };
-    let groups = Groups::new(&limits, &site.directory).map_err(refused)?;
-    Phase::ALL[0].prepare(site);
-    // Ends before its groups do.
-    let (server, mut output) = start(engine, options, site, &groups).map_err(Failure::Server)?;
-    stay_on_clients(options);
+/// Fresh servers with these engines, and all phases against each, in turn: what the machine does besides in the course of
+/// minutes meets all of them, and who has no turn costs nothing.
+pub(super) fn measure(
+    engines: &[&str],
+    options: &Options,
+    site: &Site,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<Run>, Failure> {
     let began = Instant::now();
-    let (mut phases, mut said) = (Vec::new(), Vec::new());
+    let start = |engine: &&str| Life::start(engine, options, site).map_err(Failure::Server);
+    let mut lives = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    stay_on_clients(options);
     for phase in Phase::ALL {
-        if phase != Phase::ALL[0] {
+        for life in &mut lives {
             phase.prepare(site);
+            let run = life.phase(phase, site, began, options, watcher)?;
+            watcher.say(&describe(&life.engine, &run));
+            life.phases.push(run);
         }
-        let mut bench = Bench { options, server: &server, output: &mut output, said: &mut said, began, watcher };
-        let run = bench.phase(phase, site)?;
-        watcher.say(&describe(engine, &run));
-        phases.push(run);
     }
-    Ok(Run {
-        engine: engine.to_owned(),
-        digest: options.digest(),
-        machine: Machine::this(),
-        version: version(&options.lamna),
-        command: options.command.clone(),
-        seconds: options.seconds,
-        read_iops: options.read_iops,
-        server_processors: options.server_processors.clone(),
-        client_processors: options.client_processors.clone(),
-        phases,
-        said,
-    })
+    Ok(lives.into_iter().map(|life| life.into_run(options)).collect())
+}
+
+/// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
+fn stay_on_clients(options: &Options) {
+    if options.server_processors.is_empty() || options.client_processors.is_empty() {
+        return;
+    }
+    let mut set = CpuSet::new();
+    options.client_processors.iter().for_each(|&processor| set.set(processor));
+    // As with the load generator: a processor that does not exist leaves the thread where it is.
+    _ = sched_setaffinity(None, &set);
 }
 
 /// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
@@ -130,14 +128,14 @@ pub(super) fn listen(output: &mut BufReader<File>, said: &mut Vec<Said>, began: 
     }
 }
 
-/// A server being measured.
-struct Bench<'a> {
-    options: &'a Options,
-    server: &'a Server,
-    output: &'a mut BufReader<File>,
-    said: &'a mut Vec<Said>,
-    began: Instant,
-    watcher: &'a mut dyn Watcher,
+/// A server being measured. The server ends before its groups do.
+struct Life {
+    engine: String,
+    server: Server,
+    output: BufReader<File>,
+    _groups: Groups,
+    said: Vec<Said>,
+    phases: Vec<PhaseRun>,
 }
 
 /// A job under way, and how many answers it had when.
@@ -163,11 +161,27 @@ impl Progress {
     }
 }
 
-impl Bench<'_> {
-    fn phase(&mut self, phase: Phase, site: &Site) -> Result<PhaseRun, Failure> {
-        let length = Duration::from_secs_f64(self.options.seconds);
-        let jobs = phase.jobs(site, self.server.address, length, &self.options.client_processors);
-        let (began_s, start, stopped) = (self.began.elapsed().as_secs_f64(), Instant::now(), AtomicBool::new(false));
+impl Life {
+    fn start(engine: &str, options: &Options, site: &Site) -> Result<Life, String> {
+        let refused = |error| format!("{engine}: its disk cannot be limited here: {error}; --read-iops 0 does without");
+        let limits = Limits { memory_bytes: None, read_iops: options.read_iops };
+        let groups = Groups::new(&limits, &site.directory).map_err(refused)?;
+        let (server, output) = start(engine, options, site, &groups).map_err(|error| format!("{engine}: {error}"))?;
+        let (said, phases) = (Vec::new(), Vec::new());
+        Ok(Life { engine: engine.to_owned(), server, output, _groups: groups, said, phases })
+    }
+
+    fn phase(
+        &mut self,
+        phase: Phase,
+        site: &Site,
+        began: Instant,
+        options: &Options,
+        watcher: &dyn Watcher,
+    ) -> Result<PhaseRun, Failure> {
+        let length = Duration::from_secs_f64(options.seconds);
+        let jobs = phase.jobs(site, self.server.address, length, &options.client_processors);
+        let (began_s, start, stopped) = (began.elapsed().as_secs_f64(), Instant::now(), AtomicBool::new(false));
         let (mut cpu, mut kept) = (vec![self.server.cpu_time()], start);
         let done = thread::scope(|scope| {
             let begin = |job: Job| {
@@ -178,9 +192,9 @@ impl Bench<'_> {
             };
             let running: Vec<Running> = jobs.into_iter().map(begin).collect();
             for mark in [SETTLING, length] {
-                while start.elapsed() < mark && !self.watcher.is_stopped() {
+                while start.elapsed() < mark && !watcher.is_stopped() {
                     thread::sleep(WATCH.min(mark.saturating_sub(start.elapsed())));
-                    listen(self.output, self.said, self.began);
+                    listen(&mut self.output, &mut self.said, began);
                     if kept.elapsed() >= KEEP {
                         phase.keep(site);
                         kept = Instant::now();
@@ -188,7 +202,7 @@ impl Bench<'_> {
                 }
                 cpu.push(self.server.cpu_time());
             }
-            stopped.store(self.watcher.is_stopped(), Ordering::Relaxed);
+            stopped.store(watcher.is_stopped(), Ordering::Relaxed);
             let end = |job: Running| {
                 // What a server sends is a value, never a panic.
                 let outcome = job.thread.join().expect("no panic");
@@ -197,11 +211,27 @@ impl Bench<'_> {
             };
             running.into_iter().map(end).collect::<Vec<_>>()
         });
-        if self.watcher.is_stopped() {
+        if watcher.is_stopped() {
             return Err(Failure::Stopped);
         }
-        listen(self.output, self.said, self.began);
+        listen(&mut self.output, &mut self.said, began);
         Ok(summarize(phase, began_s, length, &cpu, &done))
+    }
+
+    fn into_run(self, options: &Options) -> Run {
+        Run {
+            engine: self.engine,
+            digest: options.digest(),
+            machine: Machine::this(),
+            version: version(&options.lamna),
+            command: options.command.clone(),
+            seconds: options.seconds,
+            read_iops: options.read_iops,
+            server_processors: options.server_processors.clone(),
+            client_processors: options.client_processors.clone(),
+            phases: self.phases,
+            said: self.said,
+        }
     }
 }
 

@@ -6,10 +6,11 @@
 //! [`stability`].
 //!
 //! ```text
-//!   site -> for each round, for each engine: server up -> six phases -> server down -> ENGINE-ROUND.json
-//!                                                                                   -> table.md, phases.svg of all there is
+//!   site -> for each round: servers up -> for each phase, for each engine: load -> servers down -> ENGINE-ROUND.json
+//!        -> table.md, phases.svg of all there is
 //! ```
-//! What is measured already is not measured again, so that a long comparison can be made in short turns.
+//! What is measured already is not measured again, so that a long comparison can be made in short turns, of some engines or
+//! rounds each.
 
 mod measure;
 mod plot;
@@ -109,39 +110,33 @@ pub fn run(options: &Options, watcher: &mut dyn Watcher) -> Result<String, Phase
     };
     fs::create_dir_all(&options.results).map_err(file_error(&options.results))?;
     let site = Site::build(&options.work).map_err(PhasesError::Site)?;
-    for round in 0..options.rounds {
-        for engine in &options.engines {
-            let path = options.results.join(format!("{engine}-{}.json", round + 1));
-            if read(&path).is_some_and(|run| run.digest == options.digest()) {
-                continue;
-            }
-            let run = measure::measure(engine, options, &site, watcher).map_err(|failure| match failure {
-                Failure::Stopped => PhasesError::Stopped,
-                Failure::Server(reason) => PhasesError::Server(format!("{engine}: {reason}")),
-            })?;
+    for round in 1..=options.rounds {
+        let path = |engine: &str| options.results.join(format!("{engine}-{round}.json"));
+        let is_missing = |engine: &&str| read(&path(engine)).is_none_or(|run| run.digest != options.digest());
+        let missing: Vec<&str> = options.engines.iter().map(String::as_str).filter(is_missing).collect();
+        let runs = measure::measure(&missing, options, &site, watcher).map_err(|failure| match failure {
+            Failure::Stopped => PhasesError::Stopped,
+            Failure::Server(reason) => PhasesError::Server(reason),
+        })?;
+        for run in runs {
+            let path = path(&run.engine);
             let text = serde_json::to_string(&run).map_err(io::Error::other).map_err(file_error(&path))?;
             fs::write(&path, text).map_err(file_error(&path))?;
         }
     }
-    report(&options.results)
-}
-
-/// Writes `table.md` and `phases.svg` of all results in `directory`, and returns the table.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn report(directory: &Path) -> Result<String, PhasesError> {
-    let runs = read_all(directory);
+    let mut runs = read_all(&options.results);
+    // What was measured under other circumstances cannot stand beside it.
+    runs.retain(|run| run.digest == options.digest());
     let table = table::markdown(&runs);
     for (name, text) in [("table.md", &table), ("phases.svg", &plot::svg(&runs))] {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(|error| PhasesError::File(path, error))?;
+        let path = options.results.join(name);
+        fs::write(&path, text).map_err(file_error(&path))?;
     }
     Ok(table)
 }
 
 /// All results in `directory`, by engine in the order of [`ENGINES`] and by round.
-pub fn read_all(directory: &Path) -> Vec<Run> {
+fn read_all(directory: &Path) -> Vec<Run> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut runs: Vec<(PathBuf, Run)> =
         entries.filter_map(|entry| Some((entry.path(), read(&entry.path())?))).collect();

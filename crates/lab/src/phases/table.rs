@@ -127,12 +127,11 @@ fn verdicts(text: &mut String, runs: &[Run], standings: &[Standing]) -> std::fmt
 /// What `auto` did, in its own words.
 fn switches(text: &mut String, runs: &[Run]) -> std::fmt::Result {
     for (round, run) in runs.iter().filter(|run| run.engine == AUTO).enumerate() {
-        writeln!(text, "\n## What `{AUTO}` did in round {}\n\n| at | phase | |\n| ---: | --- | --- |", round + 1)?;
+        writeln!(text, "\n## What `{AUTO}` did in round {}\n\n| phase | at | |\n| --- | ---: | --- |", round + 1)?;
         for said in run.said.iter().filter(|said| said.switched_to().is_some()) {
-            let phase = run.phases.iter().rev().find(|phase| phase.began_s <= said.at_s);
-            let phase = phase.map_or("", |phase| phase.phase.as_str());
+            let Some(phase) = run.phases.iter().rev().find(|phase| phase.began_s <= said.at_s) else { continue };
             let line = said.line.trim_start_matches("lamna: ").replace('|', "/");
-            writeln!(text, "| {:.1} s | {phase} | {line} |", said.at_s)?;
+            writeln!(text, "| {} | {:.1} s | {line} |", phase.phase, said.at_s - phase.began_s)?;
         }
     }
     Ok(())
