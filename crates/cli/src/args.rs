@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
 use lamna_server::admin::{AdminAddress, Change};
+use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
@@ -247,6 +248,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Option<u64>,
 
+    /// Which caches are used, to measure what each contributes: some of translations, entries and content, or `off`
+    #[arg(long, value_name = "off|LIST", value_parser = Caches::from_text)]
+    caches: Option<Caches>,
+
     /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
     #[arg(long, value_name = "NAME", value_parser = policy_parser())]
     cache_policy: Option<Algorithm>,
@@ -299,6 +304,7 @@ impl ServeArgs {
             processes_max: self.processes_max,
             send: self.send,
             cache_bytes_max: self.cache_bytes,
+            caches: self.caches,
             cache_policy: self.cache_policy,
             compress: self.compress,
             log: self.log.clone(),

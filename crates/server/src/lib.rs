@@ -18,6 +18,8 @@ pub mod io;
 pub mod lifecycle;
 pub mod listen;
 pub mod log;
+#[cfg(test)]
+mod models;
 mod notify;
 pub mod orders;
 pub mod sensors;

@@ -1,7 +1,7 @@
 //! Runs scenarios: servers side by side, in turn, round by round, so that a drift of the machine's speed meets all of them.
 //!
 //! Owns: the order of measurements and what is written down after each, so that an interruption costs one measurement.
-//! How a point is prepared is in [`prepare`], what a procedure does in the files of their names, results in [`store`].
+//! How a point is prepared is in `prepare`, what a procedure does in the files of their names, results in [`store`].
 //!
 //! ```text
 //!   for each point:  site -> servers up -> warm up each -> rounds x servers: measure, write down -> servers down
@@ -10,7 +10,7 @@
 
 mod disk;
 mod idle;
-mod prepare;
+pub(crate) mod prepare;
 pub mod store;
 mod throughput;
 

@@ -3,7 +3,7 @@
 //! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
 //! the simulator runs the same code; changes only when the expected gain, less what is uncertain about it, exceeds
 //! [`GAIN_MIN`], and under the same kind of load never within [`STAY_MS`] of the last change; tries an engine out at most
-//! once for each kind of load; returns ever more slowly to engines that it has left. Carries nothing out.
+//! once for each kind of load; does not follow a load that goes to and fro. Carries nothing out.
 //!
 //! # How it decides
 //! ```text
@@ -11,20 +11,21 @@
 //!                  │ load::classify
 //!                  ▼
 //!   ┌──────── Watching ◄───────────────────────────────┐
-//!   │              │ an engine that might be better     │ after TRIAL_MS, or as soon as it is surely worse: what the
-//!   │ one that is  │ has never been tried under this    │ trial cost is compared with the cost before, and kept as an
-//!   │ surely       ▼ kind of load                       │ estimate
+//!   │              │ an engine that might be better     │ after TRIAL_MS, or as soon as it is surely worse: what the trial
+//!   │ one that is  │ has never been tried under this    │ cost is compared with the cost before, and kept as an estimate
+//!   │ surely       ▼ kind of load                       │
 //!   │ better     Trying ────────────────────────────────┘
 //!   ▼
 //!  change
 //! ```
-//! A load that has become another one is answered after [`STEADY`] readings, about a second and a half. A server whose load
-//! goes to and fro would change all the time, if each kind had an engine of its own: so after some returns to engines that
-//! it has left it takes twice as many readings each time, until the returns are [`RETURN_MEMORY_MS`] ago.
+//! A load that has become another one is answered after [`STEADY`] readings, about a second and a half, however short ago the
+//! last change was.
 //!
 //! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
 //! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
 //! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
+
+use std::collections::VecDeque;
 
 mod load;
 mod pool;
@@ -117,18 +118,17 @@ pub struct Controller {
     state: State,
     /// The kind of load of the last readings, and of how many in a row.
     load: Option<(Load, u32)>,
+    /// When the load became another, within the last minute.
+    turns_ms: VecDeque<u64>,
     /// Mean cost of the current engine under that load, in microseconds of CPU per request.
     cost_us: Mean,
     /// Mean requests a second of the current engine under that load.
     rate: Mean,
     /// When the engine was last changed, and under which kind of load.
     changed: Option<(u64, Load)>,
-    /// The next reading is of the change itself: connections move, caches are cold.
+    /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches are
+    /// cold, or of the interval in which the load became another.
     settling: bool,
-    /// Engines that were left, and when.
-    left: Vec<(Engine, u64)>,
-    /// When an engine that had been left was changed to.
-    returns_ms: Vec<u64>,
     /// What has been tried: not again.
     tried: Vec<(Load, Engine)>,
     why: String,
@@ -141,14 +141,18 @@ enum State {
     Trying(Trial),
 }
 
-/// An engine is tried out in the place of another, `home`.
+/// An engine that is tried out, which is the current one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Trial {
+    /// Under this load.
+    load: Load,
+    /// The engine before.
     home: Engine,
-    /// What `home` cost under this load, in microseconds of CPU per request.
-    home_cost_us: f64,
-    /// Requests a second that it answered.
+    /// What that one cost.
+    home_cost_us: Mean,
+    /// Requests a second that that one answered.
     home_rate: f64,
+    /// When it is over.
     until_ms: u64,
 }
 
@@ -161,16 +165,16 @@ const STALL_RISK: f64 = 0.03;
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
+/// How often a minute a load may become another and be followed: as often as an engine may change. A load that goes to and fro
+/// more often is between two kinds, and is not followed.
+const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
+const MINUTE_MS: u64 = 60_000;
 /// Readings of the same kind of load before anything is done about it. The first one may be of two kinds.
 pub const STEADY: u32 = 3;
 /// A trial that costs so much more than what was before, or answers so much less, is over at the first good look.
 const SURELY_WORSE: f64 = 1.15;
 /// Requests a second by which an engine may fall behind before that counts: clients do not come evenly.
 const RATE_DOUBT: f64 = 0.08;
-/// Returns to engines that were left that cost no more readings than [`STEADY`].
-const FREE_RETURNS: usize = 4;
-/// How long a return is remembered.
-pub const RETURN_MEMORY_MS: u64 = 300_000;
 /// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
 const CHANGE_US: f64 = 20_000.0;
 /// Over how long a change has to pay, in milliseconds.
@@ -186,12 +190,11 @@ impl Controller {
             current,
             state: State::Watching,
             load: None,
+            turns_ms: VecDeque::new(),
             cost_us: Mean::default(),
             rate: Mean::default(),
             changed: None,
             settling: false,
-            left: Vec::new(),
-            returns_ms: Vec::new(),
             tried: Vec::new(),
             why,
         }
@@ -218,7 +221,7 @@ impl Controller {
             // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
-        self.note(load, reading);
+        self.note(now_ms, load, reading);
         if let State::Trying(trial) = self.state {
             return self.try_on(now_ms, load, trial);
         }
@@ -228,10 +231,11 @@ impl Controller {
         if self.current.stalls() && load == Load::Disk {
             return self.flee(now_ms, reading);
         }
-        if steady < self.patience(now_ms) || stays {
+        let is_restless = self.turns_ms.len() > TURNS_MAX;
+        if steady < STEADY || stays || is_restless {
             return None;
         }
-        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load))
+        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load, reading))
     }
 
     /// The change could not be made: `why`. The engine that was wanted is no candidate any more.
@@ -242,27 +246,23 @@ impl Controller {
         self.why = format!("{} serves because {} could not take its place: {why}", current.name(), wanted.name());
     }
 
-    fn note(&mut self, load: Load, reading: &Reading) {
+    fn note(&mut self, now_ms: u64, load: Load, reading: &Reading) {
+        self.turns_ms.retain(|at_ms| at_ms + MINUTE_MS > now_ms);
         match &mut self.load {
             Some((before, steady)) if *before == load => *steady += 1,
             _ => {
+                if self.load.is_some() {
+                    self.turns_ms.push_back(now_ms);
+                    self.settling = true;
+                }
                 self.load = Some((load, 1));
                 (self.cost_us, self.rate) = (Mean::default(), Mean::default());
-                // What is measured while one load becomes another is of neither.
-                self.settling = true;
             }
         }
         if !std::mem::take(&mut self.settling) {
             self.cost_us.add(reading.cost_us());
             self.rate.add(reading.requests_per_s());
         }
-    }
-
-    /// Readings of the same kind of load before anything is done about it.
-    fn patience(&mut self, now_ms: u64) -> u32 {
-        self.returns_ms.retain(|at| now_ms < at + RETURN_MEMORY_MS);
-        let excess = self.returns_ms.len().saturating_sub(FREE_RETURNS);
-        STEADY << excess.min(10)
     }
 
     /// An engine that is surely better under this load.
@@ -275,8 +275,7 @@ impl Controller {
             .min_by(|(one, its), (other, others)| (its.ratio + one.risk()).total_cmp(&(others.ratio + other.risk())))?;
         let gain = 1.0 - ratio.ratio / mine.ratio;
         let doubt = ratio.doubt + mine.doubt;
-        let saved_us = gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0;
-        if gain - doubt < GAIN_MIN || saved_us < CHANGE_US {
+        if gain - doubt < GAIN_MIN || self.saved_us(gain, reading) < CHANGE_US {
             return None;
         }
         let because = format!(
@@ -290,7 +289,12 @@ impl Controller {
             reading.requests_per_s(),
             doubt * 100.0
         );
-        Some(self.leave_for(now_ms, best, because))
+        Some(self.change(now_ms, best, because))
+    }
+
+    /// CPU time that a gain saves within the time in which a change has to pay.
+    fn saved_us(&self, gain: f64, reading: &Reading) -> f64 {
+        gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0
     }
 
     /// Leaves an engine that stalls.
@@ -312,57 +316,64 @@ impl Controller {
                 )
             }
         };
-        Some(self.leave_for(now_ms, best, because))
+        Some(self.change(now_ms, best, because))
     }
 
     /// An engine of which it is not known whether it is better, and which could be.
-    fn begin_trial(&mut self, now_ms: u64, load: Load) -> Option<Change> {
+    fn begin_trial(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
+        // Against a cost that is not the same from one reading to the next, nothing can be compared.
+        if self.cost_us.doubt() > GAIN_MIN {
+            return None;
+        }
         let mine = self.profile.estimate(load, self.current);
         let promising = |engine: &Engine| {
             let theirs = self.profile.estimate(load, *engine);
-            let best_case = 1.0 - (theirs.ratio - theirs.doubt) / mine.ratio;
+            let best_case = 1.0 - (theirs.ratio * (1.0 - theirs.doubt)) / (mine.ratio * (1.0 + mine.doubt));
             let excluded = *engine == self.current || engine.stalls() && load == Load::Disk;
-            !excluded && !self.tried.contains(&(load, *engine)) && best_case > GAIN_MIN
+            let is_new = !excluded && !self.tried.contains(&(load, *engine));
+            // There and back again.
+            is_new && best_case > GAIN_MIN && self.saved_us(best_case, reading) > 2.0 * CHANGE_US
         };
         let engine = self.candidates.iter().copied().find(promising)?;
         self.tried.push((load, engine));
-        let (home, home_cost_us, home_rate) = (self.current, self.cost_us.value(), self.rate.value());
+        let (home, home_cost_us, home_rate) = (self.current, self.cost_us, self.rate.value());
         let because = format!(
             "{} might cost less than {} under {} load ({:.1} us a request now): it is tried for {TRIAL_MS} ms.",
             engine.name(),
             home.name(),
             load.name(),
-            home_cost_us
+            home_cost_us.value()
         );
         let change = self.change(now_ms, engine, because);
-        self.state = State::Trying(Trial { home, home_cost_us, home_rate, until_ms: now_ms + TRIAL_MS });
+        self.state = State::Trying(Trial { load, home, home_cost_us, home_rate, until_ms: now_ms + TRIAL_MS });
         Some(change)
     }
 
     /// Goes on with a trial, or ends it.
     fn try_on(&mut self, now_ms: u64, load: Load, trial: Trial) -> Option<Change> {
-        let Trial { home, home_cost_us, home_rate, until_ms } = trial;
+        let Trial { home, home_cost_us, home_rate, until_ms, .. } = trial;
         let tried = self.current;
-        if !self.tried.contains(&(load, tried)) {
+        if load != trial.load {
+            // What it costs under another load says nothing.
             return self.abandon_trial(now_ms, "the load has changed");
         }
-        if home_cost_us <= 0.0 || self.cost_us.count == 0 {
+        if home_cost_us.value() <= 0.0 || self.cost_us.count == 0 {
             return None;
         }
         let ratio = trial.ratio(self.cost_us.value(), self.rate.value());
         if now_ms < until_ms && ratio < SURELY_WORSE {
             return None;
         }
-        self.profile.learn(load, home, tried, ratio);
+        self.profile.learn(load, home, tried, ratio, self.cost_us.doubt().hypot(home_cost_us.doubt()));
         self.state = State::Watching;
         let measured = format!(
-            "a trial of {} under {} load cost {:.1} us a request at {:.0} a second, and {} {home_cost_us:.1} at \
-             {home_rate:.0}",
+            "a trial of {} under {} load cost {:.1} us a request at {:.0} a second, and {} {:.1} at {home_rate:.0}",
             tried.name(),
             load.name(),
             self.cost_us.value(),
             self.rate.value(),
             home.name(),
+            home_cost_us.value(),
         );
         if 1.0 - ratio >= GAIN_MIN {
             self.why = format!("{} serves because {measured}.", tried.name());
@@ -379,17 +390,6 @@ impl Controller {
         Some(self.change(now_ms, home, because))
     }
 
-    /// Leaves an engine for another one that is better, and remembers that.
-    fn leave_for(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
-        self.left.retain(|(engine, at)| *engine != to || now_ms < at + RETURN_MEMORY_MS);
-        if self.left.iter().any(|(engine, _)| *engine == to) {
-            self.returns_ms.push(now_ms);
-        }
-        self.left.retain(|(engine, _)| *engine != self.current);
-        self.left.push((self.current, now_ms));
-        self.change(now_ms, to, because)
-    }
-
     fn change(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
         self.current = to;
         self.changed = self.load.map(|(load, _)| (now_ms, load));
@@ -404,32 +404,45 @@ impl Controller {
 
 impl Trial {
     /// What the engine costs that is tried, as a multiple of what the one before did: in CPU time, or in requests that it
-    /// did not answer, if that is more than clients that do not come evenly. Where the disk or the network bounds a server,
-    /// the CPU time says little.
+    /// did not answer, if those are more than can be because clients do not come evenly. Where the disk or the network bounds
+    /// a server, the CPU time says little.
     fn ratio(&self, cost_us: f64, rate: f64) -> f64 {
-        let (cost, slowness) = (cost_us / self.home_cost_us, self.home_rate / rate.max(1.0));
+        let (cost, slowness) = (cost_us / self.home_cost_us.value(), self.home_rate / rate.max(1.0));
         if slowness > 1.0 + RATE_DOUBT { cost.max(slowness) } else { cost }
     }
 }
 
 /// A mean over the readings since it began, the last few counting most.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Mean {
     value: f64,
+    /// Mean square of the distance to it.
+    variance: f64,
     count: u32,
 }
 
 impl Mean {
     /// As many readings as count in full.
     const WINDOW: u32 = 10;
+    /// However well a few readings agree, the next ones may differ by as much.
+    const DOUBT_MIN: f64 = 0.015;
 
     fn add(&mut self, value: f64) {
         self.count = (self.count + 1).min(Mean::WINDOW);
-        self.value += (value - self.value) / f64::from(self.count);
+        let (weight, off) = (1.0 / f64::from(self.count), value - self.value);
+        self.value += off * weight;
+        self.variance = (1.0 - weight) * (self.variance + off * off * weight);
     }
 
     fn value(self) -> f64 {
         self.value
+    }
+
+    /// By how much it may be off, as a part of it: its standard error.
+    fn doubt(self) -> f64 {
+        // Of one reading nothing is known.
+        let Some(others) = self.count.checked_sub(1).filter(|others| *others > 0) else { return 1.0 };
+        ((self.variance / f64::from(others)).sqrt() / self.value.max(1e-9)).max(Mean::DOUBT_MIN)
     }
 }
 

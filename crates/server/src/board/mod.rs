@@ -39,14 +39,14 @@ mod tests {
         board.take(1);
         board.seat(0).add_stall(30);
         board.seat(1).add_stall(20);
-        board.seat(1).add_take_up(0);
-        board.seat(1).show_threads(3, 0);
-        board.seat(1).add_take_up(5);
-        board.seat(1).show_threads(2, 4);
-        assert_eq!(board.waits(), Waits { stalled_ms: 50, taken_up: 2, waited_ms: 5, queued: 4 });
+        (0..3).for_each(|_| board.seat(1).begin_thread(0));
+        (0..2).for_each(|_| board.seat(1).end_thread());
+        board.seat(1).begin_thread(5);
+        board.seat(1).show_queued(4);
+        assert_eq!(board.waits(), Waits { stalled_ms: 50, taken_up: 4, waited_ms: 5, queued: 4 });
         assert_eq!((board.take_busy_peak(), board.take_busy_peak()), (3, 2));
         board.seat(1).clear();
-        assert_eq!(board.waits(), Waits { stalled_ms: 50, taken_up: 2, waited_ms: 5, queued: 0 });
+        assert_eq!(board.waits(), Waits { stalled_ms: 50, taken_up: 4, waited_ms: 5, queued: 0 });
     }
 
     #[test]

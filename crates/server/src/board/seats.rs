@@ -139,8 +139,10 @@ impl Seat {
         self.taken.store(false, Relaxed);
         self.show(0);
         self.show_postures((0, 0));
-        self.show_threads(0, 0);
-        self.busy_peak.store(0, Relaxed);
+        show(&self.queued, 0);
+        // Whatever became of its threads.
+        show(&self.busy, 0);
+        show(&self.busy_peak, 0);
     }
 
     /// The worker has so many connections.
@@ -169,23 +171,26 @@ impl Seat {
         self.stalled_ms.fetch_add(stall_ms, Relaxed);
     }
 
-    /// A thread of the worker has taken up a connection that has waited so long. To be called by one thread at a time, as
-    /// [`Seat::show_threads`].
-    pub fn add_take_up(&self, wait_ms: u64) {
-        self.taken_up.store(self.taken_up.load(Relaxed) + 1, Relaxed);
+    /// A thread of the worker has taken up a connection that has waited so long.
+    pub fn begin_thread(&self, wait_ms: u64) {
+        self.taken_up.fetch_add(1, Relaxed);
         if wait_ms > 0 {
-            self.waited_ms.store(self.waited_ms.load(Relaxed) + wait_ms, Relaxed);
+            self.waited_ms.fetch_add(wait_ms, Relaxed);
+        }
+        let busy = self.busy.fetch_add(1, Relaxed) + 1;
+        if busy > self.busy_peak.load(Relaxed) {
+            self.busy_peak.fetch_max(busy, Relaxed);
         }
     }
 
-    /// So many threads of the worker are busy, and so many connections wait for one.
-    pub fn show_threads(&self, busy: usize, queued: usize) {
-        show(&self.busy, busy);
+    /// The thread is free again.
+    pub fn end_thread(&self) {
+        self.busy.fetch_sub(1, Relaxed);
+    }
+
+    /// So many connections wait for a thread.
+    pub fn show_queued(&self, queued: usize) {
         show(&self.queued, queued);
-        let busy = u32::try_from(busy).unwrap_or(u32::MAX);
-        if busy > self.busy_peak.load(Relaxed) {
-            self.busy_peak.store(busy, Relaxed);
-        }
     }
 
     /// How many connections the worker has.

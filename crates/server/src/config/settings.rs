@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
-use crate::cache::Policy;
+use crate::cache::{Caches, Policy};
 use crate::content::compress::Compression;
 use crate::io::send::Plan;
 
@@ -276,6 +276,8 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// Which of the three caches are in use. All, unless somebody measures what each contributes.
+    pub caches: Caches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
@@ -333,6 +335,7 @@ impl Default for Settings {
             threads_max: 1024,
             sending: Plan::default(),
             cache_bytes_max: super::default_cache_bytes(),
+            caches: Caches::ALL,
             cache_policy: Policy::default(),
             cache_watch: true,
             compression: Compression::default(),

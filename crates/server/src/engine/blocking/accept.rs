@@ -110,7 +110,7 @@ impl Driver<'_> {
         if let Some(receiver) = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over()) {
             gate.add_listener(receiver.as_fd())?;
         }
-        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
+        gate.add_waker(self.shared.control.interrupt(false).descriptor().as_fd())?;
         gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
         Ok(gate)
     }
