@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::tasks::Task;
+use crate::account::Account;
 use crate::config::settings::{Choice, HELPERS, THREADS, WORKERS};
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
@@ -180,6 +181,9 @@ pub struct Stats {
     /// Share of the last ten seconds in which some task of this machine or container waited for memory, in percent
     /// (`/proc/pressure/memory`); none where the kernel does not say.
     pub memory_pressure_percent: Option<f64>,
+    /// Where the time went, if books are kept.
+    #[serde(default)]
+    pub account: Option<Account>,
 }
 
 /// Connections.

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::account::{self, Step};
 use crate::engine::Shared;
 use crate::engine::blocking::{Awaited, Driver, Left};
 use crate::engine::idle_set::{Dispatch, IdleSet, Listener};
@@ -90,7 +91,7 @@ impl<'a> Pool<'a> {
         loop {
             match driver.serve(&mut slot) {
                 Left::Idle => {}
-                Left::Over => return,
+                Left::Over => return slot.close(),
                 Left::Moving => return self.shared.hand_over([slot]),
             }
             if self.has_leisure() {
@@ -145,6 +146,7 @@ impl<'a> Pool<'a> {
 
     /// Waits for connections, at most `wait_ms`; whether that is over.
     fn wait<'s>(&'s self, state: MutexGuard<'s, State>, wait_ms: Option<u64>) -> (MutexGuard<'s, State>, bool) {
+        let _step = account::step(Step::Wait);
         self.free.store(self.free.load(Relaxed) + 1, Relaxed);
         let (state, over) = match wait_ms {
             None => (self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner), false),
