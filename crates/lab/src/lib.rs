@@ -1,7 +1,7 @@
 //! The laboratory: measures any HTTP/1 server from outside, over real sockets.
 //!
 //! Owns: the load generator ([`load`]), logs as workloads ([`replay`]), the servers that are compared ([`peers`]) and what
-//! the kernel says about them ([`process`], [`cgroup`]), scenarios ([`scenario`]) and their execution ([`compare`]), and
+//! the kernel says about them ([`process`], [`perf`], [`cgroup`]), scenarios ([`scenario`]) and their execution ([`compare`]), and
 //! what is made of the results ([`statistics`], [`report`]).
 //!
 //! Guarantees: a figure that the generator itself spoiled is said to be spoiled; what was cut short is reported as far as
@@ -9,12 +9,15 @@
 
 pub mod cgroup;
 pub mod compare;
+pub mod floor;
 pub mod load;
 pub mod machine;
 pub mod metric;
 pub mod peers;
+pub mod perf;
 pub mod process;
 pub mod replay;
 pub mod report;
 pub mod scenario;
 pub mod statistics;
+pub mod whitebox;
