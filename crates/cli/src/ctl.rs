@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 
 use lamna_server::admin::client::{Reply, ask};
 use lamna_server::admin::place::{Servers, find};
-use lamna_server::admin::steward::{Arch, Phase};
+use lamna_server::admin::steward::{Arch, ConnectionStats, Phase};
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::size::format_size;
@@ -49,7 +49,7 @@ fn errand(command: &CtlCommand) -> Errand {
         CtlCommand::Stats => get("/v1/stats", tell_stats),
         CtlCommand::Arch { command: None | Some(ArchCommand::Get) } => get("/v1/arch", tell_arch),
         CtlCommand::Arch { command: Some(ArchCommand::Why) } => get("/v1/arch/why", tell_done),
-        CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
+        CtlCommand::Set(args) | CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
             let change = serde_json::to_string(&args.change()).expect("plain data can be written as JSON");
             order("/v1/arch", change)
         }
@@ -140,7 +140,11 @@ fn tell_arch(json: &str) -> Option<String> {
     page.line("architecture", architecture(&arch));
     page.line("threads", format!("{}, at most {}", arch.threads, arch.threads_max));
     page.line("helpers", format!("at most {}", arch.helpers_max));
-    page.line("cache", format!("at most {}", format_size(arch.cache_bytes_max)));
+    let filter = if arch.cache_filter { "" } else { ", without a filter" };
+    let policy = format!("{} for {}{filter}", arch.cache_policy, arch.cache_objective);
+    page.line("cache", format!("at most {}, {policy}", format_size(arch.cache_bytes_max)));
+    let (stretch, message) = (format_size(arch.stretch_copy_bytes_max), format_size(arch.message_copy_bytes_max));
+    page.line("sends", format!("{}; copied: stretches up to {stretch}, messages up to {message}", arch.send));
     Some(page.text)
 }
 
@@ -159,7 +163,7 @@ fn tell_stats(json: &str) -> Option<String> {
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
     page.line("helper jobs", disk.helper_jobs.to_string());
-    let open = connections.open.map(|open| format!("{open} open, ")).unwrap_or_default();
+    let open = connections.open.map(|open| format!("{open} open{}, ", postures(connections))).unwrap_or_default();
     let (pauses, shed) = (connections.accept_pauses, connections.idle_shed);
     page.line("connections", format!("{open}{} so far, {pauses} accept pauses, {shed} shed", connections.accepted));
     if stats.log_lines_dropped + stats.log_lines_lost > 0 {
@@ -183,6 +187,15 @@ fn tell_stats(json: &str) -> Option<String> {
         page.line("", format!("and {more} threads more"));
     }
     Some(page.text)
+}
+
+/// What open connections are doing, as far as it is known.
+fn postures(connections: &ConnectionStats) -> String {
+    let active = connections.open.zip(connections.idle).map(|(open, idle)| open.saturating_sub(idle));
+    let counts = [("active", active), ("idle", connections.idle), ("slow", connections.slow)];
+    let known: Vec<String> =
+        counts.iter().filter_map(|(name, count)| count.map(|count| format!("{count} {name}"))).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 /// Threads that are told of one by one.

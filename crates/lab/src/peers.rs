@@ -25,6 +25,10 @@ pub const FLOOR: &str = "floor";
 /// Suffix that runs Lamna with the smallest content cache it accepts, 1 MiB, which holds next to nothing of most sites.
 const SMALL_CACHE: &str = "-small-cache";
 
+/// Begins a suffix that runs Lamna with some of its three caches only, by their initials: `-caches-te` with translations and
+/// entries, `-caches-off` with none.
+const SOME_CACHES: &str = "-caches-";
+
 /// Whether `name` is Lamna under one of its engines, or under the one that it chooses.
 pub fn is_lamna(name: &str) -> bool {
     name == LAMNA_AUTO || name.starts_with(LAMNA)
@@ -164,7 +168,8 @@ impl Peer {
     }
 }
 
-/// What can be run under `name`: one of [`PEERS`], `lamna`, `lamna-ENGINE`, `lamna-ENGINE-small-cache`, or `floor`.
+/// What can be run under `name`: one of [`PEERS`], `lamna`, `lamna-ENGINE`, `lamna-ENGINE-small-cache`,
+/// `lamna-ENGINE-caches-WHICH`, or `floor`.
 ///
 /// # Errors
 /// In words, if there is none, it is not installed, or its configuration cannot be written.
@@ -196,6 +201,10 @@ fn lamna(engine: &str, setup: &Setup) -> Invocation {
         Some(engine) => (engine, true),
         None => (engine, false),
     };
+    let (engine, caches) = match engine.split_once(SOME_CACHES) {
+        Some((engine, initials)) => (engine, Some(caches_of(initials))),
+        None => (engine, None),
+    };
     let mut invocation =
         Invocation::new([setup.lamna.clone().into_os_string(), "serve".into(), setup.site.clone().into()]);
     let listen = format!("127.0.0.1:{}", setup.port);
@@ -204,6 +213,9 @@ fn lamna(engine: &str, setup: &Setup) -> Invocation {
     invocation.words.extend(words.map(Into::into));
     if is_small {
         invocation.words.extend(["--cache-bytes", "1MiB"].map(Into::into));
+    }
+    if let Some(caches) = caches {
+        invocation.words.extend(["--caches".into(), caches.into()]);
     }
     invocation.words.extend(setup.lamna_arguments.iter().map(Into::into));
     invocation
@@ -216,6 +228,20 @@ fn floor(setup: &Setup) -> Invocation {
     let mut invocation = Invocation::new(words);
     invocation.words.push(setup.port.to_string().into());
     invocation
+}
+
+/// What `lamna serve --caches` takes for these initials. Those of no cache stay as they are, for it to complain.
+fn caches_of(initials: &str) -> String {
+    if initials == "off" {
+        return initials.to_owned();
+    }
+    let name = |initial| match initial {
+        't' => "translations".to_owned(),
+        'e' => "entries".to_owned(),
+        'c' => "content".to_owned(),
+        other => other.to_string(),
+    };
+    initials.chars().map(name).collect::<Vec<_>>().join(",")
 }
 
 fn nginx(program: &str, setup: &Setup, http: &str) -> io::Result<Invocation> {
@@ -331,6 +357,15 @@ mod tests {
         let expected = "/bin/lamna serve /srv/site --listen 127.0.0.1:18999 --arch sped --workers 1 --log off \
                         --cache-bytes 1MiB --threads 4";
         assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn caches_of_lamna_are_initials() {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let words = |name| configure(name, &setup(directory.path())).expect("any engine has a command").to_string();
+        assert!(words("lamna-amped-caches-tc").contains("--arch amped "));
+        assert!(words("lamna-amped-caches-tc").contains(" --caches translations,content"));
+        assert!(words("lamna-co-amped-caches-off").contains(" --caches off"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, Settings};
-use crate::shift;
+use crate::shift::{self, Shift};
 
 /// Length of a reading: twice the time after which workers hand counters over would be too long to react, half too short
 /// to have them.
@@ -79,12 +79,14 @@ impl Adapter {
     }
 
     /// Looks, if it is time to. Returns what is to be changed.
-    pub(crate) fn look(&mut self, settings: &Settings, commons: &Commons) -> Option<Wish> {
+    pub(crate) fn look(&mut self, shift: &Shift, commons: &Commons) -> Option<Wish> {
         if !self.due().is_zero() {
             return None;
         }
+        let settings = &shift.settings;
         let sample = Sample::take(commons);
-        let reading = sample.since(&self.before, u64::from(commons.board.load().0));
+        let connections = shift.connections().into_iter().map(u64::from).sum();
+        let reading = sample.since(&self.before, connections);
         self.before = sample;
         let now_ms = self.began.elapsed().as_millis() as u64;
         let change = self.controller.observe(now_ms, &reading).map(|change| wish(settings, change));

@@ -19,6 +19,8 @@ pub mod io;
 pub mod lifecycle;
 pub mod listen;
 pub mod log;
+#[cfg(test)]
+mod models;
 mod notify;
 pub mod orders;
 pub mod shift;

@@ -176,6 +176,15 @@ struct Departure {
     drains: bool,
 }
 
+/// How other settings were taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switched {
+    /// By the engine that serves.
+    Adjusted,
+    /// By another engine, or another process.
+    Over,
+}
+
 impl Server {
     /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
     ///
@@ -220,6 +229,11 @@ impl Server {
         &self.shift.shared
     }
 
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        self.shift.connections()
+    }
+
     /// What it serves with.
     pub fn settings(&self) -> &Settings {
         &self.shift.settings
@@ -232,9 +246,12 @@ impl Server {
     /// # Errors
     /// Why not; then everything is as it was.
     pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
-        self.switch(settings)?;
-        // What has been found out so far was about something else.
-        self.adapter = settings.adapts.then(|| Adapter::new(settings, &self.commons));
+        let chooses = (self.settings().adapts, self.settings().profile.clone());
+        let is_same_engine = self.switch(settings)? == Switched::Adjusted;
+        if !is_same_engine || chooses != (settings.adapts, settings.profile.clone()) {
+            // What has been found out so far was about something else.
+            self.adapter = settings.adapts.then(|| Adapter::new(settings, &self.commons));
+        }
         Ok(())
     }
 
@@ -246,11 +263,12 @@ impl Server {
     /// Lets the server look at itself, and change what it finds better.
     fn adapt(&mut self) {
         let Some(adapter) = &mut self.adapter else { return };
-        let Some(Wish { settings, because, engine }) = adapter.look(&self.shift.settings, &self.commons) else {
+        let looked = adapter.look(&self.shift, &self.commons);
+        let Some(Wish { settings, because, engine }) = looked else {
             return;
         };
         match self.switch(&settings) {
-            Ok(()) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
+            Ok(_) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
             Err(error) => {
                 eprintln!("lamna: going on as before, because {error}. It was to be changed: {because}");
                 if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
@@ -260,23 +278,28 @@ impl Server {
         }
     }
 
-    fn switch(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+    fn switch(&mut self, settings: &Settings) -> Result<Switched, SwitchError> {
         self.reap();
         self.check_staying()?;
         if settings.architecture.is_of_processes() {
             // A process that forks has one thread.
-            return self.be_succeeded(settings);
+            return self.be_succeeded(settings).map(|()| Switched::Over);
+        }
+        if self.shift.adjust(settings) {
+            return Ok(Switched::Adjusted);
         }
         let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
         };
-        match self.shift.next(settings, seat) {
+        let open =
+            self.connections().into_iter().map(|count| count as usize).sum::<usize>() + self.leaving.connections();
+        match self.shift.next(settings, seat, open) {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.shift, next);
                 previous.leave_to(&self.shift);
                 self.leaving.push(previous);
-                Ok(())
+                Ok(Switched::Over)
             }
             Err(not_next) => {
                 let NotNext { error, begun } = *not_next;

@@ -205,6 +205,28 @@ fn connections_that_find_no_free_process_wait_for_one() {
 }
 
 #[test]
+fn the_cache_policy_and_ways_to_send_that_were_chosen_stay_chosen_in_other_processes() {
+    let mut line = Line::start(Launch::new(AMPED));
+    let (done, said) = line.ctl(&["set", "--cache-policy", "sieve", "--send", "copy"]);
+    assert!(done, "{said}");
+    for (words, architecture) in [(&["upgrade"][..], "amped"), (&["arch", "set", "co-amped"], "co-amped")] {
+        let (done, said) = line.ctl(words);
+        assert!(done, "{said}");
+        line.hear_of_successor();
+        line.is_alone();
+        let (_, arch) = line.ctl(&["arch"]);
+        assert!(arch.contains("sieve for ") && arch.contains("copy; ") && arch.contains(architecture), "{arch}");
+    }
+    // Worker processes are changed through others as well.
+    let (done, said) = line.ctl(&["set", "--message-copy-bytes-max", "1KiB"]);
+    assert!(done, "{said}");
+    line.hear_of_successor();
+    line.is_alone();
+    assert!(line.ctl(&["arch"]).1.contains("messages up to 1KiB"));
+    line.end();
+}
+
+#[test]
 fn what_waits_for_a_process_goes_on_to_the_next_program() {
     let mut line = Line::start(Launch::new(AMPED).argument("--processes=2").argument("--processes-max=2"));
     let mut clients: Vec<_> = (0..300).map(|_| line.server.connect()).collect();

@@ -1,7 +1,7 @@
 //! Runs scenarios: servers side by side, in turn, round by round, so that a drift of the machine's speed meets all of them.
 //!
 //! Owns: the order of measurements and what is written down after each, so that an interruption costs one measurement.
-//! How a point is prepared is in [`prepare`], what a procedure does in the files of their names, results in [`store`].
+//! How a point is prepared is in `prepare`, what a procedure does in the files of their names, results in [`store`].
 //!
 //! ```text
 //!   for each point:  site -> servers up -> warm up each -> rounds x servers: measure, write down -> servers down
@@ -10,7 +10,7 @@
 
 mod disk;
 mod idle;
-mod prepare;
+pub(crate) mod prepare;
 pub mod store;
 mod throughput;
 mod whitebox;
@@ -147,6 +147,10 @@ impl<'a> Bench<'a> {
             server_processors: options.server_processors.clone(),
             client_processors: options.client_processors.clone(),
         };
+        // Looking after a measurement is not to take the server's time. A server that may run anywhere would inherit it.
+        if !options.server_processors.is_empty() {
+            crate::process::stay_on(&options.client_processors);
+        }
         let path = options.results.join(format!("{}.jsonl", scenario.name));
         let store = Store::open(&path, header).map_err(|error| CompareError::File(path, error))?;
         Ok(Bench { scenario, options, watcher, store, seconds, rounds, servers })

@@ -22,6 +22,8 @@
 //! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
 //! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
 
+use std::collections::VecDeque;
+
 mod load;
 mod profile;
 mod workers;
@@ -111,10 +113,13 @@ pub struct Controller {
     state: State,
     /// The kind of load of the last readings, and of how many in a row.
     load: Option<(Load, u32)>,
+    /// When the load became another, within the last minute.
+    turns_ms: VecDeque<u64>,
     /// Mean cost of the current engine under that load, in microseconds of CPU per request.
     cost_us: Mean,
     changed_ms: Option<u64>,
-    /// The next reading is of the change itself: connections move, caches are cold.
+    /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches are
+    /// cold, or of the interval in which the load became another.
     settling: bool,
     /// What has been tried: not again.
     tried: Vec<(Load, Engine)>,
@@ -124,12 +129,21 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Watching,
-    /// The current engine is tried out. `home` is the one before, which cost `home_cost_us`.
-    Trying {
-        home: Engine,
-        home_cost_us: f64,
-        until_ms: u64,
-    },
+    /// The current engine is tried out.
+    Trying(Trial),
+}
+
+/// An engine that is tried out, which is the current one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Trial {
+    /// Under this load.
+    load: Load,
+    /// The engine before.
+    home: Engine,
+    /// What that one cost.
+    home_cost_us: Mean,
+    /// When it is over.
+    until_ms: u64,
 }
 
 /// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
@@ -141,6 +155,10 @@ const STALL_RISK: f64 = 0.03;
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
+/// How often a minute a load may become another and be followed: as often as an engine may change. A load that goes to and fro
+/// more often is between two kinds, and is not followed.
+const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
+const MINUTE_MS: u64 = 60_000;
 /// Readings of the same kind of load before anything is done about it.
 const STEADY: u32 = 3;
 /// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
@@ -158,6 +176,7 @@ impl Controller {
             current,
             state: State::Watching,
             load: None,
+            turns_ms: VecDeque::new(),
             cost_us: Mean::default(),
             changed_ms: None,
             settling: false,
@@ -187,9 +206,9 @@ impl Controller {
             // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
-        self.note(load, reading);
-        if let State::Trying { home, home_cost_us, until_ms } = self.state {
-            return self.try_on(now_ms, load, home, home_cost_us, until_ms);
+        self.note(now_ms, load, reading);
+        if let State::Trying(trial) = self.state {
+            return self.try_on(now_ms, load, trial);
         }
         let (_, steady) = self.load?;
         let stays = self.changed_ms.is_some_and(|at| now_ms < at + STAY_MS);
@@ -197,10 +216,11 @@ impl Controller {
         if self.current.stalls() && load == Load::Disk {
             return self.flee(now_ms);
         }
-        if steady < STEADY || stays {
+        let is_restless = self.turns_ms.len() > TURNS_MAX;
+        if steady < STEADY || stays || is_restless {
             return None;
         }
-        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load))
+        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load, reading))
     }
 
     /// The change could not be made: `why`. The engine that was wanted is no candidate any more.
@@ -211,10 +231,15 @@ impl Controller {
         self.why = format!("{} serves because {} could not take its place: {why}", current.name(), wanted.name());
     }
 
-    fn note(&mut self, load: Load, reading: &Reading) {
+    fn note(&mut self, now_ms: u64, load: Load, reading: &Reading) {
+        self.turns_ms.retain(|at_ms| at_ms + MINUTE_MS > now_ms);
         match &mut self.load {
             Some((before, steady)) if *before == load => *steady += 1,
             _ => {
+                if self.load.is_some() {
+                    self.turns_ms.push_back(now_ms);
+                    self.settling = true;
+                }
                 self.load = Some((load, 1));
                 self.cost_us = Mean::default();
             }
@@ -234,8 +259,7 @@ impl Controller {
             .min_by(|(one, its), (other, others)| (its.ratio + one.risk()).total_cmp(&(others.ratio + other.risk())))?;
         let gain = 1.0 - ratio.ratio / mine.ratio;
         let doubt = ratio.doubt + mine.doubt;
-        let saved_us = gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0;
-        if gain - doubt < GAIN_MIN || saved_us < CHANGE_US {
+        if gain - doubt < GAIN_MIN || self.saved_us(gain, reading) < CHANGE_US {
             return None;
         }
         let because = format!(
@@ -250,6 +274,11 @@ impl Controller {
             doubt * 100.0
         );
         Some(self.change(now_ms, best, because))
+    }
+
+    /// CPU time that a gain saves within the time in which a change has to pay.
+    fn saved_us(&self, gain: f64, reading: &Reading) -> f64 {
+        gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0
     }
 
     /// Leaves an engine that stalls.
@@ -268,40 +297,49 @@ impl Controller {
     }
 
     /// An engine of which it is not known whether it is better, and which could be.
-    fn begin_trial(&mut self, now_ms: u64, load: Load) -> Option<Change> {
+    fn begin_trial(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
+        // Against a cost that is not the same from one reading to the next, nothing can be compared.
+        if self.cost_us.doubt() > GAIN_MIN {
+            return None;
+        }
         let mine = self.profile.estimate(load, self.current);
         let promising = |engine: &Engine| {
             let theirs = self.profile.estimate(load, *engine);
-            let best_case = 1.0 - (theirs.ratio - theirs.doubt) / mine.ratio;
+            let best_case = 1.0 - (theirs.ratio * (1.0 - theirs.doubt)) / (mine.ratio * (1.0 + mine.doubt));
             let excluded = *engine == self.current || engine.stalls() && load == Load::Disk;
-            !excluded && !self.tried.contains(&(load, *engine)) && best_case > GAIN_MIN
+            let is_new = !excluded && !self.tried.contains(&(load, *engine));
+            // There and back again.
+            is_new && best_case > GAIN_MIN && self.saved_us(best_case, reading) > 2.0 * CHANGE_US
         };
         let engine = self.candidates.iter().copied().find(promising)?;
         self.tried.push((load, engine));
-        let (home, home_cost_us) = (self.current, self.cost_us.value());
+        let (home, home_cost_us) = (self.current, self.cost_us);
         let because = format!(
             "{} might cost less than {} under {} load ({:.1} us a request now): it is tried for {TRIAL_MS} ms.",
             engine.name(),
             home.name(),
             load.name(),
-            home_cost_us
+            home_cost_us.value()
         );
         let change = self.change(now_ms, engine, because);
-        self.state = State::Trying { home, home_cost_us, until_ms: now_ms + TRIAL_MS };
+        self.state = State::Trying(Trial { load, home, home_cost_us, until_ms: now_ms + TRIAL_MS });
         Some(change)
     }
 
     /// Goes on with a trial, or ends it.
-    fn try_on(&mut self, now_ms: u64, load: Load, home: Engine, home_cost_us: f64, until_ms: u64) -> Option<Change> {
+    fn try_on(&mut self, now_ms: u64, load: Load, trial: Trial) -> Option<Change> {
+        let Trial { home, home_cost_us, until_ms, .. } = trial;
         let tried = self.current;
-        if !self.tried.contains(&(load, tried)) {
+        if load != trial.load {
+            // What it costs under another load says nothing.
             return self.abandon_trial(now_ms, "the load has changed");
         }
-        if now_ms < until_ms || home_cost_us <= 0.0 {
+        if now_ms < until_ms || home_cost_us.value() <= 0.0 {
             return None;
         }
-        let measured = self.cost_us.value() / home_cost_us;
-        self.profile.learn(load, home, tried, measured);
+        let measured = self.cost_us.value() / home_cost_us.value();
+        self.profile.learn(load, home, tried, measured, self.cost_us.doubt().hypot(home_cost_us.doubt()));
+        let home_cost_us = home_cost_us.value();
         self.state = State::Watching;
         if 1.0 - measured >= GAIN_MIN {
             self.why = format!(
@@ -325,7 +363,7 @@ impl Controller {
     }
 
     fn abandon_trial(&mut self, now_ms: u64, why: &str) -> Option<Change> {
-        let State::Trying { home, .. } = self.state else { return None };
+        let State::Trying(Trial { home, .. }) = self.state else { return None };
         let because = format!("{} goes on, the trial of {} being over: {why}.", home.name(), self.current.name());
         self.state = State::Watching;
         Some(self.change(now_ms, home, because))
@@ -344,23 +382,36 @@ impl Controller {
 }
 
 /// A mean over the readings since it began, the last few counting most.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Mean {
     value: f64,
+    /// Mean square of the distance to it.
+    variance: f64,
     count: u32,
 }
 
 impl Mean {
     /// As many readings as count in full.
     const WINDOW: u32 = 10;
+    /// However well a few readings agree, the next ones may differ by as much.
+    const DOUBT_MIN: f64 = 0.015;
 
     fn add(&mut self, value: f64) {
         self.count = (self.count + 1).min(Mean::WINDOW);
-        self.value += (value - self.value) / f64::from(self.count);
+        let (weight, off) = (1.0 / f64::from(self.count), value - self.value);
+        self.value += off * weight;
+        self.variance = (1.0 - weight) * (self.variance + off * off * weight);
     }
 
     fn value(self) -> f64 {
         self.value
+    }
+
+    /// By how much it may be off, as a part of it: its standard error.
+    fn doubt(self) -> f64 {
+        // Of one reading nothing is known.
+        let Some(others) = self.count.checked_sub(1).filter(|others| *others > 0) else { return 1.0 };
+        ((self.variance / f64::from(others)).sqrt() / self.value.max(1e-9)).max(Mean::DOUBT_MIN)
     }
 }
 

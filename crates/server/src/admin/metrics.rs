@@ -59,6 +59,12 @@ fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {
         page.family("lamna_connections_open", "gauge", "Open connections of each worker.");
         open_connections(workers, page);
     }
+    for (name, help, count) in [
+        ("lamna_connections_idle", "Open connections that wait for a request.", connections.idle),
+        ("lamna_connections_slow", "Open connections whose peers do not take what is sent.", connections.slow),
+    ] {
+        count.into_iter().for_each(|count| page.gauge(name, help, count));
+    }
     page.counter("lamna_connections_total", "Connections accepted.", connections.accepted);
     page.counter("lamna_accept_pauses_total", "Pauses for want of descriptors.", connections.accept_pauses);
     page.counter("lamna_connections_shed_total", "Idle connections closed for descriptors.", connections.idle_shed);

@@ -3,12 +3,15 @@
 //! Owns: the vocabulary. Who runs a server implements [`Steward`]; the endpoint knows nothing else of it. Numbers are
 //! gathered when they are asked for and may be half a second old, because workers hand theirs over twice a second.
 
+use lamna_policy::cache::{Algorithm, Objective};
 use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::tasks::Task;
 use crate::account::Account;
-use crate::config::settings::{Choice, HELPERS, THREADS, WORKERS};
+use crate::config::settings::{COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
+use crate::config::size::format_size;
+use crate::io::send::SendStrategy;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait Steward {
@@ -72,8 +75,7 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// The directories that it serves.
     pub roots: Vec<String>,
-    /// Open connections of each worker, and how many they are in all; none where the architecture does not count them:
-    /// `pipelined` and the thread engines.
+    /// Open connections of each worker, and how many they are in all; none in answers of earlier versions.
     pub workers: Option<Vec<u32>>,
     /// See `workers`.
     pub connections_open: Option<u64>,
@@ -102,6 +104,18 @@ pub struct Arch {
     pub helpers_max: usize,
     /// Bytes that the cache may hold.
     pub cache_bytes_max: u64,
+    /// Which entries of the cache go when room is needed.
+    pub cache_policy: String,
+    /// What the cache is to have many of.
+    pub cache_objective: String,
+    /// Whether what was asked for once only is kept out of a full cache.
+    pub cache_filter: bool,
+    /// How stretches of files are sent.
+    pub send: String,
+    /// Bytes of the longest stretch of a file that `auto` copies.
+    pub stretch_copy_bytes_max: u64,
+    /// Bytes of the longest message that is copied behind those before it.
+    pub message_copy_bytes_max: u64,
 }
 
 /// What is to become different. What is not named stays.
@@ -123,9 +137,21 @@ pub struct Change {
     /// The name of another cache policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_policy: Option<String>,
-    /// Messages up to this many bytes are copied together before they are sent.
+    /// What the cache is to have many of: `requests` or `bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub copy_bytes_max: Option<u64>,
+    pub cache_objective: Option<String>,
+    /// Whether what was asked for once only is kept out of a full cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_filter: Option<bool>,
+    /// The name of another way to send stretches of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send: Option<String>,
+    /// Bytes of the longest stretch of a file that `send = "auto"` copies, within [`COPY_BYTES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretch_copy_bytes_max: Option<u64>,
+    /// Bytes of the longest message that is copied behind those before it, within [`COPY_BYTES`].
+    #[serde(skip_serializing_if = "Option::is_none", alias = "copy_bytes_max")]
+    pub message_copy_bytes_max: Option<u64>,
 }
 
 impl Change {
@@ -137,12 +163,10 @@ impl Change {
         if *self == Change::default() {
             return Err("nothing was named that is to change".to_owned());
         }
-        if let Some(name) = &self.architecture
-            && Choice::from_name(name).is_none()
-        {
-            let known: Vec<&str> = Choice::all().map(Choice::name).collect();
-            return Err(format!("there is no architecture {name:?}; there are {}", known.join(", ")));
-        }
+        is_among("architecture", &self.architecture, Choice::all().map(Choice::name).collect())?;
+        is_among("cache policy", &self.cache_policy, Algorithm::ALL.map(Algorithm::name).to_vec())?;
+        is_among("cache objective", &self.cache_objective, Objective::ALL.map(Objective::name).to_vec())?;
+        is_among("way to send", &self.send, SendStrategy::ALL.map(SendStrategy::name).to_vec())?;
         let counts = [
             ("workers", self.workers, WORKERS),
             ("threads", self.threads, THREADS),
@@ -153,7 +177,63 @@ impl Change {
                 return Err(format!("{name} is a number from {} to {}", bounds.start(), bounds.end()));
             }
         }
+        let sizes = [
+            ("stretch_copy_bytes_max", self.stretch_copy_bytes_max),
+            ("message_copy_bytes_max", self.message_copy_bytes_max),
+        ];
+        for (name, size) in sizes {
+            if size.is_some_and(|size| !COPY_BYTES.contains(&size)) {
+                return Err(format!("{name} is a size up to {}", format_size(*COPY_BYTES.end())));
+            }
+        }
         Ok(())
+    }
+
+    /// `settings` with the change, which has been checked.
+    ///
+    /// # Errors
+    /// What cannot be had, in words.
+    pub fn apply(&self, settings: &Settings) -> Result<Settings, String> {
+        let mut settings = settings.clone();
+        if let Some(choice) = self.architecture.as_deref().and_then(Choice::from_name) {
+            settings.choose(choice);
+        }
+        settings.workers_adapt &= self.workers.is_none();
+        settings.threads_adapt &= self.threads.is_none();
+        put(&mut settings.workers, self.workers);
+        put(&mut settings.helpers_max, self.helpers_max);
+        put(&mut settings.threads, self.threads);
+        if settings.threads > settings.threads_max {
+            return Err(format!("each worker may have {} threads at most (threads_max)", settings.threads_max));
+        }
+        let policy = &mut settings.cache_policy;
+        put(&mut policy.algorithm, self.cache_policy.as_deref().and_then(|name| name.parse().ok()));
+        put(&mut policy.objective, self.cache_objective.as_deref().and_then(Objective::from_name));
+        put(&mut policy.is_filtered, self.cache_filter);
+        let sending = &mut settings.sending;
+        put(&mut sending.strategy, self.send.as_deref().and_then(SendStrategy::from_name));
+        put(&mut sending.stretch_copy_bytes_max, self.stretch_copy_bytes_max);
+        put(&mut sending.message_copy_bytes_max, self.message_copy_bytes_max.map(|bytes| bytes as usize));
+        Ok(settings)
+    }
+}
+
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// Whether a name, if one is given, is one that there is.
+fn is_among(what: &str, name: &Option<String>, mut known: Vec<&str>) -> Result<(), String> {
+    // Other names that are understood are not offered.
+    let is_alias = |name: &str| what == "architecture" && Choice::from_name(name).is_some();
+    match name.as_deref() {
+        Some(name) if !known.contains(&name) && !is_alias(name) => {
+            let last = known.pop().unwrap_or_default();
+            Err(format!("there is no {what} {name:?}; there are {} and {last}", known.join(", ")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -191,8 +271,15 @@ pub struct Stats {
 pub struct ConnectionStats {
     /// Accepted so far.
     pub accepted: u64,
-    /// Open now; none where the architecture does not count them.
+    /// Open now; none in answers of earlier versions.
     pub open: Option<u64>,
+    /// Of these, those that wait for a request; none where workers do not say so: `mp` and `thread-per-session`.
+    #[serde(default)]
+    pub idle: Option<u64>,
+    /// Of these, those whose peers do not take what is sent to them; none where workers do not say so: `mp` and the thread
+    /// engines.
+    #[serde(default)]
+    pub slow: Option<u64>,
     /// Times that accepting had to pause for want of descriptors or memory.
     pub accept_pauses: u64,
     /// Idle ones closed to get descriptors.
@@ -255,8 +342,25 @@ mod tests {
         assert!(error("{}").contains("nothing was named"));
         assert!(error(r#"{"architecture": "mpm"}"#).contains("there is no architecture \"mpm\"; there are auto, mp, "));
         assert!(error(r#"{"threads": 0}"#).contains("threads is a number from 1"));
+        assert!(error(r#"{"cache_policy": "fifo"}"#).contains("there is no cache policy \"fifo\"; there are lru, "));
+        assert!(error(r#"{"cache_objective": "x"}"#).ends_with("there are requests and bytes"));
+        assert!(error(r#"{"send": "splice"}"#).contains("there is no way to send \"splice\""));
+        assert!(error(r#"{"copy_bytes_max": 300000}"#).contains("message_copy_bytes_max is a size up to 256KiB"));
         let change: Change = serde_json::from_str(r#"{"architecture": "mt", "workers": 2}"#).unwrap();
         assert_eq!(change.check(), Ok(()));
         assert!(serde_json::from_str::<Change>(r#"{"worker": 2}"#).is_err());
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        let change: Change = serde_json::from_str(r#"{"cache_policy": "sieve", "stretch_copy_bytes_max": 0}"#).unwrap();
+        let before = Settings::default();
+        let after = change.apply(&before).unwrap();
+        assert_eq!(after.cache_policy.algorithm, Algorithm::Sieve);
+        assert_eq!(after.sending.stretch_copy_bytes_max, 0);
+        let undone = Settings { cache_policy: before.cache_policy, sending: before.sending, ..after };
+        assert_eq!(undone, before);
+        let threads = Change { threads: Some(2000), ..Change::default() };
+        assert!(threads.apply(&before).unwrap_err().contains("1024 threads at most"));
     }
 }

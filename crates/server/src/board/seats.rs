@@ -24,6 +24,10 @@ pub struct Board {
 pub struct Seat {
     taken: AtomicBool,
     connections: AtomicU32,
+    /// Of these, those whose peers say nothing.
+    idle: AtomicU32,
+    /// Of these, those whose peers do not take what is sent.
+    slow: AtomicU32,
 }
 
 impl Default for Board {
@@ -49,6 +53,7 @@ impl Board {
         self.end.fetch_max(index + 1, Relaxed);
         let seat = self.seat(index);
         seat.show(0);
+        seat.show_postures((0, 0));
         seat.taken.store(true, Relaxed);
     }
 
@@ -69,6 +74,12 @@ impl Board {
         self.taken().map(Seat::connections)
     }
 
+    /// How many connections of all workers are idle, and how many wait for slow peers; of those workers that say so.
+    pub fn postures(&self) -> (u32, u32) {
+        let read = |seat: &Seat| (seat.idle.load(Relaxed), seat.slow.load(Relaxed));
+        self.taken().map(read).fold((0, 0), |(idle, slow), (more, slower)| (idle + more, slow + slower))
+    }
+
     /// Whether a worker with so many connections has notably more than its share.
     pub fn is_over_share(&self, connections: usize) -> bool {
         let (all, workers) = self.load();
@@ -86,15 +97,40 @@ impl Seat {
     pub fn clear(&self) {
         self.taken.store(false, Relaxed);
         self.show(0);
+        self.show_postures((0, 0));
     }
 
     /// The worker has so many connections.
     pub fn show(&self, connections: usize) {
-        self.connections.store(u32::try_from(connections).unwrap_or(u32::MAX), Relaxed);
+        show(&self.connections, connections);
+    }
+
+    /// So many of the worker's connections are idle, and so many wait for slow peers.
+    pub fn show_postures(&self, (idle, slow): (usize, usize)) {
+        self.show_idle(idle);
+        self.show_slow(slow);
+    }
+
+    /// So many of the worker's connections are idle.
+    pub fn show_idle(&self, idle: usize) {
+        show(&self.idle, idle);
+    }
+
+    /// So many of the worker's connections wait for peers that do not take what is sent.
+    pub fn show_slow(&self, slow: usize) {
+        show(&self.slow, slow);
     }
 
     /// How many connections the worker has.
     pub fn connections(&self) -> u32 {
         self.connections.load(Relaxed)
+    }
+}
+
+/// Writes only what is different, so that the line stays where it is.
+fn show(place: &AtomicU32, number: usize) {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    if place.load(Relaxed) != number {
+        place.store(number, Relaxed);
     }
 }

@@ -4,7 +4,7 @@
 //! holds. The difference is what workers and answers in flight hold on to though the store has let go of it, and the
 //! store makes room for it. Guarantees: an entry counts once, however many targets stand for it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use super::sync::{AtomicU64, Relaxed};
 
 /// The sums.
 #[derive(Debug, Default)]

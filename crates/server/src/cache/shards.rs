@@ -4,13 +4,14 @@
 //! what the entries and these structures take in memory, entries included that others still hold on to, stays within the
 //! bound but for what one entry takes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::Policy;
 use super::entry::Entry;
 use super::generations::Key;
 use super::ledger::Ledger;
 use super::shard::Shard;
+use super::sync::{Mutex, MutexGuard};
 
 /// All shards.
 #[derive(Debug)]
@@ -85,6 +86,13 @@ impl Shards {
     /// Bytes of memory of the entries, whoever holds them, and of the store's structures.
     pub(super) fn bytes(&self) -> u64 {
         self.ledger.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
+    }
+
+    /// Bytes of entries that others hold on to.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "the model asks")]
+    pub(super) fn lingering_bytes(&self) -> u64 {
+        self.ledger.lingering_bytes()
     }
 
     /// Entries held.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Policy;
+use super::caches::Caches;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
@@ -24,6 +25,7 @@ pub struct Store {
     compressor: Compressor,
     watcher: Option<Watcher>,
     flights: Flights,
+    caches: Caches,
     /// Fronts that there are.
     fronts: AtomicU64,
 }
@@ -56,7 +58,24 @@ impl Store {
         let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
         let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
         let compressor = Compressor::new(shards.clone(), counters);
-        Store { shards, compressor, watcher, flights: Flights::default(), fronts: AtomicU64::new(0) }
+        Store {
+            shards,
+            compressor,
+            watcher,
+            flights: Flights::default(),
+            caches: Caches::ALL,
+            fronts: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, of which only `caches` are in use.
+    pub fn with_caches(self, caches: Caches) -> Store {
+        Store { caches, ..self }
+    }
+
+    /// The caches that are in use.
+    pub fn caches(&self) -> Caches {
+        self.caches
     }
 
     /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.

@@ -208,7 +208,7 @@ impl<'a> Driver<'a> {
     /// Waits for a socket, for the main thread, until a moment, or until log lines are to be handed over. Returns what
     /// the socket is ready for.
     fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> PollFlags {
-        let control = PollFd::new(self.shared.control.interrupt(self.draining), PollFlags::IN);
+        let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
         let timeout = self.timeout(until);
         let waiting = account::step(Step::Wait);
         // An interrupted call, or one that had no memory, is like one that nothing happened in.

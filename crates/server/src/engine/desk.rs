@@ -19,7 +19,7 @@ use lamna_proto::workspace::Workspace;
 
 use crate::account::{self, Step};
 use crate::cache::generations::Key;
-use crate::cache::{Entry, Front, Lookup, WatchRequest};
+use crate::cache::{Caches, Entry, Front, Lookup, WatchRequest};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
@@ -36,6 +36,9 @@ pub struct Desk<'a> {
     /// What it sends with.
     pub sender: Sender,
     front: Front,
+    caches: Caches,
+    /// What was answered with last, if its heads were built for that.
+    described: Option<Arc<Entry>>,
     log: Option<LogBuffer>,
     unix_seconds: u64,
     flushed: Instant,
@@ -101,6 +104,8 @@ impl<'a> Desk<'a> {
             now,
             sender,
             front,
+            caches: shared.store.caches(),
+            described: None,
             log,
             unix_seconds,
             flushed: now,
@@ -166,7 +171,19 @@ impl<'a> Desk<'a> {
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         let store = &self.shared.store;
-        let found = self.front.lookup(store, key, self.now.0);
+        if self.caches.are_off() {
+            self.misses += 1;
+            return Found::Missing(target(None));
+        }
+        let found = match self.front.lookup(store, key, self.now.0) {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
+            Lookup::Fresh(entry) if !self.caches.entries => {
+                let target = target(None);
+                let question = target.question(self.shared, Wait::No, self.now);
+                Lookup::Fresh(self.described.insert(question.describe_again(entry)))
+            }
+            found => found,
+        };
         match &found {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
@@ -205,6 +222,10 @@ impl<'a> Desk<'a> {
 
     /// Keeps what a target was found to stand for.
     pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+        let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
+        if self.caches.are_off() || (is_known && !self.caches.translations) {
+            return;
+        }
         self.shared.store.insert(target.key(), entry.clone());
         self.front.forget(target.key());
     }
@@ -335,6 +356,7 @@ impl Target {
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
+            caches: shared.store.caches(),
         }
     }
 }

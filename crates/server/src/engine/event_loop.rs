@@ -81,6 +81,8 @@ pub struct Worker<'a, C> {
     passed: bool,
     /// How many connections others have been told of.
     shown: usize,
+    /// Likewise of how many that are idle, and slow.
+    shown_postures: (usize, usize),
     draining: bool,
 }
 
@@ -122,6 +124,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             accept_again: None,
             passed: false,
             shown: 0,
+            shown_postures: (0, 0),
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
@@ -294,9 +297,14 @@ impl<C: Carrier> Worker<'_, C> {
 
     /// Lets others know how many connections there are.
     fn show_load(&mut self) {
+        let seat = self.shared.seat(self.index);
         if self.shown != self.slots.count() {
             self.shown = self.slots.count();
-            self.shared.seat(self.index).show(self.shown);
+            seat.show(self.shown);
+        }
+        if self.shown_postures != self.slots.postures() {
+            self.shown_postures = self.slots.postures();
+            seat.show_postures(self.shown_postures);
         }
     }
 
@@ -330,8 +338,10 @@ impl<C: Carrier> Worker<'_, C> {
             self.slots.remove(token);
             return;
         }
-        let deadline = self.slots.get(token).connection.poll_timeout(&self.shared.limits);
+        let slot = self.slots.get(token);
+        let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
+        self.slots.pose(token, posture);
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.

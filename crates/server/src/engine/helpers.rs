@@ -69,7 +69,6 @@ pub struct HelperThreads {
     pool: Arc<Pool>,
     jobs: Sender<Job>,
     finished: Receiver<Finished>,
-    helpers_max: usize,
 }
 
 #[derive(Debug)]
@@ -90,13 +89,15 @@ const RESERVE_TIME: Duration = Duration::from_secs(10);
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 impl HelperThreads {
-    /// Helpers for worker `worker`, none yet, at most `helpers_max`.
-    pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> HelperThreads {
+    /// Helpers for worker `worker`, none yet, and at any time at most as many as [`Control::helpers`] says.
+    ///
+    /// [`Control::helpers`]: crate::engine::Control::helpers
+    pub fn new(shared: Arc<Shared>, worker: usize) -> HelperThreads {
         let (jobs, queue) = unbounded();
         let (sender, finished) = unbounded();
         let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let pool = Arc::new(Pool { shared, worker, queue, finished: sender, threads, pending });
-        HelperThreads { pool, jobs, finished, helpers_max: helpers_max.max(1) }
+        HelperThreads { pool, jobs, finished }
     }
 
     fn spawn(&self) {
@@ -119,7 +120,7 @@ impl Helpers for HelperThreads {
         let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
         self.jobs.send(job).expect("the pool holds the receiver");
         let threads = self.pool.threads.load(SeqCst);
-        if pending > threads && threads < self.helpers_max {
+        if pending > threads && threads < self.pool.shared.control.helpers() {
             self.spawn();
         }
     }

@@ -88,6 +88,8 @@ struct Worker<'a> {
     accept_again: Option<Instant>,
     /// How many connections others have been told of.
     shown: usize,
+    /// Likewise of how many that are idle, and slow.
+    shown_postures: (usize, usize),
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
     spare_buffers: Vec<Vec<u8>>,
@@ -112,7 +114,7 @@ impl<'a> Worker<'a> {
             ring: Ring::new(u32::try_from(helpers_max).unwrap_or(u32::MAX))?,
             shared,
             index,
-            disk: Disk::new(shared, index, helpers_max),
+            disk: Disk::new(shared, index),
             slots: Slots::default(),
             flows: Vec::new(),
             queue: Vec::new(),
@@ -122,6 +124,7 @@ impl<'a> Worker<'a> {
             reserve: Reserve::new(),
             accept_again: None,
             shown: 0,
+            shown_postures: (0, 0),
             spare_outgoing: Vec::new(),
             spare_buffers: Vec::new(),
             draining: false,
@@ -291,6 +294,8 @@ impl Worker<'_> {
         }
         let deadline = self.deadline(token);
         self.slots.set_deadline(token, deadline);
+        let posture = self.slots.get(token).stand(interest);
+        self.slots.pose(token, posture);
     }
 
     fn turn(&mut self, token: Token) -> Interest {
