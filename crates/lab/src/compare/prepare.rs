@@ -65,24 +65,9 @@ impl Site {
         Ok(Site { directory, bytes, asked, cold: cold.into_iter().map(|file| file.path).collect() })
     }
 
-    /// Makes the kernel forget the content of its files. Names and attributes stay in memory: to forget those as well would
-    /// take emptying the caches of the whole machine.
+    /// See [`evict`].
     pub(super) fn evict(&self) {
-        let mut directories = vec![self.directory.clone()];
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
-                    Ok(kind) if kind.is_file() => {
-                        if let Ok(file) = fs::File::open(entry.path()) {
-                            // Advice only; pages in use stay.
-                            _ = fadvise(&file, 0, None, Advice::DontNeed);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
+        evict(&self.directory);
     }
 
     /// A job that asks `server` for all of it, without a length.
@@ -211,9 +196,29 @@ fn of_trace(path: &Path, data_set_mib: Option<u64>) -> Result<(Vec<File>, Asked)
     Ok((trace.files, Asked { paths, sequence: Some(sequence) }))
 }
 
+/// Makes the kernel forget the content of the files below `directory`. Names and attributes stay in memory: to forget those
+/// as well would take emptying the caches of the whole machine.
+pub(crate) fn evict(directory: &Path) {
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    if let Ok(file) = fs::File::open(entry.path()) {
+                        // Advice only; pages in use stay.
+                        _ = fadvise(&file, 0, None, Advice::DontNeed);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// A free port of loopback that this process has not given out before: a server takes a moment to bind what it was given.
 /// Below the ports that the kernel gives to clients.
-pub(super) fn free_port() -> Option<u16> {
+pub(crate) fn free_port() -> Option<u16> {
     const PORTS: std::ops::Range<u16> = 18_700..28_700;
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     // Two laboratories at the same time begin in different places.

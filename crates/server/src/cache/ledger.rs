@@ -1,12 +1,12 @@
 //! What the memory of cached entries comes to, entry by entry.
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
-//! holds; and what of the store's room is lent to others. The difference is what workers and answers in flight hold on to though the store has let go of it, and the
-//! store makes room for it. Guarantees: an entry counts once, however many targets stand for it.
+//! holds; and what of the store's room is lent. The difference is what workers and answers in flight hold on to though the
+//! store has let go of it, and the store makes room for it, as it does for what is lent. Guarantees: an entry counts once, however many targets stand for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::sync::{AtomicU64, Relaxed};
 use crate::sys::allocator::MAPPED_BYTES_MIN;
 
 /// The sums.

@@ -4,13 +4,14 @@
 //! what the entries and these structures take in memory, entries included that others still hold on to, stays within the
 //! bound but for what one entry takes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::Policy;
 use super::entry::Entry;
 use super::generations::Key;
 use super::ledger::{Ledger, Loan};
 use super::shard::Shard;
+use super::sync::{Mutex, MutexGuard};
 
 /// All shards.
 #[derive(Debug)]
@@ -90,6 +91,13 @@ impl Shards {
     /// Room for `bytes` bytes, if no more than one part in `share` of the store is lent then.
     pub(super) fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
         self.ledger.lend(bytes, self.bytes_max / share)
+    }
+
+    /// Bytes of entries that others hold on to.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "the model asks")]
+    pub(super) fn lingering_bytes(&self) -> u64 {
+        self.ledger.lingering_bytes()
     }
 
     /// Entries held.

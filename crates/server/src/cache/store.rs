@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Policy;
+use super::caches::Caches;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
@@ -15,6 +16,7 @@ use super::generations::Key;
 use super::ledger::Loan;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
+use crate::account::{self, Step};
 use crate::sys::common::Common;
 
 /// The shared store.
@@ -25,6 +27,7 @@ pub struct Store {
     watcher: Option<Watcher>,
     flights: Flights,
     holds_alone: bool,
+    caches: Caches,
     /// Fronts that there are.
     fronts: AtomicU64,
 }
@@ -63,6 +66,7 @@ impl Store {
             watcher,
             flights: Flights::default(),
             holds_alone: false,
+            caches: Caches::ALL,
             fronts: AtomicU64::new(0),
         }
     }
@@ -78,6 +82,16 @@ impl Store {
         self.holds_alone
     }
 
+    /// The same, of which only `caches` are in use.
+    pub fn with_caches(self, caches: Caches) -> Store {
+        Store { caches, ..self }
+    }
+
+    /// The caches that are in use.
+    pub fn caches(&self) -> Caches {
+        self.caches
+    }
+
     /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.
     pub fn object_bytes_max(bytes_max: u64) -> u64 {
         bytes_max / shards::count(bytes_max) / OBJECT_SHARE
@@ -85,16 +99,19 @@ impl Store {
 
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
     pub fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
+        let _step = account::step(Step::Synchronize);
         self.shards.lookup(key, uses)
     }
 
     /// Keeps `entry`, if the policy finds it worth it.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
+        let _step = account::step(Step::Synchronize);
         self.shards.insert(key, entry);
     }
 
     /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.
     pub fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
+        let _step = account::step(Step::Synchronize);
         self.flights.find_once(key, find)
     }
 

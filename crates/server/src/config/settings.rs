@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
-use crate::cache::Policy;
+use crate::cache::{Caches, Policy};
 use crate::content::compress::Compression;
 use crate::io::send::Plan;
 
@@ -248,10 +248,12 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
     pub pin: bool,
+    /// Whether books are kept of where the time goes.
+    pub account: bool,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
-    /// disk in the place of each worker of `proactor`; within [`HELPERS`].
+    /// disk in the place of each worker of `proactor`; within [`HELPERS`]. A server that adapts has fewer while that does.
     pub helpers_max: usize,
     /// Processes that `mp` begins with and does not go below, within [`PROCESSES`]. Flash and Apache had 32 as well.
     pub processes: usize,
@@ -263,8 +265,11 @@ pub struct Settings {
     pub process_cache_bytes_max: u64,
     /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
     pub process_translations_max: usize,
-    /// Threads of each worker of `thread-pool`, within [`THREADS`]. More than `threads_max` are not had.
+    /// Threads of each worker of `thread-pool`, within [`THREADS`]; those to begin with if their number adapts. More than
+    /// `threads_max` are not had.
     pub threads: usize,
+    /// Whether a server that adapts changes the number of threads, too: `threads = "auto"`.
+    pub threads_adapt: bool,
     /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
     /// within [`THREADS`].
     pub threads_max: usize,
@@ -273,6 +278,8 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// Which of the three caches are in use. All, unless somebody measures what each contributes.
+    pub caches: Caches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
@@ -319,6 +326,7 @@ impl Default for Settings {
             workers_adapt: true,
             profile: None,
             pin: false,
+            account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
             processes: 32,
@@ -326,9 +334,11 @@ impl Default for Settings {
             process_cache_bytes_max: 4 << 20,
             process_translations_max: 200,
             threads: 64,
+            threads_adapt: true,
             threads_max: 1024,
             sending: Plan::default(),
             cache_bytes_max: super::default_cache_bytes(),
+            caches: Caches::ALL,
             cache_policy: Policy::default(),
             cache_watch: true,
             compression: Compression::default(),

@@ -21,6 +21,7 @@ use super::settings::{
 use super::site;
 use super::size::{format_size, parse_size};
 use super::suggest::nearest;
+use crate::cache::Caches;
 use crate::content::compress::Compression;
 use crate::io::send::{Plan, SendStrategy};
 
@@ -52,10 +53,12 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
     }
     settings.pin = file.pin.unwrap_or(settings.pin);
+    settings.account = file.account.unwrap_or(settings.account);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
     }
-    if let Some(given) = &file.threads {
+    if let Some(given) = file.threads.as_ref().filter(|given| !given.get_ref().is_text("auto")) {
+        settings.threads_adapt = false;
         settings.threads = checker.count("threads", given, &THREADS, settings.threads);
     }
     if let Some(given) = &file.threads_max {
@@ -74,8 +77,14 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     (settings, checker.into_findings())
 }
 
-/// How caches choose, and how they notice changes.
+/// Which caches there are, how they choose, and how they notice changes.
 fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    if let Some(text) = &file.caches {
+        match Caches::from_text(text.get_ref()) {
+            Ok(caches) => settings.caches = caches,
+            Err(expectation) => checker.problem(text.span(), expectation),
+        }
+    }
     let policy = &mut settings.cache_policy;
     if let Some(name) = &file.cache_policy {
         let names = Algorithm::ALL.map(Algorithm::name);

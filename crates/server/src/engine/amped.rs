@@ -20,14 +20,17 @@ use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
 use crate::engine::portion::Portion;
 use crate::io::{Abilities, Counters, Wait, read};
 
-/// Serves as worker `index`, with at most `helpers_max` helpers, until told to drain or stop.
+/// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
+/// says, until told to drain or stop.
+///
+/// [`Control::helpers`]: crate::engine::Control::helpers
 ///
 /// # Errors
 /// What makes waiting impossible, or no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
     let helpers: Box<dyn Helpers> = match &shared.nursery {
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
-        None => Box::new(HelperThreads::new(shared.clone(), index, helpers_max)),
+        None => Box::new(HelperThreads::new(shared.clone(), index)),
     };
     Worker::new(shared, index, Helped { helpers, waiting: HashMap::new() })?.run()
 }

@@ -17,8 +17,9 @@ use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
+use crate::account::{self, Step};
 use crate::cache::generations::Key;
-use crate::cache::{Entry, Front, Lookup, WatchRequest};
+use crate::cache::{Caches, Entry, Front, Lookup, WatchRequest};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
@@ -35,6 +36,9 @@ pub struct Desk<'a> {
     /// What it sends with.
     pub sender: Sender,
     front: Front,
+    caches: Caches,
+    /// What was answered with last, if its heads were built for that.
+    described: Option<Arc<Entry>>,
     log: Option<LogBuffer>,
     unix_seconds: u64,
     flushed: Instant,
@@ -84,8 +88,9 @@ pub enum Found<'a> {
     Missing(Target),
 }
 
-/// How often log lines and counters are handed over.
-const FLUSH_MS: u64 = 500;
+/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
+/// counters in between finds the same number of reports of everybody.
+pub const FLUSH_MS: u64 = 500;
 
 impl<'a> Desk<'a> {
     /// The things of a worker that begins.
@@ -100,6 +105,8 @@ impl<'a> Desk<'a> {
             now,
             sender,
             front,
+            caches: shared.store.caches(),
+            described: None,
             log,
             unix_seconds,
             flushed: now,
@@ -128,6 +135,7 @@ impl<'a> Desk<'a> {
 
     /// Reads the clocks. To be done once for each batch of work, not for each request.
     pub fn look_at_clock(&mut self, workspace: &mut Workspace) {
+        account::open(&self.shared.counters);
         self.now = self.shared.clock.now();
         self.unix_seconds = unix_seconds();
         workspace.handle_unix_seconds(self.unix_seconds);
@@ -164,7 +172,19 @@ impl<'a> Desk<'a> {
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         let store = &self.shared.store;
-        let found = self.front.lookup(store, key, self.now.0);
+        if self.caches.are_off() {
+            self.misses += 1;
+            return Found::Missing(target(None));
+        }
+        let found = match self.front.lookup(store, key, self.now.0) {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
+            Lookup::Fresh(entry) if !self.caches.entries => {
+                let target = target(None);
+                let question = target.question(self.shared, Wait::No, self.now);
+                Lookup::Fresh(self.described.insert(question.describe_again(entry)))
+            }
+            found => found,
+        };
         match &found {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
@@ -203,6 +223,10 @@ impl<'a> Desk<'a> {
 
     /// Keeps what a target was found to stand for.
     pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+        let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
+        if self.caches.are_off() || (is_known && !self.caches.translations) {
+            return;
+        }
         self.shared.store.insert(target.key(), entry.clone());
         self.front.forget(target.key());
     }
@@ -210,6 +234,7 @@ impl<'a> Desk<'a> {
     /// Logs what `connection`, from `client`, has answered.
     pub fn report(&mut self, connection: &mut Connection, client: Option<IpAddr>) {
         if let Some(log) = &mut self.log {
+            let _step = account::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
                 log.push(self.unix_seconds, &record(&answered, client, self.now));
             }
@@ -231,12 +256,12 @@ impl<'a> Desk<'a> {
     pub fn flush_due(&self) -> Option<Instant> {
         let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
         let counted = self.requests + self.connections + self.hits + self.stale + self.misses > 0;
-        (logged || counted).then_some(Instant(self.flushed.0 + FLUSH_MS))
+        (logged || counted).then_some(Instant((self.flushed.0 / FLUSH_MS + 1) * FLUSH_MS))
     }
 
     /// Hands log lines and counters over if it is time to.
     pub fn flush_if_due(&mut self) {
-        if self.now.since(self.flushed) >= FLUSH_MS {
+        if self.now.0 / FLUSH_MS != self.flushed.0 / FLUSH_MS {
             self.flush();
         }
     }
@@ -245,6 +270,7 @@ impl<'a> Desk<'a> {
     pub fn flush(&mut self) {
         self.flushed = self.now;
         if let Some(log) = &mut self.log {
+            let _step = account::step(Step::Log);
             log.flush();
         }
         let counters = &self.shared.counters;
@@ -260,6 +286,7 @@ impl<'a> Desk<'a> {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
         self.flush_answers();
+        account::balance(&counters.account);
     }
 }
 
@@ -331,6 +358,7 @@ impl Target {
             now_ms: now.0,
             abilities: &shared.abilities,
             holds_alone: shared.store.holds_alone(),
+            caches: shared.store.caches(),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::portion::Portion;
+use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::Sent;
@@ -85,6 +86,8 @@ pub struct Worker<'a, C> {
     passed: bool,
     /// How many connections others have been told of.
     shown: usize,
+    /// Likewise of how many that are idle, and slow.
+    shown_postures: (usize, usize),
     draining: bool,
 }
 
@@ -126,6 +129,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             accept_again: None,
             passed: false,
             shown: 0,
+            shown_postures: (0, 0),
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
@@ -152,6 +156,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             }
             self.go_on();
             self.handle_time();
+            self.end_batch();
         }
         if self.shared.control.is_handing_over() {
             self.leave();
@@ -213,6 +218,15 @@ impl<'a, C: Carrier> Worker<'a, C> {
         }
         if self.shared.control.is_draining() && !self.draining {
             self.drain();
+        }
+    }
+
+    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
+    fn end_batch(&mut self) {
+        let begun = std::mem::replace(&mut self.desk.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.desk.now);
+        if stall_ms > 0 {
+            self.shared.seat(self.index).add_stall(stall_ms);
         }
     }
 
@@ -298,9 +312,14 @@ impl<C: Carrier> Worker<'_, C> {
 
     /// Lets others know how many connections there are.
     fn show_load(&mut self) {
+        let seat = self.shared.seat(self.index);
         if self.shown != self.slots.count() {
             self.shown = self.slots.count();
-            self.shared.seat(self.index).show(self.shown);
+            seat.show(self.shown);
+        }
+        if self.shown_postures != self.slots.postures() {
+            self.shown_postures = self.slots.postures();
+            seat.show_postures(self.shown_postures);
         }
     }
 
@@ -334,8 +353,10 @@ impl<C: Carrier> Worker<'_, C> {
             self.slots.remove(token);
             return;
         }
-        let deadline = self.slots.get(token).connection.poll_timeout(&self.shared.limits);
+        let slot = self.slots.get(token);
+        let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
+        self.slots.pose(token, posture);
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.

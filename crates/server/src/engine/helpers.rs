@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use rustix::io::Errno;
@@ -71,16 +71,16 @@ pub trait Helpers {
 #[derive(Debug)]
 pub struct HelperThreads {
     pool: Arc<Pool>,
-    jobs: Sender<Job>,
+    jobs: Sender<(Job, Instant)>,
     finished: Receiver<Finished>,
-    helpers_max: usize,
 }
 
 #[derive(Debug)]
 struct Pool {
     shared: Arc<Shared>,
     worker: usize,
-    queue: Receiver<Job>,
+    /// With the time since which each waits.
+    queue: Receiver<(Job, Instant)>,
     finished: Sender<Finished>,
     /// Threads that exist.
     threads: AtomicUsize,
@@ -94,13 +94,15 @@ const RESERVE_TIME: Duration = Duration::from_secs(10);
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 impl HelperThreads {
-    /// Helpers for worker `worker`, none yet, at most `helpers_max`.
-    pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> HelperThreads {
+    /// Helpers for worker `worker`, none yet, and at any time at most as many as [`Control::helpers`] says.
+    ///
+    /// [`Control::helpers`]: crate::engine::Control::helpers
+    pub fn new(shared: Arc<Shared>, worker: usize) -> HelperThreads {
         let (jobs, queue) = unbounded();
         let (sender, finished) = unbounded();
         let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let pool = Arc::new(Pool { shared, worker, queue, finished: sender, threads, pending });
-        HelperThreads { pool, jobs, finished, helpers_max: helpers_max.max(1) }
+        HelperThreads { pool, jobs, finished }
     }
 
     fn spawn(&self) {
@@ -121,9 +123,9 @@ impl Helpers for HelperThreads {
     fn submit(&mut self, job: Job) {
         Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
         let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
-        self.jobs.send(job).expect("the pool holds the receiver");
+        self.jobs.send((job, Instant::now())).expect("the pool holds the receiver");
         let threads = self.pool.threads.load(SeqCst);
-        if pending > threads && threads < self.helpers_max {
+        if pending > threads && threads < self.pool.shared.control.helpers() {
             self.spawn();
         }
     }
@@ -138,7 +140,7 @@ impl Pool {
     fn help(&self) {
         loop {
             match self.queue.recv_timeout(RESERVE_TIME) {
-                Ok(job) => self.finish(job),
+                Ok((job, submitted)) => self.finish(job, submitted),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     self.threads.fetch_sub(1, SeqCst);
@@ -154,13 +156,16 @@ impl Pool {
     }
 
     fn drain_queue(&self) {
-        while let Ok(job) = self.queue.try_recv() {
-            self.finish(job);
+        while let Ok((job, submitted)) = self.queue.try_recv() {
+            self.finish(job, submitted);
         }
     }
 
-    fn finish(&self, job: Job) {
+    fn finish(&self, job: Job, submitted: Instant) {
+        let counters = &self.shared.abilities.counters;
+        counters.begin_helper_job(submitted.elapsed().as_micros() as u64);
         let finished = self.carry_out(job);
+        counters.end_helper_job();
         self.pending.fetch_sub(1, SeqCst);
         // The worker is gone if nobody listens, and then nobody minds.
         let _ = self.finished.send(finished);

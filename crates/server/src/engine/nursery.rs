@@ -116,6 +116,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     abilities: &abilities,
                     // The worker takes it from the page cache.
                     holds_alone: false,
+                    caches: settings.caches,
                 };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.
                 translate(&question).is_ok()

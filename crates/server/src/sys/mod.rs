@@ -12,3 +12,4 @@ pub mod mapping;
 pub(crate) mod peer;
 pub mod ring;
 pub mod signals;
+pub(crate) mod usage;

@@ -25,7 +25,8 @@ impl Driver<'_> {
                 return None;
             }
             let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
-            if let Some(slot) = arrived.or_else(|| self.accept(index)) {
+            if let Some(mut slot) = arrived.or_else(|| self.accept(index)) {
+                slot.presence = Some(self.shared.guests[index].welcome());
                 return Some(slot);
             }
         }
@@ -109,7 +110,7 @@ impl Driver<'_> {
         if let Some(receiver) = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over()) {
             gate.add_listener(receiver.as_fd())?;
         }
-        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
+        gate.add_waker(self.shared.control.interrupt(false).descriptor().as_fd())?;
         gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
         Ok(gate)
     }

@@ -72,6 +72,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
             }
         }
         stage.go_on();
+        pool.shared.seat(pool.index).show_slow(stage.residents.count());
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacated = true;
             stage.residents.vacate(&stage.station);
