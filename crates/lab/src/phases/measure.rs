@@ -75,17 +75,6 @@ fn stay_on_clients(options: &Options) {
     _ = sched_setaffinity(None, &set);
 }
 
-/// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
-fn stay_on_clients(options: &Options) {
-    if options.server_processors.is_empty() || options.client_processors.is_empty() {
-        return;
-    }
-    let mut set = CpuSet::new();
-    options.client_processors.iter().for_each(|&processor| set.set(processor));
-    // As with the load generator: a processor that does not exist leaves the thread where it is.
-    _ = sched_setaffinity(None, &set);
-}
-
 /// A server with `engine`, and what it prints.
 pub(super) fn start(
     engine: &str,
