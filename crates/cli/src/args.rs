@@ -215,6 +215,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pin: bool,
 
+    /// Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them
+    #[arg(long)]
+    account: bool,
+
     /// What helpers are: threads, or processes as Flash had them
     #[arg(long, value_parser = helper_kind_parser())]
     helpers: Option<HelperKind>,
@@ -296,6 +300,7 @@ impl ServeArgs {
             workers: self.workers,
             profile: self.profile.clone(),
             pin: self.pin,
+            account: self.account,
             helpers_max: self.helpers_max,
             threads: self.threads,
             threads_max: self.threads_max,

@@ -169,6 +169,9 @@ fn tell_stats(json: &str) -> Option<String> {
     if stats.log_lines_dropped + stats.log_lines_lost > 0 {
         page.line("log lines", format!("{} dropped, {} lost", stats.log_lines_dropped, stats.log_lines_lost));
     }
+    if let Some(account) = &stats.account {
+        account.to_string().lines().for_each(|line| page.line("time", line));
+    }
     if let Some(percent) = stats.memory_pressure_percent {
         page.line("memory", format!("{percent} % of the last 10 s in want of it"));
     }

@@ -12,14 +12,15 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use lamna_lab::compare::store::Results;
 use lamna_lab::compare::{self, CompareError, Options, Watcher};
+use lamna_lab::floor::serve;
 use lamna_lab::load::Outcome;
 use lamna_lab::load::summary::summary;
 use lamna_lab::peers::PEERS;
 use lamna_lab::phases::stability::{self, Constant};
 use lamna_lab::phases::{self, ENGINES};
 use lamna_lab::replay::site;
-use lamna_lab::report::html;
 use lamna_lab::report::table::markdown;
+use lamna_lab::report::{headline, html};
 use lamna_lab::scenario::Scenario;
 
 use crate::exit::Failed;
@@ -41,6 +42,9 @@ pub(crate) enum LabCommand {
     Site(SiteArgs),
     /// Add up results of `load --json`
     Merge(MergeArgs),
+    /// Serve one file from an event loop that does nothing else: the least that a server can cost
+    #[command(hide = true)]
+    Floor(FloorArgs),
     /// Six loads one after the other: `auto` beside each fixed engine; what was measured before is not measured again
     Phases(PhasesArgs),
     /// Loads that stay as they are: how often `auto` changes its mind
@@ -117,6 +121,10 @@ pub(crate) struct ReportArgs {
     /// Write Markdown tables to standard output instead
     #[arg(long)]
     markdown: bool,
+
+    /// Write the table of Lamna against every peer, for READMEs, as Markdown to standard output instead
+    #[arg(long, conflicts_with = "markdown")]
+    headline: bool,
 }
 
 /// Which site, and where.
@@ -140,6 +148,18 @@ pub(crate) struct MergeArgs {
     /// Write the sum as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What the floor serves, and where.
+#[derive(Debug, Args)]
+pub(crate) struct FloorArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// On 127.0.0.1
+    #[arg(value_name = "PORT")]
+    port: u16,
 }
 
 /// Which engines, and how long.
@@ -217,6 +237,7 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failed> {
         LabCommand::Report(args) => report(args),
         LabCommand::Site(args) => build_site(args),
         LabCommand::Merge(args) => merge(args),
+        LabCommand::Floor(args) => floor(args),
         LabCommand::Phases(args) => run_phases(args),
         LabCommand::Stability(args) => run_stability(args),
     }
@@ -229,7 +250,7 @@ fn run(args: &RunArgs) -> Result<(), Failed> {
     }
     let options = args.options()?;
     let mut console = Console::new()?;
-    for scenario in &scenarios {
+    for scenario in scenarios.iter().filter(|scenario| scenario.results_of.is_none()) {
         if args.fresh {
             // It need not be there.
             _ = fs::remove_file(options.results.join(format!("{}.jsonl", scenario.name)));
@@ -253,8 +274,13 @@ fn table(scenario: &Scenario, results: &Results) -> String {
 
 fn report(args: &ReportArgs) -> Result<(), Failed> {
     let with_results = |scenario: Scenario| {
-        let path = args.results.join(format!("{}.jsonl", scenario.name));
+        let path = args.results.join(format!("{}.jsonl", scenario.measured()));
         match Results::read(&path) {
+            // Those that are shown from another point of view may be of more servers.
+            Ok(Some(results)) if scenario.results_of.is_some() => {
+                let results = results.only(&scenario.servers);
+                Ok((scenario, Some(results)))
+            }
             Ok(results) => Ok((scenario, results)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((scenario, None)),
             Err(error) => Err(failure(format!("{}: {error}", path.display()))),
@@ -263,6 +289,11 @@ fn report(args: &ReportArgs) -> Result<(), Failed> {
     let scenarios: Vec<_> = scenarios(&args.scenarios)?.into_iter().map(with_results).collect::<Result<_, _>>()?;
     if scenarios.iter().all(|(_, results)| results.is_none()) {
         return Err(failure(format!("there are no results in {}; `lamna lab run` makes them", args.results.display())));
+    }
+    if args.headline {
+        let measured: Vec<_> =
+            scenarios.iter().filter_map(|(scenario, results)| Some((scenario, results.as_ref()?))).collect();
+        return Ok(io::stdout().write_all(headline::markdown(&measured).as_bytes())?);
     }
     if args.markdown {
         for (scenario, results) in &scenarios {
@@ -370,6 +401,11 @@ fn merge(args: &MergeArgs) -> Result<(), Failed> {
     let Some(sum) = sum else { return Ok(()) };
     let text = if args.json { serde_json::to_string(&sum).expect("plain data") + "\n" } else { summary(&sum) };
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn floor(args: &FloorArgs) -> Result<(), Failed> {
+    let content = fs::read(&args.file).map_err(|error| failure(format!("{}: {error}", args.file.display())))?;
+    serve(&content, args.port).map_err(failure)
 }
 
 /// The scenarios of these names or files.

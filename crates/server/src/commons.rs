@@ -63,6 +63,9 @@ impl fmt::Display for Commons {
             let (dropped, lost) = (self.log.dropped(), self.log.lost());
             writeln!(formatter, "access log lines dropped: {dropped}, lost: {lost}")?;
         }
+        if let Some(account) = done.account.account() {
+            writeln!(formatter, "{account}")?;
+        }
         write!(
             formatter,
             "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \

@@ -202,6 +202,9 @@ impl Server {
         first_seat: usize,
         receiver: Option<Arc<Receiver>>,
     ) -> Result<Server, ServeError> {
+        if settings.account {
+            commons.done.account.begin();
+        }
         let shift = Shift::first(settings, listeners, commons, first_seat, receiver.clone())?;
         let receiver = receiver.filter(|_| !shift::takes_arrivals_itself(settings));
         let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;

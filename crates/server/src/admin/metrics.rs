@@ -10,6 +10,7 @@ use lamna_proto::tally::{BUCKETS, bound_us};
 use super::duration::Distribution;
 use super::steward::{Phase, Stats, Status};
 use super::tasks::Task;
+use crate::account::Account;
 
 /// What it is sent as.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -22,7 +23,19 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     about_caches_and_disk(status, stats, &mut page);
     about_the_server(status, stats, &mut page);
     about_tasks(&stats.tasks, &mut page);
+    stats.account.iter().for_each(|account| about_steps(account, &mut page));
     page.text
+}
+
+fn about_steps(account: &Account, page: &mut Page) {
+    page.family("lamna_step_nanoseconds_total", "counter", "Time in each step of serving, without steps within.");
+    for step in &account.steps {
+        page.sample(&format!("lamna_step_nanoseconds_total{{step=\"{}\"}}", step.step), step.ns);
+    }
+    page.family("lamna_steps_total", "counter", "How often each step of serving was taken.");
+    for step in &account.steps {
+        page.sample(&format!("lamna_steps_total{{step=\"{}\"}}", step.step), step.times);
+    }
 }
 
 fn about_requests(stats: &Stats, page: &mut Page) {

@@ -199,6 +199,7 @@ impl Steward for Office<'_> {
             log_lines_lost: log.lost(),
             cache_bytes: self.cache_bytes(),
             tasks: tasks::of(processes),
+            account: done.account.account(),
             memory_pressure_percent: tasks::memory_pressure_percent(),
         }
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::tasks::Task;
+use crate::account::Account;
 use crate::config::settings::{COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
 use crate::config::size::format_size;
 use crate::io::send::SendStrategy;
@@ -260,6 +261,9 @@ pub struct Stats {
     /// Share of the last ten seconds in which some task of this machine or container waited for memory, in percent
     /// (`/proc/pressure/memory`); none where the kernel does not say.
     pub memory_pressure_percent: Option<f64>,
+    /// Where the time went, if books are kept.
+    #[serde(default)]
+    pub account: Option<Account>,
 }
 
 /// Connections.

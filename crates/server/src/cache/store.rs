@@ -15,6 +15,7 @@ use super::flights::Flights;
 use super::generations::Key;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
+use crate::account::{self, Step};
 use crate::sys::common::Common;
 
 /// The shared store.
@@ -84,16 +85,19 @@ impl Store {
 
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
     pub fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
+        let _step = account::step(Step::Synchronize);
         self.shards.lookup(key, uses)
     }
 
     /// Keeps `entry`, if the policy finds it worth it.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
+        let _step = account::step(Step::Synchronize);
         self.shards.insert(key, entry);
     }
 
     /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.
     pub fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
+        let _step = account::step(Step::Synchronize);
         self.flights.find_once(key, find)
     }
 

@@ -33,6 +33,8 @@ pub struct Overrides {
     pub profile: Option<Profile>,
     /// Turns [`Settings::pin`] on.
     pub pin: bool,
+    /// Turns [`Settings::account`] on.
+    pub account: bool,
     /// See [`Settings::helpers_max`].
     pub helpers_max: Option<usize>,
     /// See [`Settings::threads`].
@@ -128,6 +130,7 @@ impl Overrides {
             settings.workers = if let Workers::Count(count) = workers { count } else { 1 };
         }
         settings.pin |= self.pin;
+        settings.account |= self.account;
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
         settings.threads_adapt &= self.threads.is_none();
         settings.threads = self.threads.unwrap_or(settings.threads);

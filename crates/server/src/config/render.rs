@@ -21,6 +21,7 @@ pub fn render(settings: &Settings) -> String {
     page.line("arch", quoted(settings.choice().name()));
     page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
     page.line("pin", settings.pin);
+    page.line("account", settings.account);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
     page.line("threads", if settings.threads_adapt { quoted("auto") } else { settings.threads.to_string() });
@@ -288,6 +289,7 @@ mod tests {
                 let message_copy_bytes_max = message_copy_bytes_max as usize;
                 let mut settings = Settings {
                     pin,
+                    account: !pin,
                     sending: Plan { strategy, stretch_copy_bytes_max, message_copy_bytes_max },
                     listen,
                     workers: if workers_adapt { 1 } else { workers },

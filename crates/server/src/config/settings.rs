@@ -248,6 +248,8 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
     pub pin: bool,
+    /// Whether books are kept of where the time goes.
+    pub account: bool,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
@@ -324,6 +326,7 @@ impl Default for Settings {
             workers_adapt: true,
             profile: None,
             pin: false,
+            account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
             processes: 32,

@@ -61,6 +61,7 @@ fn one_file_holds_everything() {
         arch = "sped"
         workers = 2
         pin = true
+        account = true
         helpers_max = 8
         threads = 9
         threads_max = 10
@@ -127,6 +128,7 @@ fn one_file_holds_everything() {
         threads_adapt: false,
         profile: None,
         pin: true,
+        account: true,
         helpers_max: 8,
         threads: 9,
         threads_max: 10,
@@ -201,6 +203,7 @@ fn the_command_line_overrides_the_file() {
         workers: Some(Workers::Count(2)),
         profile: Some(Profile::built_in()),
         pin: true,
+        account: true,
         helpers_max: Some(7),
         threads: Some(5),
         threads_max: Some(6),
@@ -228,7 +231,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!((settings.processes, settings.processes_max), (8, 9));
     assert_eq!(settings.helpers, HelperKind::Processes);
-    assert_eq!((settings.pin, settings.sending.strategy), (true, SendStrategy::Copy));
+    assert_eq!((settings.pin, settings.account, settings.sending.strategy), (true, true, SendStrategy::Copy));
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
     assert_eq!((settings.caches, settings.cache_policy.algorithm), (Caches::NONE, Algorithm::Lfu));

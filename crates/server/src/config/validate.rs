@@ -53,6 +53,7 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
     }
     settings.pin = file.pin.unwrap_or(settings.pin);
+    settings.account = file.account.unwrap_or(settings.account);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
     }

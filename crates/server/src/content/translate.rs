@@ -22,6 +22,7 @@ use super::answers;
 use super::directory;
 use super::file::{self, Kind, Stamp, Stamps};
 use super::media_type;
+use crate::account::{self, Step};
 use crate::cache::{Caches, Entry};
 use crate::io::{Abilities, Blocked, Wait, open};
 use crate::site::{Root, Site};
@@ -79,6 +80,7 @@ pub struct WouldBlock;
 /// # Errors
 /// [`WouldBlock`], with [`Wait::No`] only.
 pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
+    let _step = account::step(Step::Translate);
     let outcome = question.resolve().or_else(|blocked| question.error_entry(blocked));
     match outcome {
         Ok(entry) => Ok(entry),

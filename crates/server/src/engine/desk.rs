@@ -17,6 +17,7 @@ use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
+use crate::account::{self, Step};
 use crate::cache::generations::Key;
 use crate::cache::{Caches, Entry, Front, Lookup, WatchRequest};
 use crate::content::translate::{Previous, Question, translate};
@@ -133,6 +134,7 @@ impl<'a> Desk<'a> {
 
     /// Reads the clocks. To be done once for each batch of work, not for each request.
     pub fn look_at_clock(&mut self, workspace: &mut Workspace) {
+        account::open(&self.shared.counters);
         self.now = self.shared.clock.now();
         self.unix_seconds = unix_seconds();
         workspace.handle_unix_seconds(self.unix_seconds);
@@ -231,6 +233,7 @@ impl<'a> Desk<'a> {
     /// Logs what `connection`, from `client`, has answered.
     pub fn report(&mut self, connection: &mut Connection, client: Option<IpAddr>) {
         if let Some(log) = &mut self.log {
+            let _step = account::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
                 log.push(self.unix_seconds, &record(&answered, client, self.now));
             }
@@ -266,6 +269,7 @@ impl<'a> Desk<'a> {
     pub fn flush(&mut self) {
         self.flushed = self.now;
         if let Some(log) = &mut self.log {
+            let _step = account::step(Step::Log);
             log.flush();
         }
         let counters = &self.shared.counters;
@@ -281,6 +285,7 @@ impl<'a> Desk<'a> {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
         self.flush_answers();
+        account::balance(&counters.account);
     }
 }
 

@@ -52,6 +52,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use control::Control;
 
+use crate::account::{self, Ledger, Step};
 use crate::board::{Board, Seat};
 use crate::cache::{self, Store};
 use crate::config::settings::{Architecture, Settings};
@@ -219,12 +220,14 @@ impl Waker {
 
     /// Wakes it.
     pub fn wake(&self) {
+        let _step = account::step(Step::Synchronize);
         // It fails only when the counter is full, and then the worker is being woken anyway.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// It has woken: the next wake counts again.
     pub fn reset(&self) {
+        let _step = account::step(Step::Synchronize);
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 
@@ -261,6 +264,8 @@ pub struct Counters {
     pub stale: AtomicU64,
     /// Targets that were not in the cache.
     pub misses: AtomicU64,
+    /// Where the time went, if that is asked for.
+    pub account: Ledger,
     /// Bytes that the caches of ended processes held in the end.
     pub cache_bytes: AtomicU64,
 }

@@ -46,7 +46,7 @@ fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, m
     loop {
         match driver.serve(&mut slot) {
             Left::Idle => {}
-            Left::Over => return,
+            Left::Over => return slot.close(),
             Left::Moving => return shared.hand_over([slot]),
         }
         loop {

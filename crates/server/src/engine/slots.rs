@@ -11,6 +11,7 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 
+use crate::account::{self, Step};
 use crate::engine::presence::Presence;
 use crate::io::wait::Token;
 
@@ -60,6 +61,7 @@ impl Slot {
     pub fn end_sending(&mut self) {
         if !self.shut {
             self.shut = true;
+            let _step = account::step(Step::Close);
             // If it fails the peer is gone, which the next receive will tell.
             let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
         }
@@ -100,8 +102,15 @@ impl Slot {
         }
     }
 
+    /// Closes it.
+    pub fn close(self) {
+        let _step = account::step(Step::Close);
+        drop(self);
+    }
+
     /// Receives once, for a connection that is interested in that.
     pub fn receive(&mut self, now: Instant) {
+        let _step = account::step(Step::Receive);
         let space = self.connection.receive_space();
         let room = space.len();
         match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty())) {
@@ -202,7 +211,9 @@ impl Slots {
 
     /// Closes a connection.
     pub fn remove(&mut self, token: Token) {
-        drop(self.take(token));
+        if let Some(slot) = self.take(token) {
+            slot.close();
+        }
     }
 
     /// How many there are.

@@ -4,6 +4,7 @@
 
 use std::os::fd::AsFd;
 
+use crate::account::{self, Step};
 use crate::content::file;
 use crate::engine::desk::Stretch;
 
@@ -19,6 +20,7 @@ impl Stretch {
     /// Whether the file is in the state that the head describes. A file that was replaced keeps its old content under
     /// the open descriptor and passes; one that was edited or truncated in place does not.
     pub fn is_unchanged(&self) -> bool {
+        let _step = account::step(Step::Read);
         let Some(file) = &self.representation.file else { return false };
         let Ok((_, stamp)) = file::inspect(file.as_fd()) else { return false };
         stamp.version() == self.representation.version

@@ -36,7 +36,7 @@ fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot:
                 Some(again) => slot = again,
                 None => return,
             },
-            Left::Over => return,
+            Left::Over => return slot.close(),
             Left::Moving => return shared.hand_over([slot]),
         }
     }

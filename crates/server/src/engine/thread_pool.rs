@@ -86,7 +86,7 @@ impl<'a> Pool<'a> {
         loop {
             match driver.serve(&mut slot) {
                 Left::Idle => {}
-                Left::Over => return,
+                Left::Over => return slot.close(),
                 Left::Moving => return self.shared.hand_over([slot]),
             }
             if self.hall.has_leisure() {

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::account::{self, Step};
 use crate::io::{Abilities, Blocked, Counters, Wait};
 use crate::sys::cachestat;
 
@@ -28,6 +29,7 @@ pub fn read(
     wait: Wait,
     abilities: &Abilities,
 ) -> Result<usize, Blocked> {
+    let _step = account::step(Step::Read);
     let mut filled = 0;
     while filled < buffer.len() {
         let bytes = match wait {
@@ -72,6 +74,7 @@ fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: 
 /// # Errors
 /// [`Blocked::Disk`] if some are not, or no test works here.
 pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Result<(), Blocked> {
+    let _step = account::step(Step::Read);
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
     if abilities.cachestat.load(Relaxed) {
@@ -98,6 +101,7 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
 /// # Errors
 /// What `read(2)` says.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, length: u64, scratch: &mut [u8]) -> Result<(), Errno> {
+    let _step = account::step(Step::Read);
     let end = offset + length;
     let mut at = offset;
     while at < end {

@@ -19,6 +19,7 @@ use lamna_proto::transmit::{Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
+use crate::account::{self, Step};
 use crate::io::mapped::Windows;
 
 /// How stretches of files are sent.
@@ -109,6 +110,7 @@ impl Sender {
 
     /// Offers `transmit` to the socket.
     pub fn send(&mut self, socket: BorrowedFd<'_>, transmit: &Transmit<'_>) -> Sent {
+        let _step = account::step(Step::Send);
         let bytes = transmit.bytes;
         let more = if transmit.more { SendFlags::MORE } else { SendFlags::empty() };
         match transmit.segment {
@@ -141,11 +143,13 @@ impl Sender {
         self.buffer.extend_from_slice(bytes);
         self.buffer.resize(bytes.len() + wanted, 0);
         let content = &mut self.buffer[bytes.len()..];
+        let reading = account::step(Step::Read);
         let read = match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *content, offset)) {
             Ok(0) => return Sent::Truncated,
             Ok(read) => read,
             Err(_) => return Sent::Broken,
         };
+        drop(reading);
         let offered = &self.buffer[..bytes.len() + read];
         let more = if (read as u64) < length { more | SendFlags::MORE } else { more };
         outcome(send_bytes(socket, offered, more), bytes.len() as u64 + length)

@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Relaxed};
+use crate::account::{self, Step};
 
 /// The threads, and what waits for them.
 #[derive(Debug)]
@@ -102,6 +103,7 @@ impl<T> Hall<T> {
         state: MutexGuard<'s, State<T>>,
         patience: Option<Duration>,
     ) -> (MutexGuard<'s, State<T>>, bool) {
+        let _step = account::step(Step::Wait);
         self.free.store(self.free.load(Relaxed) + 1, Relaxed);
         let (state, is_over) = match patience {
             None => (self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner), false),
