@@ -309,11 +309,11 @@ fn latencies(done: &[Done], role: Role, is_settling: bool) -> Latencies {
     for outcome in done.iter().filter(|job| job.role == role).filter_map(Done::outcome) {
         let counts = &outcome.counts;
         if is_settling {
-            all.answers.merge(&outcome.warmup_latency);
+            all.answers.merge(&outcome.warmup_latency.coarse());
             continue;
         }
         let good = counts.statuses.get(&200).copied().unwrap_or(0).saturating_sub(counts.wrong_content);
-        all.answers.merge(&outcome.latency);
+        all.answers.merge(&outcome.latency.coarse());
         all.refused += counts.answered.saturating_sub(good);
         all.unanswered += counts.timed_out + counts.lost + counts.malformed + counts.unanswered + counts.unsent;
     }
