@@ -51,6 +51,13 @@ pub static METRICS: &[Metric] = &[
     metric("hot_kept", "Share of the hot rate kept", "", false),
     metric("hot_p50_ms", "Median latency of hot requests", "ms", true),
     metric("hot_p99_ms", "99th percentile of hot requests", "ms", true),
+    metric("hot_max_ms", "Longest hot request", "ms", true),
+    metric("reads_per_second", "Disk reads a second", "1/s", false),
+    metric("reads_per_request", "Disk reads per request", "", true),
+    metric("memory_peak_mib", "Most memory, page cache included", "MiB", true),
+    metric("own_memory_mib", "Memory of the processes at the end", "MiB", true),
+    metric("page_cache_mib", "Page cache at the end", "MiB", true),
+    metric("oom_kills", "Processes killed for want of memory", "", true),
     metric("cold_per_second", "Cold requests a second", "1/s", false),
 ];
 

@@ -18,6 +18,7 @@ static BUILT_IN: &[&str] = &[
     include_str!("../scenarios/idle.toml"),
     include_str!("../scenarios/text.toml"),
     include_str!("../scenarios/disk.toml"),
+    include_str!("../scenarios/memory.toml"),
     include_str!("../scenarios/flash-06-single-file.toml"),
     include_str!("../scenarios/flash-08-traces.toml"),
     include_str!("../scenarios/flash-09-data-set.toml"),
@@ -98,6 +99,8 @@ pub enum Procedure {
     Idle,
     /// A hot file while others read cold files from a slow disk.
     Disk,
+    /// A trace as fast as it is answered, beside a hot file, with less memory than the site has bytes.
+    Memory,
     /// What the server's time is spent on, by a trace of its system calls or by its own account.
     Whitebox,
 }
@@ -122,13 +125,14 @@ pub struct Variant {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Site {
-    /// One file of this size, /f.html.
+    /// One file of this size, /f.html; beside a workload, which does not ask for it, the hot file.
     pub file_bytes: Option<u64>,
     /// The files of the WebSTONE mix.
     pub webstone: bool,
     /// A page of 50 KB of text that compresses.
     pub text: bool,
-    /// The files of a workload: `profile:NAME` or `zipf:FILES,EXPONENT,BYTES`.
+    /// The files of a workload: `profile:NAME`, `zipf:FILES,EXPONENT,BYTES` or `trace:LOG`, a file whose requests come in
+    /// its order, again and again.
     pub workload: Option<String>,
     /// Cold files beside the hot one.
     pub cold_files: u64,
@@ -191,6 +195,8 @@ impl Default for Load {
 pub struct Limits {
     /// Memory, page cache included.
     pub memory_mib: Option<u64>,
+    /// Memory, page cache included, as one part in so many of the site's bytes. At least one.
+    pub memory_part: Option<u64>,
     /// Reads a second from the disk.
     pub read_iops: Option<u32>,
 }
@@ -337,6 +343,9 @@ impl Scenario {
         let timed = [load.seconds, load.quick_seconds].iter().all(|seconds| seconds.is_finite() && *seconds > 0.0);
         if load.connections == 0 || load.rounds == 0 || load.quick_rounds == 0 || !timed {
             return wrong("connections, rounds and seconds are positive".to_owned());
+        }
+        if scenario.limits.memory_part == Some(0) {
+            return wrong("memory_part is at least one".to_owned());
         }
         Ok(scenario)
     }

@@ -10,6 +10,7 @@
 
 mod disk;
 mod idle;
+mod memory;
 pub(crate) mod prepare;
 pub mod store;
 mod throughput;
@@ -214,15 +215,21 @@ impl<'a> Bench<'a> {
         site: &Site,
         round: usize,
     ) -> Result<(Values, Vec<String>), Failure> {
+        let part = point.limits.memory_part.map(|part| site.bytes / part);
         let limits = crate::cgroup::Limits {
-            memory_bytes: point.limits.memory_mib.map(|mib| mib << 20),
+            memory_bytes: part.or(point.limits.memory_mib.map(|mib| mib << 20)),
             read_iops: point.limits.read_iops,
         };
         let refused = |error: NotPermitted| Failure::Server(format!("the limit cannot be set here: {error}"));
         let groups = Groups::new(&limits, &site.directory).map_err(refused)?;
         site.evict();
         // Ends before its groups do.
-        let server = self.start(name, point, site, &groups.entrances()).map_err(Failure::Server)?;
+        let server = match self.scenario.procedure {
+            // It verifies afterwards: what that asks for would be in the server's cache.
+            Procedure::Memory => self.launch(name, point, site, &groups.entrances()),
+            _ => self.start(name, point, site, &groups.entrances()),
+        };
+        let server = server.map_err(Failure::Server)?;
         match self.scenario.procedure {
             Procedure::Throughput => {
                 throughput::load(self, point, site, &server, WARM_UP * 2)?;
@@ -230,6 +237,7 @@ impl<'a> Bench<'a> {
             }
             Procedure::Idle => idle::measure(self, point, site, &server),
             Procedure::Disk => disk::measure(self, point, site, &server),
+            Procedure::Memory => memory::measure(self, point, site, &server, &groups),
             Procedure::Whitebox => whitebox::measure(self, name, point, site, &server),
         }
     }
@@ -244,16 +252,22 @@ impl<'a> Bench<'a> {
         self.scenario.metrics.iter().any(|shown| shown == metric)
     }
 
+    /// A server that is up and serves the site.
     fn start(&self, name: &str, point: &Point, site: &Site, groups: &[PathBuf]) -> Result<Server, String> {
+        let server = self.launch(name, point, site, groups)?;
+        self.verify(point, site, &server)?;
+        Ok(server)
+    }
+
+    /// A server that is up and has not been asked for anything.
+    fn launch(&self, name: &str, point: &Point, site: &Site, groups: &[PathBuf]) -> Result<Server, String> {
         let port = prepare::free_port().ok_or("no port is free")?;
         let directory = self.directory(name, port);
         let invocation = self.invocation(name, point, site, port, directory.clone())?;
         let output = directory.join("output");
         let address = ([127, 0, 0, 1], port).into();
         let server = Server::start(&invocation, address, &self.options.server_processors, groups, &output);
-        let server = server.map_err(|error| error.reason)?;
-        self.verify(point, site, &server)?;
-        Ok(server)
+        server.map_err(|error| error.reason)
     }
 
     /// A server that answers with something else than the site would be measured in vain.

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
+use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::Sent;
@@ -151,6 +152,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             }
             self.go_on();
             self.handle_time();
+            self.end_batch();
         }
         if self.shared.control.is_handing_over() {
             self.leave();
@@ -212,6 +214,15 @@ impl<'a, C: Carrier> Worker<'a, C> {
         }
         if self.shared.control.is_draining() && !self.draining {
             self.drain();
+        }
+    }
+
+    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
+    fn end_batch(&mut self) {
+        let begun = std::mem::replace(&mut self.desk.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.desk.now);
+        if stall_ms > 0 {
+            self.shared.seat(self.index).add_stall(stall_ms);
         }
     }
 

@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
@@ -67,7 +67,7 @@ pub trait Helpers {
 #[derive(Debug)]
 pub struct HelperThreads {
     pool: Arc<Pool>,
-    jobs: Sender<Job>,
+    jobs: Sender<(Job, Instant)>,
     finished: Receiver<Finished>,
 }
 
@@ -75,7 +75,8 @@ pub struct HelperThreads {
 struct Pool {
     shared: Arc<Shared>,
     worker: usize,
-    queue: Receiver<Job>,
+    /// With the time since which each waits.
+    queue: Receiver<(Job, Instant)>,
     finished: Sender<Finished>,
     /// Threads that exist.
     threads: AtomicUsize,
@@ -118,7 +119,7 @@ impl Helpers for HelperThreads {
     fn submit(&mut self, job: Job) {
         Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
         let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
-        self.jobs.send(job).expect("the pool holds the receiver");
+        self.jobs.send((job, Instant::now())).expect("the pool holds the receiver");
         let threads = self.pool.threads.load(SeqCst);
         if pending > threads && threads < self.pool.shared.control.helpers() {
             self.spawn();
@@ -135,7 +136,7 @@ impl Pool {
     fn help(&self) {
         loop {
             match self.queue.recv_timeout(RESERVE_TIME) {
-                Ok(job) => self.finish(job),
+                Ok((job, submitted)) => self.finish(job, submitted),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     self.threads.fetch_sub(1, SeqCst);
@@ -151,13 +152,16 @@ impl Pool {
     }
 
     fn drain_queue(&self) {
-        while let Ok(job) = self.queue.try_recv() {
-            self.finish(job);
+        while let Ok((job, submitted)) = self.queue.try_recv() {
+            self.finish(job, submitted);
         }
     }
 
-    fn finish(&self, job: Job) {
+    fn finish(&self, job: Job, submitted: Instant) {
+        let counters = &self.shared.abilities.counters;
+        counters.begin_helper_job(submitted.elapsed().as_micros() as u64);
         let (entry, failed) = self.carry_out(&job);
+        counters.end_helper_job();
         self.pending.fetch_sub(1, SeqCst);
         // The worker is gone if nobody listens, and then nobody minds.
         let _ = self.finished.send(Finished { job, entry, failed });
