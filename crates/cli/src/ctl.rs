@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 
 use lamna_server::admin::client::{Reply, ask};
 use lamna_server::admin::place::{Servers, find};
-use lamna_server::admin::steward::{Arch, ConnectionStats, Phase};
+use lamna_server::admin::steward::{Arch, ConnectionStats, Now, Phase};
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::size::format_size;
@@ -162,7 +162,17 @@ fn tell_stats(json: &str) -> Option<String> {
     page.line("lookups", format!("{} hits, {} stale, {} misses", lookups.hits, lookups.stale, lookups.misses));
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
-    page.line("helper jobs", disk.helper_jobs.to_string());
+    let waited_ms = disk.helper_wait_us / 1000;
+    page.line("helper jobs", format!("{}, {} waiting, {waited_ms} ms waited", disk.helper_jobs, disk.helper_queue));
+    let waits = &stats.waits;
+    page.line("loops", format!("{} ms stalled", waits.stalled_ms));
+    if waits.thread_waits > 0 {
+        let (queued, waited_ms) = (waits.thread_queue, waits.thread_wait_ms);
+        page.line("pool threads", format!("{} taken up, {queued} waiting, {waited_ms} ms waited", waits.thread_waits));
+    }
+    if let Some(now) = &stats.now {
+        tell_now(now, &mut page);
+    }
     let open = connections.open.map(|open| format!("{open} open{}, ", postures(connections))).unwrap_or_default();
     let (pauses, shed) = (connections.accept_pauses, connections.idle_shed);
     page.line("connections", format!("{open}{} so far, {pauses} accept pauses, {shed} shed", connections.accepted));
@@ -187,6 +197,32 @@ fn tell_stats(json: &str) -> Option<String> {
         page.line("", format!("and {more} threads more"));
     }
     Some(page.text)
+}
+
+/// What the sensors of a server that adapts have measured last.
+fn tell_now(now: &Now, page: &mut Page) {
+    let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
+    let busy: Vec<String> = now.workers_busy.iter().map(|busy| percent(*busy)).collect();
+    page.line(
+        "now",
+        format!(
+            "{:.0} requests a second, {:.1} us CPU and {:.0} bytes each, {:.2} switches",
+            now.requests_per_s, now.cpu_us_per_request, now.bytes_per_request, now.switches_per_request
+        ),
+    );
+    page.line("", format!("{} hits, {} would block", percent(now.hit_ratio), percent(now.would_block_ratio)));
+    page.line("", format!("workers busy {}, stalled {}", busy.join(" + "), percent(now.stalled_ratio)));
+    page.line("", format!("{:.2} processors waited for", now.run_queue_processors));
+    page.line(
+        "",
+        format!(
+            "helpers: {} at once, {:.1} ms waited for; threads: {} at once, {:.1} ms waited for",
+            now.helpers_busy_peak,
+            now.helper_delay_us / 1000.0,
+            now.threads_busy_peak,
+            now.thread_delay_us / 1000.0
+        ),
+    );
 }
 
 /// What open connections are doing, as far as it is known.

@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::adapt::{Adapter, Wish};
 use crate::admin::office::{Administration, Body, Office, Standing};
-use crate::admin::steward::{Phase, Steward};
+use crate::admin::steward::{Now, Phase, Steward};
 use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
@@ -26,6 +26,7 @@ use crate::listen::Listener;
 use crate::orders::{Order, Orders};
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor::{self, Premises};
+use crate::sys::allocator;
 use crate::upgrade::{self, Heritage, Succession, Successor};
 
 /// How long draining waits for what is being sent before it gives up.
@@ -122,6 +123,7 @@ pub fn serve(
     mut administration: Administration,
     heritage: Option<Heritage>,
 ) -> Result<(), ServeError> {
+    allocator::set();
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let orders = Orders::by_signals()?;
     raise_descriptor_limit();
@@ -212,7 +214,7 @@ impl Server {
             shift,
             leaving: Leaving::default(),
             commons: commons.clone(),
-            adapter: settings.adapts.then(|| Adapter::new(settings, commons)),
+            adapter: Adapter::new(settings, commons),
             arrivals,
             succession: Succession::impossible(settings),
             successor: None,
@@ -246,18 +248,29 @@ impl Server {
     /// # Errors
     /// Why not; then everything is as it was.
     pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
-        let chooses = (self.settings().adapts, self.settings().profile.clone());
+        let left_to_it = |one: &Settings| (one.adapts, Adapter::is_wanted(one), one.profile.clone());
+        let before = left_to_it(self.settings());
         let is_same_engine = self.switch(settings)? == Switched::Adjusted;
-        if !is_same_engine || chooses != (settings.adapts, settings.profile.clone()) {
+        if !is_same_engine || before != left_to_it(settings) {
             // What has been found out so far was about something else.
-            self.adapter = settings.adapts.then(|| Adapter::new(settings, &self.commons));
+            self.adapter = Adapter::new(settings, &self.commons);
         }
         Ok(())
     }
 
     /// Why the present engine serves, if the server has chosen it.
     pub(crate) fn why(&self) -> Option<&str> {
-        self.adapter.as_ref().map(Adapter::why)
+        self.adapter.as_ref()?.why()
+    }
+
+    /// Why there are so many workers, threads or helpers, if the server has changed that.
+    pub(crate) fn why_so_many(&self) -> Option<&str> {
+        self.adapter.as_ref()?.why_so_many()
+    }
+
+    /// What the sensors have measured last, if the server looks at itself.
+    pub(crate) fn sensors(&self) -> Option<Now> {
+        self.adapter.as_ref()?.now().cloned()
     }
 
     /// Lets the server look at itself, and change what it finds better.
@@ -317,6 +330,16 @@ impl Server {
     /// Why not; then everything is as it was.
     pub fn upgrade(&mut self) -> Result<(), SwitchError> {
         self.be_succeeded(&self.settings().clone())
+    }
+
+    /// Begins an [`upgrade`](Server::upgrade), of which [`Server::upgrade_outcome`] says what has come.
+    pub(crate) fn begin_upgrade(&mut self) -> Result<(), SwitchError> {
+        self.begin_succession(&self.settings().clone())
+    }
+
+    /// What has come of an upgrade, once; none if that is not known yet.
+    pub(crate) fn upgrade_outcome(&mut self) -> Option<Result<(), String>> {
+        self.succession.outcome()
     }
 
     /// Waits until another process serves with `settings` in the place of this one, and begins to leave.
@@ -429,7 +452,9 @@ impl Server {
                 admin.handle(&mut self.office(standing, orders, ending));
             }
             self.look_at_succession();
-            if let (Some(_), Some(Administration { admin, .. })) = (&self.successor, &mut administration) {
+            if let (true, Some(Administration { admin, standing })) = (self.successor.is_some(), &mut administration) {
+                // Whoever waits to hear of it.
+                admin.handle(&mut self.office(standing, orders, true));
                 admin.retire();
             }
             while let Some(order) = orders.receive() {
@@ -441,7 +466,7 @@ impl Server {
                         }
                     }
                     Order::Upgrade => {
-                        if let Err(error) = self.begin_succession(&self.settings().clone()) {
+                        if let Err(error) = self.begin_upgrade() {
                             report_not_upgraded(&error);
                         }
                     }

@@ -17,6 +17,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::board::WORKERS_MAX;
 use crate::cache::{self, Bounds, Store, Watcher};
 use crate::commons::Commons;
+use crate::config;
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
@@ -39,8 +40,11 @@ type Worker = JoinHandle<Result<(), Errno>>;
 pub(crate) struct Shift {
     /// What its workers share.
     pub(crate) shared: Arc<Shared>,
-    /// What it was started with.
+    /// What it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
+    /// The place of its first worker among those that are pinned to processors: that of the first shift, so that a worker
+    /// stays on its processor, and with the caches there, when engines change.
+    first_place: usize,
     workers: Vec<Worker>,
 }
 
@@ -87,7 +91,7 @@ impl Shift {
     ) -> Result<Shift, ServeError> {
         let receiver = receiver.filter(|_| takes_arrivals_itself(settings));
         let shared = Shared { receiver, ..prepare(settings, listeners, commons, first_seat)? };
-        Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+        Shift::start(settings, Arc::new(shared), first_seat).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.shared.control.stop();
             cause
@@ -102,7 +106,7 @@ impl Shift {
         let not_begun = |error| Box::new(NotNext { error, begun: None });
         self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
         let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
-        let next = Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+        let next = Shift::start(settings, Arc::new(shared), self.first_place).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.leave_to(self);
             Box::new(NotNext { error: SwitchError::Start(cause), begun: Some(begun) })
@@ -174,8 +178,8 @@ impl Shift {
     }
 
     /// Starts the workers, and waits until all have begun.
-    fn start(settings: &Settings, shared: Arc<Shared>) -> Result<Shift, Box<(ServeError, Shift)>> {
-        let mut shift = Shift { shared, settings: settings.clone(), workers: Vec::new() };
+    fn start(settings: &Settings, shared: Arc<Shared>, first_place: usize) -> Result<Shift, Box<(ServeError, Shift)>> {
+        let mut shift = Shift { shared, settings: settings.clone(), first_place, workers: Vec::new() };
         for index in 0..settings.workers {
             match shift.start_worker(index) {
                 Ok(worker) => shift.workers.push(worker),
@@ -189,11 +193,11 @@ impl Shift {
     }
 
     fn start_worker(&self, index: usize) -> std::io::Result<Worker> {
-        let (shared, settings) = (self.shared.clone(), self.settings.clone());
+        let (shared, settings, place) = (self.shared.clone(), self.settings.clone(), self.first_place + index);
         shared.board.take(shared.first_seat + index);
         let work = move || {
             if settings.pin {
-                stay_on_processor(shared.first_seat + index);
+                stay_on_processor(place);
             }
             let result = engine::run(&shared, index, &settings);
             if let Err(errno) = result
@@ -329,10 +333,10 @@ impl Leaving {
 }
 
 /// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking turns.
-fn stay_on_processor(index: usize) {
+fn stay_on_processor(place: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).collect();
-    if let Some(&processor) = processors.get(index % processors.len().max(1)) {
+    if let Some(&processor) = processors.get(place % processors.len().max(1)) {
         let mut one = CpuSet::new();
         one.set(processor);
         // If it fails the worker is only slower.
@@ -464,7 +468,10 @@ fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cac
     // Small caches are of many processes, and there are few inotify instances for each user.
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
-    Store::with(bounds, settings.cache_policy, watcher, counters.clone()).with_caches(settings.caches)
+    let is_only = !settings.architecture.is_of_processes();
+    Store::with(bounds, settings.cache_policy, watcher, counters.clone())
+        .with_caches(settings.caches)
+        .alone(is_only && config::is_most_of_memory(settings.cache_bytes_max))
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

@@ -410,6 +410,8 @@ impl Supervisor<'_> {
             Some(Ok(successor)) => successor,
         };
         report_succession(&successor);
+        // Whoever waits to hear of it.
+        self.with_office(|admin, office| admin.handle(office));
         self.listeners.iter().for_each(Listener::leave_file);
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         if successor.takes_connections {

@@ -411,6 +411,32 @@ fn a_pool_of_threads_is_resized_while_it_serves() {
 }
 
 #[test]
+fn a_pool_all_of_whose_threads_wait_for_slow_clients_gets_more_of_them_and_says_why() {
+    let launch = Launch::new(THREAD_POOL).file("hello.txt", "hello\n");
+    fs::File::create(launch.site().join("large.bin")).unwrap().set_len(64 << 20).unwrap();
+    let server = launch.start();
+    let runtime = runtime(&server);
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n");
+            client
+        })
+        .collect();
+    // More than it began with, so that without new threads this one would have to wait for their patience to end.
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    assert!(ctl(&runtime, &["arch"]).output.contains("128, at most 1024"));
+    let why = ctl(&runtime, &["arch", "why"]);
+    assert!(why.output.contains("With 128 threads instead of 64 for each worker: 64 were busy at once"), "{why:?}");
+    drop(slow);
+    // A number that is set stays.
+    let set = ctl(&runtime, &["set", "--threads", "5"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(ctl(&runtime, &["arch"]).output.contains("5, at most 1024"));
+    server.finish();
+}
+
+#[test]
 fn the_cache_policy_and_ways_to_send_are_changed_while_serving_and_nothing_cached_is_lost() {
     for engine in [AMPED, THREAD_POOL] {
         let server = Launch::new(engine).file("hello.txt", "hello\n").start();
@@ -453,6 +479,30 @@ fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
     let arch = ctl(&runtime, &["arch"]);
     assert!(arch.output.contains("lfu for requests") && arch.output.contains("messages up to 4KiB"), "{arch:?}");
     assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+    server.finish();
+}
+
+#[test]
+fn a_pinned_worker_stays_on_its_processor_when_engines_change() {
+    let server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--pin").start();
+    let runtime = runtime(&server);
+    let processor = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_nonzero())).unwrap();
+        let workers = tasks.filter_map(|task| {
+            let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+            let of = |key| status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
+            of("Name:").filter(|name| name == "worker-0").and(of("Cpus_allowed_list:"))
+        });
+        let workers: Vec<String> = workers.collect();
+        // While one engine takes the place of another there are two.
+        (workers.len() == 1).then(|| workers[0].clone())
+    };
+    let before = eventually("there is one worker", PATIENCE, processor);
+    for architecture in ["pipelined", "thread-pool", "sped", "amped"] {
+        let set = ctl(&runtime, &["arch", "set", architecture]);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        assert_eq!(eventually("the engine before has gone", PATIENCE, processor), before, "{architecture}");
+    }
     server.finish();
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
 //! the simulator runs the same code; changes only when the expected gain, less what is uncertain about it, exceeds
-//! [`GAIN_MIN`], and never within [`STAY_MS`] of the last change; tries an engine out at most once for each kind of load.
-//! Carries nothing out.
+//! [`GAIN_MIN`], and under the same kind of load never within [`STAY_MS`] of the last change; tries an engine out at most
+//! once for each kind of load; does not follow a load that goes to and fro. Carries nothing out.
 //!
 //! # How it decides
 //! ```text
@@ -11,13 +11,16 @@
 //!                  │ load::classify
 //!                  ▼
 //!   ┌──────── Watching ◄───────────────────────────────┐
-//!   │              │ an engine that might be better     │ after TRIAL_MS: what the trial cost is compared with the
-//!   │ one that is  │ has never been tried under this    │ cost before, and kept as an estimate
+//!   │              │ an engine that might be better     │ after TRIAL_MS, or as soon as it is surely worse: what the trial
+//!   │ one that is  │ has never been tried under this    │ cost is compared with the cost before, and kept as an estimate
 //!   │ surely       ▼ kind of load                       │
 //!   │ better     Trying ────────────────────────────────┘
 //!   ▼
 //!  change
 //! ```
+//! A load that has become another one is answered after [`STEADY`] readings, about a second and a half, however short ago the
+//! last change was.
+//!
 //! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
 //! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
 //! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
@@ -25,10 +28,12 @@
 use std::collections::VecDeque;
 
 mod load;
+mod pool;
 mod profile;
 mod workers;
 
 pub use load::{Load, Reading};
+pub use pool::{Pool, Staff};
 pub use profile::{Estimate, Profile};
 pub use workers::{Crew, Workers};
 
@@ -117,10 +122,15 @@ pub struct Controller {
     turns_ms: VecDeque<u64>,
     /// Mean cost of the current engine under that load, in microseconds of CPU per request.
     cost_us: Mean,
-    changed_ms: Option<u64>,
+    /// Mean requests a second of the current engine under that load.
+    rate: Mean,
+    /// When the engine was last changed, and under which kind of load.
+    changed: Option<(u64, Load)>,
     /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches are
     /// cold, or of the interval in which the load became another.
     settling: bool,
+    /// When requests last had to wait for the disk.
+    waited_ms: Option<u64>,
     /// What has been tried: not again.
     tried: Vec<(Load, Engine)>,
     why: String,
@@ -142,6 +152,8 @@ struct Trial {
     home: Engine,
     /// What that one cost.
     home_cost_us: Mean,
+    /// Requests a second that that one answered.
+    home_rate: f64,
     /// When it is over.
     until_ms: u64,
 }
@@ -151,7 +163,7 @@ struct Trial {
 pub const GAIN_MIN: f64 = 0.05;
 /// See [`Engine::risk`].
 const STALL_RISK: f64 = 0.03;
-/// How long an engine stays at least, in milliseconds.
+/// How long an engine stays at least under the same kind of load, in milliseconds.
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
@@ -159,8 +171,17 @@ pub const TRIAL_MS: u64 = 1_500;
 /// more often is between two kinds, and is not followed.
 const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
 const MINUTE_MS: u64 = 60_000;
-/// Readings of the same kind of load before anything is done about it.
-const STEADY: u32 = 3;
+/// Readings of the same kind of load before anything is done about it. The first one may be of two kinds.
+pub const STEADY: u32 = 3;
+/// Readings of an engine's cost before another is compared with it. A server that has just been started gets cheaper by the
+/// second, which three readings may hide.
+const COMPARABLE: u32 = 4;
+/// How long after the last wait for the disk an engine that stalls is not chosen, in milliseconds.
+const CALM_MS: u64 = 600_000;
+/// A trial that costs so much more than what was before, or answers so much less, is over at the first good look.
+const SURELY_WORSE: f64 = 1.15;
+/// Requests a second by which an engine may fall behind before that counts: clients do not come evenly.
+const RATE_DOUBT: f64 = 0.08;
 /// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
 const CHANGE_US: f64 = 20_000.0;
 /// Over how long a change has to pay, in milliseconds.
@@ -178,8 +199,10 @@ impl Controller {
             load: None,
             turns_ms: VecDeque::new(),
             cost_us: Mean::default(),
-            changed_ms: None,
+            rate: Mean::default(),
+            changed: None,
             settling: false,
+            waited_ms: None,
             tried: Vec::new(),
             why,
         }
@@ -202,7 +225,7 @@ impl Controller {
 
     /// What was measured in the interval that ends at `now_ms`. Returns a change, if one is wanted now.
     pub fn observe(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
-        let Some(load) = load::classify(reading) else {
+        let Some(load) = load::classify(reading, self.load.map(|(load, _)| load)) else {
             // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
@@ -211,10 +234,10 @@ impl Controller {
             return self.try_on(now_ms, load, trial);
         }
         let (_, steady) = self.load?;
-        let stays = self.changed_ms.is_some_and(|at| now_ms < at + STAY_MS);
+        let stays = self.changed.is_some_and(|(at, under)| under == load && now_ms < at + STAY_MS);
         // Stalling is not a matter of cost.
         if self.current.stalls() && load == Load::Disk {
-            return self.flee(now_ms);
+            return self.flee(now_ms, reading);
         }
         let is_restless = self.turns_ms.len() > TURNS_MAX;
         if steady < STEADY || stays || is_restless {
@@ -233,6 +256,9 @@ impl Controller {
 
     fn note(&mut self, now_ms: u64, load: Load, reading: &Reading) {
         self.turns_ms.retain(|at_ms| at_ms + MINUTE_MS > now_ms);
+        if load == Load::Disk {
+            self.waited_ms = Some(now_ms);
+        }
         match &mut self.load {
             Some((before, steady)) if *before == load => *steady += 1,
             _ => {
@@ -241,18 +267,19 @@ impl Controller {
                     self.settling = true;
                 }
                 self.load = Some((load, 1));
-                self.cost_us = Mean::default();
+                (self.cost_us, self.rate) = (Mean::default(), Mean::default());
             }
         }
         if !std::mem::take(&mut self.settling) {
             self.cost_us.add(reading.cost_us());
+            self.rate.add(reading.requests_per_s());
         }
     }
 
     /// An engine that is surely better under this load.
     fn better(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
         let mine = self.profile.estimate(load, self.current);
-        let allowed = |engine: &Engine| *engine != self.current && !(engine.stalls() && load == Load::Disk);
+        let allowed = |engine: &Engine| *engine != self.current && !self.might_stall(*engine, now_ms);
         let others = self.candidates.iter().copied().filter(allowed);
         let (best, ratio) = others
             .map(|engine| (engine, self.profile.estimate(load, engine)))
@@ -276,44 +303,57 @@ impl Controller {
         Some(self.change(now_ms, best, because))
     }
 
+    /// Whether this engine would make all requests wait for those that need the disk, which there have been of late.
+    fn might_stall(&self, engine: Engine, now_ms: u64) -> bool {
+        engine.stalls() && self.waited_ms.is_some_and(|at_ms| now_ms < at_ms + CALM_MS)
+    }
+
     /// CPU time that a gain saves within the time in which a change has to pay.
     fn saved_us(&self, gain: f64, reading: &Reading) -> f64 {
         gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0
     }
 
     /// Leaves an engine that stalls.
-    fn flee(&mut self, now_ms: u64) -> Option<Change> {
+    fn flee(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
         let load = Load::Disk;
         let others = self.candidates.iter().copied().filter(|engine| !engine.stalls());
         let best = others.min_by(|one, other| {
             self.profile.estimate(load, *one).ratio.total_cmp(&self.profile.estimate(load, *other).ratio)
         })?;
-        let because = format!(
-            "requests have to wait for the disk, and {} makes all others wait with them; {} does not.",
-            self.current.name(),
-            best.name()
-        );
+        let (now, other) = (self.current.name(), best.name());
+        let because = match reading.is_stalled() {
+            true => format!(
+                "the loops of {now} stood still for {} of {} ms, and all their connections with them; {other} does not.",
+                reading.stalled_ms, reading.interval_ms
+            ),
+            false => {
+                format!(
+                    "requests have to wait for the disk, and {now} makes all others wait with them; {other} does not."
+                )
+            }
+        };
         Some(self.change(now_ms, best, because))
     }
 
     /// An engine of which it is not known whether it is better, and which could be.
     fn begin_trial(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
         // Against a cost that is not the same from one reading to the next, nothing can be compared.
-        if self.cost_us.doubt() > GAIN_MIN {
+        if self.cost_us.count < COMPARABLE || self.cost_us.doubt() > GAIN_MIN {
             return None;
         }
         let mine = self.profile.estimate(load, self.current);
         let promising = |engine: &Engine| {
             let theirs = self.profile.estimate(load, *engine);
             let best_case = 1.0 - (theirs.ratio * (1.0 - theirs.doubt)) / (mine.ratio * (1.0 + mine.doubt));
-            let excluded = *engine == self.current || engine.stalls() && load == Load::Disk;
+            let best_case = best_case + self.current.risk() - engine.risk();
+            let excluded = *engine == self.current || self.might_stall(*engine, now_ms);
             let is_new = !excluded && !self.tried.contains(&(load, *engine));
             // There and back again.
             is_new && best_case > GAIN_MIN && self.saved_us(best_case, reading) > 2.0 * CHANGE_US
         };
         let engine = self.candidates.iter().copied().find(promising)?;
         self.tried.push((load, engine));
-        let (home, home_cost_us) = (self.current, self.cost_us);
+        let (home, home_cost_us, home_rate) = (self.current, self.cost_us, self.rate.value());
         let because = format!(
             "{} might cost less than {} under {} load ({:.1} us a request now): it is tried for {TRIAL_MS} ms.",
             engine.name(),
@@ -322,44 +362,42 @@ impl Controller {
             home_cost_us.value()
         );
         let change = self.change(now_ms, engine, because);
-        self.state = State::Trying(Trial { load, home, home_cost_us, until_ms: now_ms + TRIAL_MS });
+        self.state = State::Trying(Trial { load, home, home_cost_us, home_rate, until_ms: now_ms + TRIAL_MS });
         Some(change)
     }
 
     /// Goes on with a trial, or ends it.
     fn try_on(&mut self, now_ms: u64, load: Load, trial: Trial) -> Option<Change> {
-        let Trial { home, home_cost_us, until_ms, .. } = trial;
+        let Trial { home, home_cost_us, home_rate, until_ms, .. } = trial;
         let tried = self.current;
         if load != trial.load {
             // What it costs under another load says nothing.
             return self.abandon_trial(now_ms, "the load has changed");
         }
-        if now_ms < until_ms || home_cost_us.value() <= 0.0 {
+        if home_cost_us.value() <= 0.0 || self.cost_us.count == 0 {
             return None;
         }
-        let measured = self.cost_us.value() / home_cost_us.value();
-        self.profile.learn(load, home, tried, measured, self.cost_us.doubt().hypot(home_cost_us.doubt()));
-        let home_cost_us = home_cost_us.value();
+        let ratio = trial.ratio(self.cost_us.value(), self.rate.value());
+        if now_ms < until_ms && ratio < SURELY_WORSE {
+            return None;
+        }
+        self.profile.learn(load, home, tried, ratio, self.cost_us.doubt().hypot(home_cost_us.doubt()));
         self.state = State::Watching;
-        if 1.0 - measured >= GAIN_MIN {
-            self.why = format!(
-                "{} serves because a trial of {TRIAL_MS} ms under {} load cost {:.1} us a request, and {} cost {home_cost_us:.1}.",
-                tried.name(),
-                load.name(),
-                self.cost_us.value(),
-                home.name(),
-            );
-            self.changed_ms = Some(now_ms);
-            return None;
-        }
-        let because = format!(
-            "a trial of {} under {} load cost {:.1} us a request, and {} {home_cost_us:.1}: not worth a change.",
+        let measured = format!(
+            "a trial of {} under {} load cost {:.1} us a request at {:.0} a second, and {} {:.1} at {home_rate:.0}",
             tried.name(),
             load.name(),
             self.cost_us.value(),
+            self.rate.value(),
             home.name(),
+            home_cost_us.value(),
         );
-        Some(self.change(now_ms, home, because))
+        if 1.0 - ratio + home.risk() - tried.risk() >= GAIN_MIN {
+            self.why = format!("{} serves because {measured}.", tried.name());
+            self.changed = Some((now_ms, load));
+            return None;
+        }
+        Some(self.change(now_ms, home, format!("{measured}: not worth a change.")))
     }
 
     fn abandon_trial(&mut self, now_ms: u64, why: &str) -> Option<Change> {
@@ -371,13 +409,23 @@ impl Controller {
 
     fn change(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
         self.current = to;
-        self.changed_ms = Some(now_ms);
+        self.changed = self.load.map(|(load, _)| (now_ms, load));
         self.settling = true;
         self.state = State::Watching;
-        self.cost_us = Mean::default();
+        (self.cost_us, self.rate) = (Mean::default(), Mean::default());
         self.load = self.load.map(|(load, _)| (load, 0));
         self.why = format!("{} serves because {because}", to.name());
         Change { to, because }
+    }
+}
+
+impl Trial {
+    /// What the engine costs that is tried, as a multiple of what the one before did: in CPU time, or in requests that it
+    /// did not answer, if those are more than can be because clients do not come evenly. Where the disk or the network bounds
+    /// a server, the CPU time says little.
+    fn ratio(&self, cost_us: f64, rate: f64) -> f64 {
+        let (cost, slowness) = (cost_us / self.home_cost_us.value(), self.home_rate / rate.max(1.0));
+        if slowness > 1.0 + RATE_DOUBT { cost.max(slowness) } else { cost }
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use lamna_proto::tally::{BUCKETS, bound_us};
 
 use super::duration::Distribution;
-use super::steward::{Phase, Stats, Status};
+use super::steward::{Now, Phase, Stats, Status};
 use super::tasks::Task;
 use crate::account::Account;
 
@@ -22,6 +22,7 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     about_connections(status, stats, &mut page);
     about_caches_and_disk(status, stats, &mut page);
     about_the_server(status, stats, &mut page);
+    stats.now.iter().for_each(|now| about_now(now, &mut page));
     about_tasks(&stats.tasks, &mut page);
     stats.account.iter().for_each(|account| about_steps(account, &mut page));
     page.text
@@ -101,6 +102,16 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
         page.sample(&format!("lamna_disk_operations_total{{{labels}}}"), count);
     }
     page.counter("lamna_helper_jobs_total", "Jobs given to helpers.", disk.helper_jobs);
+    page.gauge("lamna_helper_queue", "Jobs that no helper has begun yet.", disk.helper_queue);
+    page.family("lamna_helper_wait_seconds_total", "counter", "Time that jobs have waited for a helper thread.");
+    page.sample("lamna_helper_wait_seconds_total", seconds(disk.helper_wait_us));
+    let waits = &stats.waits;
+    page.family("lamna_loop_stalled_seconds_total", "counter", "Time of event loops in batches of 20 ms and more.");
+    page.sample("lamna_loop_stalled_seconds_total", seconds(waits.stalled_ms * 1000));
+    page.gauge("lamna_thread_queue", "Connections that wait for a thread of a pool.", waits.thread_queue);
+    page.counter("lamna_thread_waits_total", "Connections that threads of pools have taken up.", waits.thread_waits);
+    page.family("lamna_thread_wait_seconds_total", "counter", "Time that these have waited for a thread.");
+    page.sample("lamna_thread_wait_seconds_total", seconds(waits.thread_wait_ms * 1000));
 }
 
 fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {
@@ -121,6 +132,27 @@ fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {
             "Share of ten seconds in which something waited for memory.",
         );
         page.sample("lamna_memory_pressure_ratio", percent / 100.0);
+    }
+}
+
+/// What the sensors of a server that adapts have measured last.
+fn about_now(now: &Now, page: &mut Page) {
+    let figures = [
+        ("requests_per_second", "Requests a second.", now.requests_per_s),
+        ("request_cpu_seconds", "CPU time for each request.", now.cpu_us_per_request / 1e6),
+        ("request_bytes", "Bytes sent for each request.", now.bytes_per_request),
+        ("hit_ratio", "Targets that were in the cache and fresh.", now.hit_ratio),
+        ("would_block_ratio", "Names and reads that would have blocked.", now.would_block_ratio),
+        ("stalled_ratio", "Time for which loops stood still; 1 is one loop all the time.", now.stalled_ratio),
+        ("helper_delay_seconds", "Wait of a job for a helper thread.", now.helper_delay_us / 1e6),
+        ("thread_delay_seconds", "Wait of a connection for a thread of a pool.", now.thread_delay_us / 1e6),
+        ("run_queue_processors", "Threads that could run and wait for a processor.", now.run_queue_processors),
+        ("request_switches", "Context switches for each request.", now.switches_per_request),
+    ];
+    for (name, help, value) in figures {
+        let name = format!("lamna_sensor_{name}");
+        page.family(&name, "gauge", &format!("{help} In the last half second."));
+        page.sample(&name, value);
     }
 }
 

@@ -4,13 +4,12 @@
 //! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
 //! draining and opening the log again are orders like those of signals.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::duration::Distribution;
 use super::steward::{
-    Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward,
+    Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward, WaitStats,
 };
 use super::{Admin, tasks};
 use crate::commons::Commons;
@@ -164,6 +163,7 @@ impl Steward for Office<'_> {
     fn stats(&self) -> Stats {
         let Commons { done, disk, log, board, .. } = self.commons();
         let (idle, slow) = board.postures();
+        let waits = board.waits();
         let architecture = self.settings().architecture;
         let processes = self.processes().iter().copied().chain([std::process::id()]);
         Stats {
@@ -194,6 +194,18 @@ impl Steward for Office<'_> {
                 tested_by_page: read(&disk.tested_by_page),
                 untested: read(&disk.untested),
                 helper_jobs: read(&disk.helper_jobs),
+                helper_queue: read(&disk.helper_jobs).saturating_sub(read(&disk.helper_jobs_begun)),
+                helper_wait_us: read(&disk.helper_wait_us),
+            },
+            waits: WaitStats {
+                stalled_ms: waits.stalled_ms,
+                thread_queue: u64::from(waits.queued),
+                thread_waits: waits.taken_up,
+                thread_wait_ms: waits.waited_ms,
+            },
+            now: match &self.body {
+                Body::Threads(server) => server.sensors(),
+                Body::Processes { .. } => None,
             },
             log_lines_dropped: log.dropped(),
             log_lines_lost: log.lost(),
@@ -205,21 +217,19 @@ impl Steward for Office<'_> {
     }
 
     fn architecture_why(&self) -> String {
-        if let Body::Threads(server) = &self.body
-            && let Some(why) = server.why()
-        {
-            return why.to_owned();
+        let (chosen, so_many) = match &self.body {
+            Body::Threads(server) => (server.why(), server.why_so_many()),
+            Body::Processes { .. } => (None, None),
+        };
+        let why = match chosen {
+            Some(why) => why.to_owned(),
+            None if !self.standing.why.is_empty() => self.standing.why.clone(),
+            None => self.configured_why(),
+        };
+        match so_many {
+            Some(so_many) => format!("{} With {so_many}", with_full_stop(why)),
+            None => why,
         }
-        if !self.standing.why.is_empty() {
-            return self.standing.why.clone();
-        }
-        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
-        let mut why = format!("{} serves because it was configured", asked.name());
-        if asked != serving {
-            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
-        }
-        let _ = write!(why, "; nothing has been changed by the server itself");
-        why
     }
 
     fn set(&mut self, change: &Change) -> Result<String, String> {
@@ -245,15 +255,37 @@ impl Steward for Office<'_> {
     }
 
     fn upgrade(&mut self) -> Result<String, String> {
-        match &mut self.body {
-            Body::Threads(server) => server.upgrade().map_err(|error| error.to_string())?,
-            Body::Processes { .. } => self.change(&self.settings().clone())?,
-        }
-        Ok("another process has taken over; this one hands over what it has, and ends".to_owned())
+        let begun = match &mut self.body {
+            Body::Threads(server) => server.begin_upgrade(),
+            Body::Processes { succession, settings, listeners, commons, .. } => {
+                succession.begin(settings, listeners, commons.clock)
+            }
+        };
+        begun.map_err(|error| error.to_string())?;
+        Ok("another process has been started to take over".to_owned())
+    }
+
+    fn upgraded(&mut self) -> Option<Result<String, String>> {
+        let outcome = match &mut self.body {
+            Body::Threads(server) => server.upgrade_outcome(),
+            Body::Processes { succession, .. } => succession.outcome(),
+        };
+        let done = "another process has taken over; this one hands over what it has, and ends";
+        outcome.map(|outcome| outcome.map(|()| done.to_owned()))
     }
 }
 
 impl Office<'_> {
+    /// Why this architecture serves if nobody has changed it.
+    fn configured_why(&self) -> String {
+        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
+        let mut why = format!("{} serves because it was configured", asked.name());
+        if asked != serving {
+            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
+        }
+        why + "; nothing has been changed by the server itself"
+    }
+
     /// Goes on with `settings`: in this process, or in another one where one has to take its place.
     fn change(&mut self, settings: &Settings) -> Result<(), String> {
         let changed = match &mut self.body {
@@ -303,6 +335,10 @@ impl Office<'_> {
             Body::Processes { succession, .. } => succession.set_configured(configured),
         }
     }
+}
+
+fn with_full_stop(sentence: String) -> String {
+    if sentence.ends_with('.') { sentence } else { sentence + "." }
 }
 
 /// What has become different.

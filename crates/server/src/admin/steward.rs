@@ -39,11 +39,14 @@ pub trait Steward {
     /// Begins to drain: no new connection, what has begun is finished, then the server ends.
     fn drain(&mut self);
 
-    /// Hands everything over to a new process of the executable as it is now. Returns what has been done, in words.
+    /// Begins to hand everything over to a new process of the executable as it is now. Returns what has been begun, in words.
     ///
     /// # Errors
-    /// Why this process goes on, in words.
+    /// Why that cannot be begun, in words.
     fn upgrade(&mut self) -> Result<String, String>;
+
+    /// What has come of it, once: what has been done, or why this process goes on, in words. None if that is not known yet.
+    fn upgraded(&mut self) -> Option<Result<String, String>>;
 }
 
 /// Where in its life a server is.
@@ -250,6 +253,12 @@ pub struct Stats {
     pub lookups: LookupStats,
     /// Which way disk operations went.
     pub disk: DiskStats,
+    /// What workers have waited for, while others waited for them.
+    #[serde(default)]
+    pub waits: WaitStats,
+    /// What the sensors of a server that adapts have measured last; none if it does not.
+    #[serde(default)]
+    pub now: Option<Now>,
     /// Access log lines that could not be handed over, and that could not be written.
     pub log_lines_dropped: u64,
     /// See `log_lines_dropped`.
@@ -327,6 +336,72 @@ pub struct DiskStats {
     pub untested: u64,
     /// Jobs given to helpers.
     pub helper_jobs: u64,
+    /// Of these, those that no helper has begun yet.
+    #[serde(default)]
+    pub helper_queue: u64,
+    /// How long jobs have waited for a helper thread, in microseconds; those for helper processes and the helpers of
+    /// `pipelined` do not say.
+    #[serde(default)]
+    pub helper_wait_us: u64,
+}
+
+/// What workers have waited for, while others waited for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitStats {
+    /// How long event loops have worked at a stretch, where that was 20 ms and more, in milliseconds.
+    pub stalled_ms: u64,
+    /// Connections that wait for a thread of `thread-pool`.
+    pub thread_queue: u64,
+    /// Connections that threads of `thread-pool` have taken up.
+    pub thread_waits: u64,
+    /// How long these have waited for a thread, in milliseconds.
+    pub thread_wait_ms: u64,
+}
+
+/// What the sensors have measured in the last half second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Now {
+    /// Length of the measurement.
+    pub interval_ms: u64,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// CPU time of the process for each request.
+    pub cpu_us_per_request: f64,
+    /// Bytes sent for each request.
+    pub bytes_per_request: f64,
+    /// Part of the targets asked for that were in the cache and fresh.
+    pub hit_ratio: f64,
+    /// Part of the names and reads that would have blocked.
+    pub would_block_ratio: f64,
+    /// Names and reads that would have blocked, or what the kernel has read from disks in units of 128 KiB if that is more.
+    pub disk_waits: u64,
+    /// Time for which event loops stood still, neither on a processor nor waiting for one; 1.0 is one loop all the time.
+    pub stalled_ratio: f64,
+    /// Jobs that no helper has begun yet.
+    pub helper_queue: u64,
+    /// How long a job waited for a helper thread, on average.
+    pub helper_delay_us: f64,
+    /// The most jobs that helpers had under way at a time.
+    pub helpers_busy_peak: u64,
+    /// Connections that wait for a thread of `thread-pool`.
+    pub thread_queue: u64,
+    /// How long a connection waited for a thread, on average, by a clock of some milliseconds.
+    pub thread_delay_us: f64,
+    /// The most threads of a pool that were busy at a time.
+    pub threads_busy_peak: u64,
+    /// Connections that wait for a request, as far as workers say so.
+    pub connections_idle: u64,
+    /// Connections whose peers do not take what is sent, as far as workers say so.
+    pub connections_slow: u64,
+    /// Time that threads could have run and waited for a processor; 1.0 is one thread all the time.
+    pub run_queue_processors: f64,
+    /// Context switches for each request.
+    pub switches_per_request: f64,
+    /// As [`Stats::memory_pressure_percent`].
+    pub memory_pressure_percent: Option<f64>,
+    /// The share of a processor that the first thread of each worker had.
+    pub workers_busy: Vec<f64>,
 }
 
 #[cfg(test)]

@@ -88,8 +88,9 @@ pub enum Found<'a> {
     Missing(Target),
 }
 
-/// How often log lines and counters are handed over.
-const FLUSH_MS: u64 = 500;
+/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
+/// counters in between finds the same number of reports of everybody.
+pub const FLUSH_MS: u64 = 500;
 
 impl<'a> Desk<'a> {
     /// The things of a worker that begins.
@@ -255,12 +256,12 @@ impl<'a> Desk<'a> {
     pub fn flush_due(&self) -> Option<Instant> {
         let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
         let counted = self.requests + self.connections + self.hits + self.stale + self.misses > 0;
-        (logged || counted).then_some(Instant(self.flushed.0 + FLUSH_MS))
+        (logged || counted).then_some(Instant((self.flushed.0 / FLUSH_MS + 1) * FLUSH_MS))
     }
 
     /// Hands log lines and counters over if it is time to.
     pub fn flush_if_due(&mut self) {
-        if self.now.since(self.flushed) >= FLUSH_MS {
+        if self.now.0 / FLUSH_MS != self.flushed.0 / FLUSH_MS {
             self.flush();
         }
     }
@@ -356,6 +357,7 @@ impl Target {
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
+            holds_alone: shared.store.holds_alone(),
             caches: shared.store.caches(),
         }
     }

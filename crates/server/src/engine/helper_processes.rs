@@ -78,7 +78,11 @@ impl HelperProcesses {
                 Ok(index) => self.give(index, job),
                 Err(_) if self.helpers.iter().any(Option::is_some) => return self.waiting.push_front(job),
                 // Not even one helper: better slow than never.
-                Err(_) => self.carry_out(job),
+                Err(_) => {
+                    self.counters().begin_helper_job(0);
+                    self.carry_out(job);
+                    self.counters().end_helper_job();
+                }
             }
         }
     }
@@ -93,6 +97,7 @@ impl HelperProcesses {
 
     fn give(&mut self, index: usize, job: Job) {
         let Some(helper) = &mut self.helpers[index] else { return self.waiting.push_front(job) };
+        self.shared.abilities.counters.begin_helper_job(0);
         let given = match &job {
             Job::Translate { target, .. } => {
                 let task = Task::Translate { site: target.site, path: target.path(), query: target.query() };
@@ -117,7 +122,12 @@ impl HelperProcesses {
         self.poll.remove(helper.tasks.as_fd());
         if let Some(job) = helper.job {
             self.carry_out(job);
+            self.counters().end_helper_job();
         }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.abilities.counters
     }
 
     /// Takes what helpers have sent.
@@ -144,7 +154,8 @@ impl HelperProcesses {
             Ok(_) if !self.message.is_empty() => {
                 let failed = self.message == [FAILED];
                 let job = helper.job.take();
-                self.finished.extend(job.map(|job| Finished { job, entry: None, failed }));
+                self.shared.abilities.counters.end_helper_job();
+                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -167,7 +178,7 @@ impl HelperProcesses {
                 (None, !file.is_some_and(page_in))
             }
         };
-        self.finished.push_back(Finished { job, entry, failed });
+        self.finished.push_back(Finished { job, entry, portion: None, failed });
         self.shared.control.waker(self.worker).wake();
     }
 }

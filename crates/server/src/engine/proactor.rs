@@ -30,6 +30,7 @@ use self::flow::{End, Flow, Out};
 use crate::engine::Shared;
 use crate::engine::desk::Desk;
 use crate::engine::event_loop::Ticket;
+use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::io::Abilities;
 use crate::io::accept::Reserve;
@@ -149,6 +150,7 @@ impl<'a> Worker<'a> {
             }
             self.go_on();
             self.handle_time();
+            self.end_batch();
         }
         Ok(())
     }
@@ -221,6 +223,15 @@ impl<'a> Worker<'a> {
         }
         if self.shared.control.is_handing_over() && !self.handing_over {
             self.hand_over();
+        }
+    }
+
+    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
+    fn end_batch(&mut self) {
+        let begun = std::mem::replace(&mut self.desk.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.desk.now);
+        if stall_ms > 0 {
+            self.shared.seat(self.index).add_stall(stall_ms);
         }
     }
 

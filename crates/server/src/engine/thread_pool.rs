@@ -18,6 +18,7 @@ mod model;
 use std::thread::{self, Builder, Scope};
 use std::time::Duration;
 
+use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::engine::Shared;
@@ -39,7 +40,7 @@ mod sync {
 /// What makes waiting impossible, no descriptors or not a single thread to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let (set, poll) = IdleSet::new(shared, index)?;
-    let pool = Pool::new(shared, &set);
+    let pool = Pool::new(shared, index, &set);
     thread::scope(|scope| {
         // Whatever happens, the threads must learn that nothing more comes.
         let _end = End(&pool);
@@ -52,8 +53,11 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
 /// What the threads have in common.
 struct Pool<'a> {
     shared: &'a Shared,
+    /// Of the worker.
+    index: usize,
     set: &'a IdleSet<'a>,
-    hall: Hall<Slot>,
+    /// Connections with the time since which each waits.
+    hall: Hall<(Slot, Instant)>,
 }
 
 /// How long a thread waits for the next request of a connection while other threads are free.
@@ -62,8 +66,8 @@ pub const PATIENCE_MS: u32 = 10;
 const QUEUE_MAX: usize = 1024;
 
 impl<'a> Pool<'a> {
-    fn new(shared: &'a Shared, set: &'a IdleSet<'a>) -> Pool<'a> {
-        Pool { shared, set, hall: Hall::new(QUEUE_MAX) }
+    fn new(shared: &'a Shared, index: usize, set: &'a IdleSet<'a>) -> Pool<'a> {
+        Pool { shared, index, set, hall: Hall::new(QUEUE_MAX) }
     }
 
     /// The life of a thread.
@@ -74,7 +78,13 @@ impl<'a> Pool<'a> {
             // One more, because the clock is coarse.
             let patience = flush_due.map(|at| Duration::from_millis(at.since(driver.now()) + 1));
             match self.hall.next(|| self.shared.control.threads(), patience) {
-                Turn::Serve(slot) => self.attend(&mut driver, slot),
+                Turn::Serve((slot, since)) => {
+                    let seat = self.shared.seat(self.index);
+                    seat.begin_thread(self.shared.clock.now().since(since));
+                    seat.show_queued(self.hall.queued());
+                    self.attend(&mut driver, slot);
+                    seat.end_thread();
+                }
                 Turn::Pause => {}
                 Turn::End => return,
             }
@@ -112,7 +122,7 @@ impl Drop for End<'_, '_> {
         let (hall, shared) = (&self.0.hall, self.0.shared);
         hall.close();
         if shared.control.is_handing_over() {
-            shared.hand_over(hall.clear());
+            shared.hand_over(hall.clear().into_iter().map(|(slot, _)| slot));
         } else if shared.control.is_stopping() {
             hall.clear();
         }
@@ -142,7 +152,9 @@ impl Keeper<'_, '_, '_> {
 
 impl Dispatch for Keeper<'_, '_, '_> {
     fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
-        self.pool.hall.push(slot, || self.pool.shared.control.is_closing());
+        let Pool { shared, hall, index, .. } = self.pool;
+        hall.push((slot, shared.clock.now()), || shared.control.is_closing());
+        shared.seat(*index).show_queued(hall.queued());
         Ok(())
     }
 
@@ -171,7 +183,7 @@ mod tests {
     fn more_connections_than_threads_are_all_served() {
         let (shared, _root) = testing::shared(2, 2);
         let (set, poll) = IdleSet::new(&shared, 0).unwrap();
-        let pool = Pool::new(&shared, &set);
+        let pool = Pool::new(&shared, 0, &set);
         thread::scope(|scope| {
             let _end = End(&pool);
             let keeper = Keeper { scope, pool: &pool };
@@ -201,7 +213,7 @@ mod tests {
     fn a_pool_grows_and_shrinks_to_what_is_asked_for_within_its_bound() {
         let (shared, _root) = testing::shared(2, 4);
         let (set, _poll) = IdleSet::new(&shared, 0).unwrap();
-        let pool = Pool::new(&shared, &set);
+        let pool = Pool::new(&shared, 0, &set);
         thread::scope(|scope| {
             let _end = End(&pool);
             let keeper = Keeper { scope, pool: &pool };

@@ -48,6 +48,8 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
     while !pool.is_over() {
         bell.park(None, || !ends.from_find.is_empty() || pool.is_over() || !ends.to_find.is_settled());
         while let Some(errand) = ends.from_find.take().filter(|_| !pool.is_over()) {
+            let counters = &pool.shared.abilities.counters;
+            counters.begin_helper_job(0);
             match errand {
                 Errand::Translate(mut parcel) => {
                     translate_first(pool, &mut parcel);
@@ -59,6 +61,7 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
                     pool.shared.store.insert(target.key(), find_once(&pool.shared, &target, now));
                 }
             }
+            counters.end_helper_job();
             ends.to_find.deliver();
         }
         ends.to_find.deliver();
@@ -87,11 +90,13 @@ pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
     while !pool.is_over() {
         bell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
         while let Some(mut parcel) = ends.from_data.take().filter(|_| !pool.is_over()) {
+            pool.shared.abilities.counters.begin_helper_job(0);
             if let Some(reading) = &mut parcel.reading
                 && !pool.shared.control.is_handing_over()
             {
                 reading.paged_in = Some(page_in(reading, &mut scratch));
             }
+            pool.shared.abilities.counters.end_helper_job();
             ends.to_data.put(parcel, Urgency::Now);
             ends.to_data.deliver();
         }

@@ -157,6 +157,11 @@ impl<T> Hall<T> {
         self.queued.load(Relaxed) == 0 && self.free.load(Relaxed) > 0
     }
 
+    /// How much waits for a thread. A hint, as above.
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Relaxed)
+    }
+
     /// Threads that count.
     #[cfg(test)]
     pub(super) fn threads(&self) -> usize {
