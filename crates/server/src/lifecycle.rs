@@ -26,6 +26,7 @@ use crate::listen::Listener;
 use crate::orders::{Order, Orders};
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor::{self, Premises};
+use crate::sys::allocator;
 use crate::upgrade::{self, Heritage, Succession, Successor};
 
 /// How long draining waits for what is being sent before it gives up.
@@ -122,6 +123,7 @@ pub fn serve(
     mut administration: Administration,
     heritage: Option<Heritage>,
 ) -> Result<(), ServeError> {
+    allocator::set();
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let orders = Orders::by_signals()?;
     raise_descriptor_limit();
@@ -473,6 +475,7 @@ impl Server {
                             self.leave_to(Arc::new(Sender::new(heir)), true);
                         }
                     }
+                    Order::Retire => self.shift.shared.control.retire(),
                     Order::Drain if end.is_none() => {
                         self.succession.abandon();
                         end = Some(Instant::now() + DRAIN_TIME_MAX);

@@ -17,6 +17,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::board::WORKERS_MAX;
 use crate::cache::{self, Bounds, Store, Watcher};
 use crate::commons::Commons;
+use crate::config;
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
@@ -467,7 +468,10 @@ fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cac
     // Small caches are of many processes, and there are few inotify instances for each user.
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
-    Store::with(bounds, settings.cache_policy, watcher, counters.clone()).with_caches(settings.caches)
+    let is_only = !settings.architecture.is_of_processes();
+    Store::with(bounds, settings.cache_policy, watcher, counters.clone())
+        .with_caches(settings.caches)
+        .alone(is_only && config::is_most_of_memory(settings.cache_bytes_max))
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

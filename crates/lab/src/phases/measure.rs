@@ -47,6 +47,7 @@ pub(super) fn measure(
     engines: &[&str],
     options: &Options,
     site: &Site,
+    machine: &Machine,
     watcher: &mut dyn Watcher,
 ) -> Result<Vec<Run>, Failure> {
     let began = Instant::now();
@@ -61,7 +62,7 @@ pub(super) fn measure(
             life.phases.push(run);
         }
     }
-    Ok(lives.into_iter().map(|life| life.into_run(options)).collect())
+    Ok(lives.into_iter().map(|life| life.into_run(options, machine)).collect())
 }
 
 /// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
@@ -207,11 +208,11 @@ impl Life {
         Ok(summarize(phase, began_s, length, &cpu, &done))
     }
 
-    fn into_run(self, options: &Options) -> Run {
+    fn into_run(self, options: &Options, machine: &Machine) -> Run {
         Run {
             engine: self.engine,
             digest: options.digest(),
-            machine: Machine::this(),
+            machine: machine.clone(),
             version: version(&options.lamna),
             command: options.command.clone(),
             seconds: options.seconds,
@@ -309,11 +310,11 @@ fn latencies(done: &[Done], role: Role, is_settling: bool) -> Latencies {
     for outcome in done.iter().filter(|job| job.role == role).filter_map(Done::outcome) {
         let counts = &outcome.counts;
         if is_settling {
-            all.answers.merge(&outcome.warmup_latency);
+            all.answers.merge(&outcome.warmup_latency.coarse());
             continue;
         }
         let good = counts.statuses.get(&200).copied().unwrap_or(0).saturating_sub(counts.wrong_content);
-        all.answers.merge(&outcome.latency);
+        all.answers.merge(&outcome.latency.coarse());
         all.refused += counts.answered.saturating_sub(good);
         all.unanswered += counts.timed_out + counts.lost + counts.malformed + counts.unanswered + counts.unsent;
     }

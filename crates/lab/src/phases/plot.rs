@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::run::{Run, STEP_MS};
+use super::run::{Run, STEP_MS, switches};
 use super::verdict::{REACHED, standing};
 use super::workload::Phase;
 use super::{AUTO, ENGINES};
@@ -42,7 +42,7 @@ pub(super) fn svg(runs: &[Run]) -> String {
     }
     if let Some(auto) = runs.iter().find(|run| run.engine == AUTO) {
         ratio(&mut text, auto, &runs, seconds);
-        switches(&mut text, auto, seconds);
+        changes(&mut text, auto, seconds);
     }
     text + "</svg>\n"
 }
@@ -141,10 +141,9 @@ fn ratio(text: &mut String, auto: &Run, runs: &[&Run], seconds: f64) {
     text.push_str("</g>");
 }
 
-fn switches(text: &mut String, auto: &Run, seconds: f64) {
+fn changes(text: &mut String, auto: &Run, seconds: f64) {
     let mut place = 0;
-    for said in &auto.said {
-        let Some(engine) = said.switched_to() else { continue };
+    for (said, engine) in switches(&auto.said) {
         let Some(number) = auto.phases.iter().rposition(|phase| phase.began_s <= said.at_s) else { continue };
         let at = x(number, said.at_s - auto.phases[number].began_s, seconds);
         // Names of changes that follow each other closely stand below each other.

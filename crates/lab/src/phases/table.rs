@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::AUTO;
-use super::run::Run;
+use super::run::{Run, switches};
 use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, of_all, of_phase, standing};
 use super::workload::Phase;
 use crate::metric::format_number;
@@ -51,7 +51,7 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
     let load = "99th percentile of those who ask as fast as they are answered, milliseconds";
     table(text, runs, load, &standings, None, |figures, _| ms(figures.load_p99_ms))?;
     verdicts(text, runs, &standings)?;
-    switches(text, runs)
+    changes(text, runs)
 }
 
 fn table(
@@ -125,10 +125,10 @@ fn verdicts(text: &mut String, runs: &[Run], standings: &[Standing]) -> std::fmt
 }
 
 /// What `auto` did, in its own words.
-fn switches(text: &mut String, runs: &[Run]) -> std::fmt::Result {
+fn changes(text: &mut String, runs: &[Run]) -> std::fmt::Result {
     for (round, run) in runs.iter().filter(|run| run.engine == AUTO).enumerate() {
         writeln!(text, "\n## What `{AUTO}` did in round {}\n\n| phase | at | |\n| --- | ---: | --- |", round + 1)?;
-        for said in run.said.iter().filter(|said| said.switched_to().is_some()) {
+        for (said, _) in switches(&run.said) {
             let Some(phase) = run.phases.iter().rev().find(|phase| phase.began_s <= said.at_s) else { continue };
             let line = said.line.trim_start_matches("lamna: ").replace('|', "/");
             writeln!(text, "| {} | {:.1} s | {line} |", phase.phase, said.at_s - phase.began_s)?;

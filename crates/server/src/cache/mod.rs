@@ -29,6 +29,7 @@ use lamna_policy::cache::{Algorithm, Objective};
 pub use caches::Caches;
 pub use entry::Entry;
 pub use front::Front;
+pub use ledger::Loan;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 

@@ -11,7 +11,7 @@ mod account;
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]
 mod front;
 #[path = "ledger.rs"]
-#[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
+#[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]
 mod ledger;
 #[path = "shards.rs"]
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]

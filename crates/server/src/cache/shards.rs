@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use super::Policy;
 use super::entry::Entry;
 use super::generations::Key;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Loan};
 use super::shard::Shard;
 use super::sync::{Mutex, MutexGuard};
 
@@ -86,6 +86,11 @@ impl Shards {
     /// Bytes of memory of the entries, whoever holds them, and of the store's structures.
     pub(super) fn bytes(&self) -> u64 {
         self.ledger.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
+    }
+
+    /// Room for `bytes` bytes, if no more than one part in `share` of the store is lent then.
+    pub(super) fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
+        self.ledger.lend(bytes, self.bytes_max / share)
     }
 
     /// Bytes of entries that others hold on to.

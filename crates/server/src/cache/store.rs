@@ -13,6 +13,7 @@ use super::counters::Counters;
 use super::entry::Entry;
 use super::flights::Flights;
 use super::generations::Key;
+use super::ledger::Loan;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
 use crate::account::{self, Step};
@@ -25,6 +26,7 @@ pub struct Store {
     compressor: Compressor,
     watcher: Option<Watcher>,
     flights: Flights,
+    holds_alone: bool,
     caches: Caches,
     /// Fronts that there are.
     fronts: AtomicU64,
@@ -63,9 +65,21 @@ impl Store {
             compressor,
             watcher,
             flights: Flights::default(),
+            holds_alone: false,
             caches: Caches::ALL,
             fronts: AtomicU64::new(0),
         }
+    }
+
+    /// The same, which holds content in the place of the page cache if `holds_alone`: what is read for it from the disk does
+    /// not stay there as well. Only for a store that has most of the memory that there is, and whose server has no other.
+    pub fn alone(self, holds_alone: bool) -> Store {
+        Store { holds_alone, ..self }
+    }
+
+    /// Whether it holds content in the place of the page cache.
+    pub fn holds_alone(&self) -> bool {
+        self.holds_alone
     }
 
     /// The same, of which only `caches` are in use.
@@ -116,6 +130,12 @@ impl Store {
         if let Some(watcher) = &self.watcher {
             watcher.submit(request);
         }
+    }
+
+    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if too much is lent
+    /// already.
+    pub fn lend(&self, bytes: u64) -> Option<Loan> {
+        self.shards.lend(bytes, LOAN_SHARE)
     }
 
     /// When the watcher last had nothing left to tell, in the server's milliseconds.
@@ -170,5 +190,7 @@ impl Store {
     }
 }
 
+/// What part of the store may be lent.
+const LOAN_SHARE: u64 = 4;
 /// What part of a shard one object may be.
 const OBJECT_SHARE: u64 = 8;

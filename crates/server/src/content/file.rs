@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lamna_proto::exchange::negotiate::Coding;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::io::{Abilities, Blocked, Wait, read};
@@ -165,6 +165,22 @@ pub fn read_whole(
     let bytes = read::read(file, &mut content, 0, wait, abilities)?;
     let unchanged = bytes == content.len() && inspect(file)?.1 == *stamp;
     Ok(unchanged.then_some(content))
+}
+
+/// The content of the file in state `stamp`, as [`read_whole`] with [`Wait::Yes`] has it, for who will hold it in the place
+/// of the page cache: what was not there before does not stay there. What was, others may be using.
+///
+/// # Errors
+/// What `read(2)` says.
+pub fn take_whole(file: impl AsFd, stamp: &Stamp, abilities: &Abilities) -> Result<Option<Vec<u8>>, Blocked> {
+    match read_whole(&file, stamp, Wait::No, abilities) {
+        Err(Blocked::Disk) => {}
+        resident => return resident,
+    }
+    let content = read_whole(&file, stamp, Wait::Yes, abilities)?;
+    // Advice only: pages in use stay.
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    Ok(content)
 }
 
 #[cfg(test)]

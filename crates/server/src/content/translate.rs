@@ -52,6 +52,8 @@ pub struct Question<'a> {
     pub now_ms: u64,
     /// What the kernel can do.
     pub abilities: &'a Abilities,
+    /// Whether content that is held in memory is to be there only once, and so not in the page cache as well.
+    pub holds_alone: bool,
     /// What is kept of the answer.
     pub caches: Caches,
 }
@@ -286,7 +288,11 @@ impl Question<'_> {
             if stamp.size > content_bytes_max(self.caches) {
                 return Ok((self.describe(&description, kind, Content::In(Arc::new(file))), is_steady));
             }
-            if let Some(content) = file::read_whole(&file, &stamp, self.wait, self.abilities)? {
+            let content = match (self.wait, self.holds_alone) {
+                (Wait::Yes, true) => file::take_whole(&file, &stamp, self.abilities),
+                (wait, _) => file::read_whole(&file, &stamp, wait, self.abilities),
+            };
+            if let Some(content) = content? {
                 return Ok((self.describe(&description, kind, Content::Held(&content)), is_steady));
             }
             stamp = file::inspect(file.as_fd())?.1;

@@ -17,7 +17,8 @@ use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
-use crate::io::{Counters, Wait, read};
+use crate::engine::portion::Portion;
+use crate::io::{Abilities, Counters, Wait, read};
 
 /// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
 /// says, until told to drain or stop.
@@ -66,10 +67,14 @@ impl Carrier for Helped {
         if !stretch.is_unchanged() {
             return Some(Outcome::Failed(ticket));
         }
-        let file = stretch.representation.file.as_ref()?;
-        let quantum = stretch.quantum();
-        if read::test_resident(file.as_fd(), stretch.offset, quantum, &shared.abilities).is_ok() {
-            return Some(Outcome::Ready(ticket, quantum));
+        let Shared { store, abilities, .. } = shared;
+        if store.holds_alone() {
+            // What the page cache has may be gone in a moment.
+            if let Some(portion) = Portion::read(&stretch, Wait::No, store, abilities) {
+                return Some(Outcome::Held(ticket, portion));
+            }
+        } else if is_resident(&stretch, abilities) {
+            return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
         self.helpers.submit(Job::PageIn { ticket, stretch });
         None
@@ -86,6 +91,12 @@ impl Carrier for Helped {
         }
         outcomes
     }
+}
+
+/// Whether the beginning of a stretch can be sent without waiting.
+fn is_resident(stretch: &Stretch, abilities: &Abilities) -> bool {
+    let Some(file) = &stretch.representation.file else { return false };
+    read::test_resident(file.as_fd(), stretch.offset, stretch.quantum(), abilities).is_ok()
 }
 
 impl Helped {
@@ -107,7 +118,10 @@ impl Helped {
             Job::PageIn { ticket, stretch } if finished.failed || !stretch.is_unchanged() => {
                 outcomes.push(Outcome::Failed(ticket));
             }
-            Job::PageIn { ticket, stretch } => outcomes.push(Outcome::Ready(ticket, stretch.quantum())),
+            Job::PageIn { ticket, stretch } => outcomes.push(match finished.portion {
+                Some(portion) => Outcome::Held(ticket, portion),
+                None => Outcome::Ready(ticket, stretch.quantum()),
+            }),
             Job::Translate { ticket, target, again } => {
                 let Some(entry) = self.found(desk, &target, finished.entry) else {
                     debug_assert!(!again, "a helper that was asked again returns what it found");

@@ -11,12 +11,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use lamna_proto::conn::Interest;
 use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
+use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
+use crate::engine::portion::Portion;
 use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
@@ -39,6 +41,8 @@ pub enum Outcome {
     Translated(Ticket, Arc<Entry>),
     /// So many bytes are ready.
     Ready(Ticket, u64),
+    /// So many bytes as this has are ready: in it.
+    Held(Ticket, Box<Portion>),
     /// The file is no longer what was described, or cannot be read.
     Failed(Ticket),
 }
@@ -414,8 +418,13 @@ impl<C: Carrier> Worker<'_, C> {
             if !slot.writable || total >= TURN_BYTES {
                 return total;
             }
-            let Some(transmit) = slot.connection.poll_transmit() else { return total };
-            match self.desk.sender.send(slot.socket.as_fd(), &transmit) {
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
+            let ends_portion = take_from(slot.portion.as_deref(), &mut transmit);
+            let sent = self.desk.sender.send(slot.socket.as_fd(), &transmit);
+            if ends_portion && matches!(sent, Sent::All(_)) {
+                slot.portion = None;
+            }
+            match sent {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
@@ -505,14 +514,14 @@ impl<C: Carrier> Worker<'_, C> {
 
     fn make_ready(&mut self, ticket: Ticket, stretch: Stretch) {
         let outcome = self.carrier.make_ready(self.shared, ticket, stretch);
-        let connection = &mut self.slots.get(ticket.token).connection;
-        match outcome {
-            Some(Outcome::Ready(_, bytes)) => {
-                connection.handle_done(ticket.exchange, Done::Ready(bytes), self.desk.now)
-            }
-            Some(_) => connection.handle_done(ticket.exchange, Done::Failed, self.desk.now),
-            None => {}
-        }
+        let slot = self.slots.get(ticket.token);
+        let done = match outcome {
+            Some(Outcome::Ready(_, bytes)) => Done::Ready(bytes),
+            Some(Outcome::Held(_, portion)) => slot.hold(portion),
+            Some(_) => Done::Failed,
+            None => return,
+        };
+        slot.connection.handle_done(ticket.exchange, done, self.desk.now);
     }
 
     /// Something that was deferred has been carried out.
@@ -520,6 +529,11 @@ impl<C: Carrier> Worker<'_, C> {
         match outcome {
             Outcome::Translated(ticket, entry) => self.resume(ticket, Done::Translated(&entry.resource)),
             Outcome::Ready(ticket, bytes) => self.resume(ticket, Done::Ready(bytes)),
+            Outcome::Held(ticket, portion) => {
+                let Some(slot) = self.slots.find(ticket.token) else { return };
+                let done = slot.hold(portion);
+                self.resume(ticket, done);
+            }
             Outcome::Failed(ticket) => self.resume(ticket, Done::Failed),
         }
     }
@@ -534,4 +548,14 @@ impl<C: Carrier> Worker<'_, C> {
         self.workspace = Some(slot.connection.reclaim());
         self.drive(ticket.token);
     }
+}
+
+/// Has what `portion` holds of a stretch of a file sent from there. True if that is the end of it.
+fn take_from<'t>(portion: Option<&'t Portion>, transmit: &mut Transmit<'t>) -> bool {
+    let (Some(portion), Some(Segment::File { file, offset, length })) = (portion, transmit.segment) else {
+        return false;
+    };
+    let Some(part) = portion.part(file, offset, length) else { return false };
+    transmit.segment = Some(Segment::Shared(part));
+    portion.ends_at(offset + length)
 }

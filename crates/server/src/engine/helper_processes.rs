@@ -155,7 +155,7 @@ impl HelperProcesses {
                 let failed = self.message == [FAILED];
                 let job = helper.job.take();
                 self.shared.abilities.counters.end_helper_job();
-                self.finished.extend(job.map(|job| Finished { job, entry: None, failed }));
+                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -178,7 +178,7 @@ impl HelperProcesses {
                 (None, !file.is_some_and(page_in))
             }
         };
-        self.finished.push_back(Finished { job, entry, failed });
+        self.finished.push_back(Finished { job, entry, portion: None, failed });
         self.shared.control.waker(self.worker).wake();
     }
 }

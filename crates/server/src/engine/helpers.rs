@@ -1,8 +1,8 @@
 //! Helpers of an AMPED worker, who wait for the disk in its place: what they do, and those of them that are threads.
 //!
 //! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
-//! a while, bounded in number. Guarantees: a job is finished exactly once; file content reaches the worker through the
-//! page cache, not through here. Does not decide what would block.
+//! a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so that nothing
+//! is read or built twice. Does not decide what would block.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
-use crate::io::{Counters, read};
+use crate::engine::portion::Portion;
+use crate::io::{Counters, Wait, read};
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub enum Job {
         /// It has been looked up once, and still could not be had without waiting: return what is found.
         again: bool,
     },
-    /// Read a stretch of a file, so that its pages are in memory.
+    /// Read the beginning of a stretch of a file, into memory of its own or into the page cache.
     PageIn {
         /// Who waits for it.
         ticket: Ticket,
@@ -45,6 +47,8 @@ pub struct Finished {
     pub job: Job,
     /// What was found, if the worker cannot find it again without waiting.
     pub entry: Option<Arc<Entry>>,
+    /// What was read, if it was not brought into the page cache only.
+    pub portion: Option<Box<Portion>>,
     /// Reading failed.
     pub failed: bool,
 }
@@ -160,33 +164,32 @@ impl Pool {
     fn finish(&self, job: Job, submitted: Instant) {
         let counters = &self.shared.abilities.counters;
         counters.begin_helper_job(submitted.elapsed().as_micros() as u64);
-        let (entry, failed) = self.carry_out(&job);
+        let finished = self.carry_out(job);
         counters.end_helper_job();
         self.pending.fetch_sub(1, SeqCst);
         // The worker is gone if nobody listens, and then nobody minds.
-        let _ = self.finished.send(Finished { job, entry, failed });
+        let _ = self.finished.send(finished);
         self.shared.control.waker(self.worker).wake();
     }
 
-    fn carry_out(&self, job: &Job) -> (Option<Arc<Entry>>, bool) {
-        if self.shared.control.is_handing_over() {
+    fn carry_out(&self, job: Job) -> Finished {
+        let Pool { shared, .. } = self;
+        let (mut entry, mut portion, mut failed) = (None, None, false);
+        match &job {
             // The successor of the worker has it done.
-            return (None, true);
-        }
-        match job {
-            Job::Translate { target, again, .. } => {
-                let now = self.shared.clock.now();
-                let entry = Some(find_once(&self.shared, target, now));
-                // What was made of files is found again in the page cache; what was generated would not be.
-                let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty();
-                (entry.filter(keep), false)
-            }
+            _ if shared.control.is_handing_over() => failed = true,
+            Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
             Job::PageIn { stretch, .. } => {
-                let Some(file) = &stretch.representation.file else { return (None, true) };
-                let mut scratch = vec![0; SCRATCH_BYTES];
-                let read = read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut scratch);
-                (None, read.is_err())
+                portion = Portion::read(stretch, Wait::Yes, &shared.store, &shared.abilities);
+                failed = portion.is_none() && page_in(stretch).is_err();
             }
         }
+        Finished { job, entry, portion, failed }
     }
+}
+
+/// Brings the beginning of a stretch into the page cache.
+fn page_in(stretch: &Stretch) -> Result<(), Errno> {
+    let file = stretch.representation.file.as_ref().ok_or(Errno::BADF)?;
+    read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut vec![0; SCRATCH_BYTES])
 }

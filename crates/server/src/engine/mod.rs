@@ -26,6 +26,7 @@ pub mod idle_set;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;
+mod portion;
 pub mod presence;
 pub mod proactor;
 pub mod sampling;

@@ -114,6 +114,8 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     previous: None,
                     now_ms: clock.now().0,
                     abilities: &abilities,
+                    // The worker takes it from the page cache.
+                    holds_alone: false,
                     caches: settings.caches,
                 };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.

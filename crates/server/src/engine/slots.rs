@@ -7,11 +7,13 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::exchange::Done;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 
 use crate::account::{self, Step};
+use crate::engine::portion::Portion;
 use crate::engine::presence::Presence;
 use crate::io::wait::Token;
 
@@ -36,6 +38,8 @@ pub struct Slot {
     pub registered: bool,
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
+    /// Content that was read for it and is not sent yet.
+    pub portion: Option<Box<Portion>>,
     /// How it was left after its last turn.
     posture: Posture,
     /// Sending has been shut down.
@@ -67,6 +71,13 @@ impl Slot {
         }
     }
 
+    /// Holds content that was read for it; what it held before is sent from the file.
+    pub fn hold(&mut self, portion: Box<Portion>) -> Done<'static> {
+        let done = Done::Ready(portion.length());
+        self.portion = Some(portion);
+        done
+    }
+
     /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
     pub fn make_movable(&mut self) {
         self.connection.recall_needs();
@@ -87,6 +98,7 @@ impl Slot {
             ending: false,
             registered: false,
             queued: false,
+            portion: None,
             posture: Posture::Active,
             shut: false,
             presence: None,

@@ -2,6 +2,7 @@
 //!
 //! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
 
+pub mod allocator;
 pub mod cachestat;
 pub mod common;
 pub(crate) mod defer_accept;

@@ -41,7 +41,8 @@ fn question<'a>(
     abilities: &'a Abilities,
 ) -> Question<'a> {
     let previous = previous.map(Previous::of);
-    Question { site: sites.at(0), path, query: None, wait: Wait::Yes, previous, now_ms: 5000, abilities, caches }
+    let (site, wait) = (sites.at(0), Wait::Yes);
+    Question { site, path, query: None, wait, previous, now_ms: 5000, abilities, caches, holds_alone: false }
 }
 
 fn heads(entry: &Entry) -> Vec<Vec<u8>> {

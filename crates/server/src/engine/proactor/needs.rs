@@ -96,7 +96,8 @@ impl Worker<'_> {
         match outcome {
             Some(Outcome::Translated(ticket, entry)) => self.resume(ticket, Done::Translated(&entry.resource)),
             Some(Outcome::Ready(ticket, bytes)) => self.resume(ticket, Done::Ready(bytes)),
-            Some(Outcome::Failed(ticket)) => self.resume(ticket, Done::Failed),
+            // Its own stretches come by the ring, not as chunks.
+            Some(Outcome::Failed(ticket) | Outcome::Held(ticket, _)) => self.resume(ticket, Done::Failed),
             None => {}
         }
     }
