@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::run::{Run, STEP_MS, switches};
-use super::verdict::{REACHED, standing};
+use super::verdict::{REACHED, comparable, standing};
 use super::workload::Phase;
 use super::{AUTO, ENGINES};
 use crate::report::html::escape;
@@ -126,7 +126,7 @@ fn engine(text: &mut String, run: &Run, seconds: f64, place: usize) {
 
 /// `auto` by the engine that is the best of each phase, step by step.
 fn ratio(text: &mut String, auto: &Run, runs: &[&Run], seconds: f64) {
-    let all: Vec<Run> = runs.iter().map(|run| (*run).clone()).collect();
+    let all = comparable(&runs.iter().map(|run| (*run).clone()).collect::<Vec<_>>());
     text.push_str("<g fill='none' stroke='currentColor' stroke-width='2'>");
     for (number, phase) in Phase::ALL.into_iter().enumerate() {
         let Some(standing) = standing(&all, phase) else { continue };
