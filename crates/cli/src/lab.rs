@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use lamna_lab::compare::store::Results;
@@ -255,10 +255,12 @@ fn run(args: &RunArgs) -> Result<(), Failed> {
             // It need not be there.
             _ = fs::remove_file(options.results.join(format!("{}.jsonl", scenario.name)));
         }
+        let began = Instant::now();
         let results = compare::run(scenario, &options, &mut console).map_err(|error| match error {
             CompareError::Stopped => failure(error),
             error => failure(format!("{}: {error}", scenario.name)),
         })?;
+        console.say(&format!("{}: took {:.0} s", scenario.name, began.elapsed().as_secs_f64()));
         io::stdout().write_all(table(scenario, &results).as_bytes())?;
     }
     Ok(())

@@ -475,6 +475,7 @@ impl Server {
                             self.leave_to(Arc::new(Sender::new(heir)), true);
                         }
                     }
+                    Order::Retire => self.shift.shared.control.retire(),
                     Order::Drain if end.is_none() => {
                         self.succession.abandon();
                         end = Some(Instant::now() + DRAIN_TIME_MAX);

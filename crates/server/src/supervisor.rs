@@ -224,7 +224,7 @@ impl<'a> Supervisor<'a> {
                     self.end(order);
                 }
                 // It is nobody's to give.
-                Order::Drain | Order::HandOver => {}
+                Order::Drain | Order::HandOver | Order::Retire => {}
                 Order::Stop => self.end(order),
             }
         }
@@ -462,7 +462,8 @@ impl Supervisor<'_> {
         let surplus = (idle.len() / 2).min(self.wanted - self.wanted_min);
         for (seat, worker) in idle.iter_mut().rev().take(surplus) {
             worker.leaving = true;
-            worker.line.order(Order::Drain);
+            // It may have taken a connection since its seat was looked at.
+            worker.line.order(Order::Retire);
             board.seat(*seat).clear();
         }
         self.wanted -= surplus;

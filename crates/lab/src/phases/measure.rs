@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Options;
 use rustix::process::setpriority_process;
@@ -47,9 +47,11 @@ pub(super) fn measure(
     engines: &[&str],
     options: &Options,
     site: &Site,
+    machine: &Machine,
     watcher: &mut dyn Watcher,
 ) -> Result<Vec<Run>, Failure> {
-    let began = Instant::now();
+    let (began, turn_s) =
+        (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()));
     let start = |engine: &&str| Life::start(engine, options, site).map_err(Failure::Server);
     let mut lives = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     stay_on_clients(options);
@@ -61,7 +63,7 @@ pub(super) fn measure(
             life.phases.push(run);
         }
     }
-    Ok(lives.into_iter().map(|life| life.into_run(options)).collect())
+    Ok(lives.into_iter().map(|life| life.into_run(options, turn_s, machine)).collect())
 }
 
 /// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
@@ -207,11 +209,12 @@ impl Life {
         Ok(summarize(phase, began_s, length, &cpu, &done))
     }
 
-    fn into_run(self, options: &Options) -> Run {
+    fn into_run(self, options: &Options, turn_s: u64, machine: &Machine) -> Run {
         Run {
             engine: self.engine,
             digest: options.digest(),
-            machine: Machine::this(),
+            turn_s,
+            machine: machine.clone(),
             version: version(&options.lamna),
             command: options.command.clone(),
             seconds: options.seconds,
@@ -309,11 +312,11 @@ fn latencies(done: &[Done], role: Role, is_settling: bool) -> Latencies {
     for outcome in done.iter().filter(|job| job.role == role).filter_map(Done::outcome) {
         let counts = &outcome.counts;
         if is_settling {
-            all.answers.merge(&outcome.warmup_latency);
+            all.answers.merge(&outcome.warmup_latency.coarse());
             continue;
         }
         let good = counts.statuses.get(&200).copied().unwrap_or(0).saturating_sub(counts.wrong_content);
-        all.answers.merge(&outcome.latency);
+        all.answers.merge(&outcome.latency.coarse());
         all.refused += counts.answered.saturating_sub(good);
         all.unanswered += counts.timed_out + counts.lost + counts.malformed + counts.unanswered + counts.unsent;
     }

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compare::Watcher;
 use crate::compare::store::digest;
+use crate::machine::Machine;
 use measure::Failure;
 use run::Run;
 pub use workload::Phase;
@@ -110,11 +111,13 @@ pub fn run(options: &Options, watcher: &mut dyn Watcher) -> Result<String, Phase
     };
     fs::create_dir_all(&options.results).map_err(file_error(&options.results))?;
     let site = Site::build(&options.work).map_err(PhasesError::Site)?;
+    // Before this thread stays on some of its processors.
+    let machine = Machine::this();
     for round in 1..=options.rounds {
         let path = |engine: &str| options.results.join(format!("{engine}-{round}.json"));
         let is_missing = |engine: &&str| read(&path(engine)).is_none_or(|run| run.digest != options.digest());
         let missing: Vec<&str> = options.engines.iter().map(String::as_str).filter(is_missing).collect();
-        let runs = measure::measure(&missing, options, &site, watcher).map_err(|failure| match failure {
+        let runs = measure::measure(&missing, options, &site, &machine, watcher).map_err(|failure| match failure {
             Failure::Stopped => PhasesError::Stopped,
             Failure::Server(reason) => PhasesError::Server(reason),
         })?;

@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::run::{Run, STEP_MS};
-use super::verdict::{REACHED, standing};
+use super::run::{Run, STEP_MS, switches};
+use super::verdict::{REACHED, comparable, standing};
 use super::workload::Phase;
 use super::{AUTO, ENGINES};
 use crate::report::html::escape;
@@ -42,7 +42,7 @@ pub(super) fn svg(runs: &[Run]) -> String {
     }
     if let Some(auto) = runs.iter().find(|run| run.engine == AUTO) {
         ratio(&mut text, auto, &runs, seconds);
-        switches(&mut text, auto, seconds);
+        changes(&mut text, auto, seconds);
     }
     text + "</svg>\n"
 }
@@ -126,7 +126,7 @@ fn engine(text: &mut String, run: &Run, seconds: f64, place: usize) {
 
 /// `auto` by the engine that is the best of each phase, step by step.
 fn ratio(text: &mut String, auto: &Run, runs: &[&Run], seconds: f64) {
-    let all: Vec<Run> = runs.iter().map(|run| (*run).clone()).collect();
+    let all = comparable(&runs.iter().map(|run| (*run).clone()).collect::<Vec<_>>());
     text.push_str("<g fill='none' stroke='currentColor' stroke-width='2'>");
     for (number, phase) in Phase::ALL.into_iter().enumerate() {
         let Some(standing) = standing(&all, phase) else { continue };
@@ -141,10 +141,9 @@ fn ratio(text: &mut String, auto: &Run, runs: &[&Run], seconds: f64) {
     text.push_str("</g>");
 }
 
-fn switches(text: &mut String, auto: &Run, seconds: f64) {
+fn changes(text: &mut String, auto: &Run, seconds: f64) {
     let mut place = 0;
-    for said in &auto.said {
-        let Some(engine) = said.switched_to() else { continue };
+    for (said, engine) in switches(&auto.said) {
         let Some(number) = auto.phases.iter().rposition(|phase| phase.began_s <= said.at_s) else { continue };
         let at = x(number, said.at_s - auto.phases[number].began_s, seconds);
         // Names of changes that follow each other closely stand below each other.

@@ -15,6 +15,8 @@ pub struct Run {
     pub engine: String,
     /// Of the circumstances: runs of the same digest can be compared.
     pub digest: String,
+    /// When it was begun, in seconds since 1970: runs of the same turn took turns phase by phase.
+    pub turn_s: u64,
     /// What on.
     pub machine: Machine,
     /// What the program says about its version.
@@ -45,12 +47,22 @@ pub struct Said {
 }
 
 impl Said {
-    /// The engine that the line says to serve from now on, if it does.
-    pub fn switched_to(&self) -> Option<&str> {
+    /// The engine that the line says to serve, if it does. It may be the same as before, with more threads.
+    fn serving(&self) -> Option<&str> {
         let (engine, _) = self.line.strip_prefix("lamna: ")?.split_once(" serves: ")?;
         (!engine.contains(' ')).then_some(engine)
     }
 }
+
+/// The changes of engine among these lines, and to what, of a server that began with [`FIRST`].
+pub fn switches(said: &[Said]) -> Vec<(&Said, &str)> {
+    let mut current = FIRST;
+    let lines = said.iter().filter_map(|said| Some((said, said.serving()?)));
+    lines.filter(|(_, engine)| std::mem::replace(&mut current, engine) != *engine).collect()
+}
+
+/// With what `auto` begins.
+const FIRST: &str = "amped";
 
 /// One phase of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -138,12 +150,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_about_another_engine_are_told_from_others() {
+    fn changes_of_engine_are_told_from_other_lines() {
         let said = |line: &str| Said { at_s: 0.0, line: line.to_owned() };
-        let tried = said("lamna: proactor serves: proactor might cost less than amped under cached load.");
-        assert_eq!(tried.switched_to(), Some("proactor"));
-        assert_eq!(said("lamna: 2 workers instead of 1 serves: no").switched_to(), None);
-        assert_eq!(said("http://127.0.0.1:8080/").switched_to(), None);
+        let lines = [
+            "lamna: serving /srv at http://127.0.0.1:8080 (auto: amped, 1 worker)",
+            "lamna: amped serves: 24 helpers at most instead of 16 for each worker.",
+            "lamna: proactor serves: proactor might cost less than amped under cached load.",
+            "lamna: proactor serves: 2 workers instead of 1.",
+            "lamna: amped serves: not worth a change.",
+        ];
+        let said = lines.map(said);
+        let engines: Vec<&str> = switches(&said).into_iter().map(|(_, engine)| engine).collect();
+        assert_eq!(engines, ["proactor", "amped"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::measure::{self, listen};
-use super::run::Said;
+use super::run::{Said, switches};
 use super::workload::{Site, at_rate};
 use super::{AUTO, Options, PhasesError};
 use crate::cgroup::{Groups, Limits};
@@ -92,7 +92,7 @@ pub fn run(
     let outcomes = outcomes.map_err(|error| PhasesError::Server(error.to_string()))?;
     Ok(Stability {
         length: began.elapsed(),
-        switches: said.into_iter().filter(|said| said.switched_to().is_some()).collect(),
+        switches: switches(&said).into_iter().map(|(said, _)| said.clone()).collect(),
         failures: outcomes.iter().map(|outcome| outcome.counts.failures()).sum(),
         answered: outcomes.iter().map(|outcome| outcome.counts.answered).sum(),
     })

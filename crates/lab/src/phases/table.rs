@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::AUTO;
-use super::run::Run;
-use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, of_all, of_phase, standing};
+use super::run::{Run, switches};
+use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, comparable, of_all, of_phase, standing};
 use super::workload::Phase;
 use crate::metric::format_number;
 
@@ -33,7 +33,8 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
         first.seconds,
         FAILED_MAX * 100.0
     )?;
-    let standings: Vec<Standing> = Phase::ALL.into_iter().filter_map(|phase| standing(runs, phase)).collect();
+    let compared = comparable(runs);
+    let standings: Vec<Standing> = Phase::ALL.into_iter().filter_map(|phase| standing(&compared, phase)).collect();
     let throughput = |standing: &Standing| percent(standing.throughput());
     let economy = |standing: &Standing| percent(standing.economy());
     table(text, runs, "Good answers a second; in all", &standings, Some(&throughput), |figures, is_all| {
@@ -50,8 +51,8 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
     table(text, runs, "The visitor's 99th percentile, milliseconds", &standings, None, |f, _| ms(f.visitor_p99_ms))?;
     let load = "99th percentile of those who ask as fast as they are answered, milliseconds";
     table(text, runs, load, &standings, None, |figures, _| ms(figures.load_p99_ms))?;
-    verdicts(text, runs, &standings)?;
-    switches(text, runs)
+    verdicts(text, &compared, &standings)?;
+    changes(text, runs)
 }
 
 fn table(
@@ -87,7 +88,16 @@ fn verdicts(text: &mut String, runs: &[Run], standings: &[Standing]) -> std::fmt
     if standings.is_empty() {
         return Ok(());
     }
-    writeln!(text, "\n## Whether `{AUTO}` reaches {} of the best fixed engine\n", percent(REACHED))?;
+    let mut engines: Vec<String> =
+        runs.iter().filter(|run| run.engine != AUTO).map(|run| format!("`{}`", run.engine)).collect();
+    engines.dedup();
+    writeln!(
+        text,
+        "\n## Whether `{AUTO}` reaches {} of the best fixed engine\n\nBeside those that took turns with it: {}. The speed of \
+         the machine differs from one turn to the next.\n",
+        percent(REACHED),
+        engines.join(", ")
+    )?;
     for standing in standings {
         let bound = match standing.is_of_generator {
             true => format!("; the generator had no reserve: CPU time {}", percent(standing.economy())),
@@ -125,10 +135,10 @@ fn verdicts(text: &mut String, runs: &[Run], standings: &[Standing]) -> std::fmt
 }
 
 /// What `auto` did, in its own words.
-fn switches(text: &mut String, runs: &[Run]) -> std::fmt::Result {
+fn changes(text: &mut String, runs: &[Run]) -> std::fmt::Result {
     for (round, run) in runs.iter().filter(|run| run.engine == AUTO).enumerate() {
         writeln!(text, "\n## What `{AUTO}` did in round {}\n\n| phase | at | |\n| --- | ---: | --- |", round + 1)?;
-        for said in run.said.iter().filter(|said| said.switched_to().is_some()) {
+        for (said, _) in switches(&run.said) {
             let Some(phase) = run.phases.iter().rev().find(|phase| phase.began_s <= said.at_s) else { continue };
             let line = said.line.trim_start_matches("lamna: ").replace('|', "/");
             writeln!(text, "| {} | {:.1} s | {line} |", phase.phase, said.at_s - phase.began_s)?;

@@ -82,6 +82,9 @@ impl Load {
 const REQUESTS_PER_S_MIN: f64 = 20.0;
 /// Waits for the disk, per thousand requests, from which on they matter.
 const BLOCKED_PER_THOUSAND: f64 = 2.0;
+/// Waits for the disk a second from which on they matter, however many requests need none: where one takes 5 ms, a loop that
+/// waits itself stands still for a tenth of its time.
+const BLOCKED_PER_S: f64 = 20.0;
 /// Mean bytes per request from which on moving them is what costs.
 const LARGE_BYTES: f64 = 128.0 * 1024.0 - 1.0;
 /// New connections for each request from which on taking them is what costs.
@@ -105,7 +108,11 @@ pub(super) fn classify(reading: &Reading, before: Option<Load>) -> Option<Load> 
     // By how much a bound is reached.
     let reaches = |load: Load, value: f64, bound: f64| value > bound * if before == Some(load) { STICKS } else { 1.0 };
     let of_each = |number: u64| number as f64 / requests;
-    if reaches(Load::Disk, of_each(reading.blocked) * 1000.0, BLOCKED_PER_THOUSAND) || reading.is_stalled() {
+    let blocked_per_s = reading.blocked as f64 * 1000.0 / reading.interval_ms.max(1) as f64;
+    if reaches(Load::Disk, of_each(reading.blocked) * 1000.0, BLOCKED_PER_THOUSAND)
+        || reaches(Load::Disk, blocked_per_s, BLOCKED_PER_S)
+        || reading.is_stalled()
+    {
         Some(Load::Disk)
     } else if reaches(Load::Large, of_each(reading.sent_bytes), LARGE_BYTES) {
         Some(Load::Large)
@@ -141,6 +148,7 @@ mod tests {
             (BUSY, Some(Load::Cached)),
             (Reading { blocked: 30, ..BUSY }, Some(Load::Disk)),
             (Reading { blocked: 3, ..BUSY }, Some(Load::Cached)),
+            (Reading { requests: 100_000, blocked: 100, ..BUSY }, Some(Load::Disk)),
             (Reading { sent_bytes: 10_000 << 18, ..BUSY }, Some(Load::Large)),
             (Reading { accepted: 9_000, ..BUSY }, Some(Load::Connections)),
             (Reading { connections: 10_000, ..BUSY }, Some(Load::Crowd)),
@@ -158,7 +166,7 @@ mod tests {
     #[test]
     fn a_load_at_the_bound_stays_of_the_kind_that_it_was() {
         for (below, load) in [
-            (Reading { blocked: 16, ..BUSY }, Load::Disk),
+            (Reading { blocked: 8, ..BUSY }, Load::Disk),
             (Reading { sent_bytes: 10_000 * 100_000, ..BUSY }, Load::Large),
             (Reading { accepted: 4_000, ..BUSY }, Load::Connections),
             (Reading { connections: 900, requests: 2_000, ..BUSY }, Load::Crowd),

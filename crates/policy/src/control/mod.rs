@@ -129,6 +129,8 @@ pub struct Controller {
     /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches are
     /// cold, or of the interval in which the load became another.
     settling: bool,
+    /// When requests last had to wait for the disk.
+    waited_ms: Option<u64>,
     /// What has been tried: not again.
     tried: Vec<(Load, Engine)>,
     why: String,
@@ -171,6 +173,11 @@ const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
 const MINUTE_MS: u64 = 60_000;
 /// Readings of the same kind of load before anything is done about it. The first one may be of two kinds.
 pub const STEADY: u32 = 3;
+/// Readings of an engine's cost before another is compared with it. A server that has just been started gets cheaper by the
+/// second, which three readings may hide.
+const COMPARABLE: u32 = 4;
+/// How long after the last wait for the disk an engine that stalls is not chosen, in milliseconds.
+const CALM_MS: u64 = 600_000;
 /// A trial that costs so much more than what was before, or answers so much less, is over at the first good look.
 const SURELY_WORSE: f64 = 1.15;
 /// Requests a second by which an engine may fall behind before that counts: clients do not come evenly.
@@ -195,6 +202,7 @@ impl Controller {
             rate: Mean::default(),
             changed: None,
             settling: false,
+            waited_ms: None,
             tried: Vec::new(),
             why,
         }
@@ -248,6 +256,9 @@ impl Controller {
 
     fn note(&mut self, now_ms: u64, load: Load, reading: &Reading) {
         self.turns_ms.retain(|at_ms| at_ms + MINUTE_MS > now_ms);
+        if load == Load::Disk {
+            self.waited_ms = Some(now_ms);
+        }
         match &mut self.load {
             Some((before, steady)) if *before == load => *steady += 1,
             _ => {
@@ -268,7 +279,7 @@ impl Controller {
     /// An engine that is surely better under this load.
     fn better(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
         let mine = self.profile.estimate(load, self.current);
-        let allowed = |engine: &Engine| *engine != self.current && !(engine.stalls() && load == Load::Disk);
+        let allowed = |engine: &Engine| *engine != self.current && !self.might_stall(*engine, now_ms);
         let others = self.candidates.iter().copied().filter(allowed);
         let (best, ratio) = others
             .map(|engine| (engine, self.profile.estimate(load, engine)))
@@ -290,6 +301,11 @@ impl Controller {
             doubt * 100.0
         );
         Some(self.change(now_ms, best, because))
+    }
+
+    /// Whether this engine would make all requests wait for those that need the disk, which there have been of late.
+    fn might_stall(&self, engine: Engine, now_ms: u64) -> bool {
+        engine.stalls() && self.waited_ms.is_some_and(|at_ms| now_ms < at_ms + CALM_MS)
     }
 
     /// CPU time that a gain saves within the time in which a change has to pay.
@@ -322,14 +338,15 @@ impl Controller {
     /// An engine of which it is not known whether it is better, and which could be.
     fn begin_trial(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
         // Against a cost that is not the same from one reading to the next, nothing can be compared.
-        if self.cost_us.doubt() > GAIN_MIN {
+        if self.cost_us.count < COMPARABLE || self.cost_us.doubt() > GAIN_MIN {
             return None;
         }
         let mine = self.profile.estimate(load, self.current);
         let promising = |engine: &Engine| {
             let theirs = self.profile.estimate(load, *engine);
             let best_case = 1.0 - (theirs.ratio * (1.0 - theirs.doubt)) / (mine.ratio * (1.0 + mine.doubt));
-            let excluded = *engine == self.current || engine.stalls() && load == Load::Disk;
+            let best_case = best_case + self.current.risk() - engine.risk();
+            let excluded = *engine == self.current || self.might_stall(*engine, now_ms);
             let is_new = !excluded && !self.tried.contains(&(load, *engine));
             // There and back again.
             is_new && best_case > GAIN_MIN && self.saved_us(best_case, reading) > 2.0 * CHANGE_US
@@ -375,7 +392,7 @@ impl Controller {
             home.name(),
             home_cost_us.value(),
         );
-        if 1.0 - ratio >= GAIN_MIN {
+        if 1.0 - ratio + home.risk() - tried.risk() >= GAIN_MIN {
             self.why = format!("{} serves because {measured}.", tried.name());
             self.changed = Some((now_ms, load));
             return None;

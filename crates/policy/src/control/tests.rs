@@ -110,6 +110,25 @@ fn engines_that_are_equal_under_a_load_that_goes_to_and_fro_are_not_changed_more
 }
 
 #[test]
+fn an_engine_that_stalls_is_not_tried_where_requests_have_waited_for_the_disk_of_late() {
+    let cost_us = |engine, _| if engine == Engine::Sped { 5.0 } else { 6.0 };
+    let profile = || {
+        let mut profile = Profile::built_in();
+        profile.set(Load::Cached, Engine::Sped, Estimate { ratio: 0.95, doubt: 0.1 });
+        profile.set(Load::Cached, Engine::Proactor, Estimate { ratio: 1.0, doubt: 0.01 });
+        profile
+    };
+    let candidates = vec![Engine::Sped, Engine::Amped, Engine::Proactor];
+    let (mut world, mut now_ms) = (world(cost_us), 0);
+    let mut controller = Controller::new(profile(), candidates, Engine::Amped);
+    world.run(&mut controller, &mut now_ms, Load::Disk, 10);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Cached, 500);
+    assert!(changes.iter().all(|(_, engine)| *engine != Engine::Sped), "{changes:?}");
+    world.run(&mut controller, &mut now_ms, Load::Cached, 200);
+    assert_eq!(controller.current(), Engine::Sped, "{}", controller.why());
+}
+
+#[test]
 fn a_load_between_two_kinds_is_not_followed_to_and_fro() {
     let cost_us = |engine, load| match (engine, load) {
         (Engine::Proactor, Load::Cached) => 5.0,
@@ -312,7 +331,7 @@ fn specialist(load: Load) -> Engine {
         Load::Cached => Engine::Proactor,
         Load::Disk => Engine::Amped,
         Load::Large => Engine::ThreadPool,
-        Load::Connections => Engine::Sped,
+        Load::Connections => Engine::ThreadPerSession,
         Load::Crowd => Engine::Pipelined,
     }
 }

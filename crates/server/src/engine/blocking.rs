@@ -44,6 +44,8 @@ pub struct Driver<'a> {
     reserve: Reserve,
     /// The last connection took a descriptor from the reserve.
     crowded: bool,
+    /// Once draining: until when connections are taken that have been waiting.
+    last_call: Option<Instant>,
 }
 
 /// How a connection was left.
@@ -87,6 +89,7 @@ impl<'a> Driver<'a> {
             listener: 0,
             reserve: Reserve::new(),
             crowded: false,
+            last_call: None,
             gate: None,
         }
     }

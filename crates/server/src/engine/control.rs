@@ -16,6 +16,7 @@ pub struct Control {
     draining: AtomicBool,
     stopping: AtomicBool,
     handing_over: AtomicBool,
+    retiring: AtomicBool,
     /// Workers that have begun.
     begun: AtomicUsize,
     wakers: Vec<Waker>,
@@ -40,6 +41,7 @@ impl Control {
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             handing_over: AtomicBool::new(false),
+            retiring: AtomicBool::new(false),
             begun: AtomicUsize::new(0),
             wakers,
             drain_begun: Waker::new()?,
@@ -71,6 +73,17 @@ impl Control {
         self.drain_begun.wake();
         self.stop_begun.wake();
         self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Take no new connections, serve those that there are to their own end, return.
+    pub fn retire(&self) {
+        self.retiring.store(true, Relaxed);
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Whether workers are to end when their connections have ended. For engines of processes that serve one at a time.
+    pub fn is_retiring(&self) -> bool {
+        self.retiring.load(Relaxed)
     }
 
     /// Whether workers are to give their connections to the successor.

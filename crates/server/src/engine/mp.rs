@@ -37,6 +37,10 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
         attend(shared, &mut driver, &mut usher, slot);
         seat.show(0);
     }
+    // They have waited for a process to be free. This one is, and there will be no other.
+    while let Some(slot) = driver.last_connection(index) {
+        attend(shared, &mut driver, &mut usher, slot);
+    }
     shared.close_arrivals(index);
     Ok(())
 }
