@@ -69,12 +69,11 @@ fn kill_for(server: &Server, time: Duration) -> Vec<Duration> {
         let workers = workers(server);
         // As random as the scheduler makes the clock.
         let chance = Instant::now().duration_since(end - time).subsec_nanos() as usize;
-        if let Some(worker) = workers.get(chance % workers.len().max(1)) {
-            let killed = Instant::now();
-            kill(*worker, Signal::KILL);
-            recoveries.push(recovery(server, *worker, count, killed));
-            thread::sleep(KILL_INTERVAL.saturating_sub(killed.elapsed()));
-        }
+        let worker = *workers.get(chance % workers.len().max(1)).expect("the server is whole");
+        let killed = Instant::now();
+        kill(worker, Signal::KILL);
+        recoveries.push(recovery(server, worker, count, killed));
+        thread::sleep(KILL_INTERVAL.saturating_sub(killed.elapsed()));
     }
     recoveries
 }

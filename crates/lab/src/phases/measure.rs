@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Options;
 use rustix::process::setpriority_process;
@@ -50,7 +50,8 @@ pub(super) fn measure(
     machine: &Machine,
     watcher: &mut dyn Watcher,
 ) -> Result<Vec<Run>, Failure> {
-    let began = Instant::now();
+    let (began, turn_s) =
+        (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()));
     let start = |engine: &&str| Life::start(engine, options, site).map_err(Failure::Server);
     let mut lives = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     stay_on_clients(options);
@@ -62,7 +63,7 @@ pub(super) fn measure(
             life.phases.push(run);
         }
     }
-    Ok(lives.into_iter().map(|life| life.into_run(options, machine)).collect())
+    Ok(lives.into_iter().map(|life| life.into_run(options, turn_s, machine)).collect())
 }
 
 /// Looking after the measurement is not to take the server's time. A server that may run anywhere would inherit it.
@@ -208,10 +209,11 @@ impl Life {
         Ok(summarize(phase, began_s, length, &cpu, &done))
     }
 
-    fn into_run(self, options: &Options, machine: &Machine) -> Run {
+    fn into_run(self, options: &Options, turn_s: u64, machine: &Machine) -> Run {
         Run {
             engine: self.engine,
             digest: options.digest(),
+            turn_s,
             machine: machine.clone(),
             version: version(&options.lamna),
             command: options.command.clone(),

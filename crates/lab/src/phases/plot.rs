@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::run::{Run, STEP_MS, switches};
-use super::verdict::{REACHED, standing};
+use super::verdict::{REACHED, comparable, standing};
 use super::workload::Phase;
 use super::{AUTO, ENGINES};
 use crate::report::html::escape;
@@ -20,7 +20,7 @@ const UPPER: (f64, f64) = (40.0, 360.0);
 const LOWER: (f64, f64) = (400.0, 540.0);
 const HEIGHT: f64 = 570.0;
 /// The scales' ends.
-const RATES: (f64, f64) = (10.0, 200_000.0);
+const RATES: (f64, f64) = (100.0, 200_000.0);
 const RATIO_MAX: f64 = 1.25;
 /// As many colours as fixed engines, in their order; told apart on white and on black.
 const COLOURS: [&str; 9] =
@@ -72,13 +72,15 @@ fn frame(text: &mut String, seconds: f64) {
             y + 4.0
         );
     };
-    for (rate, label) in [(10.0, "10"), (100.0, "100"), (1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000")] {
+    for (rate, label) in [(100.0, "100"), (1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000")] {
         rule(rate_y(rate), label, "");
     }
     for (ratio, label) in [(0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %")] {
         rule(ratio_y(ratio), label, "");
     }
-    rule(ratio_y(REACHED), "92 %", " stroke-dasharray='4 3'");
+    rule(ratio_y(REACHED), "", " stroke-dasharray='4 3'");
+    let (beside, y) = (RIGHT + 6.0, ratio_y(REACHED) + 4.0);
+    _ = write!(text, "<text x='{beside}' y='{y:.1}'>{:.0} %</text>", REACHED * 100.0);
     for (number, phase) in Phase::ALL.into_iter().enumerate() {
         let (from, to) = (x(number, 0.0, seconds), x(number, seconds, seconds));
         _ = write!(
@@ -126,7 +128,7 @@ fn engine(text: &mut String, run: &Run, seconds: f64, place: usize) {
 
 /// `auto` by the engine that is the best of each phase, step by step.
 fn ratio(text: &mut String, auto: &Run, runs: &[&Run], seconds: f64) {
-    let all: Vec<Run> = runs.iter().map(|run| (*run).clone()).collect();
+    let all = comparable(&runs.iter().map(|run| (*run).clone()).collect::<Vec<_>>());
     text.push_str("<g fill='none' stroke='currentColor' stroke-width='2'>");
     for (number, phase) in Phase::ALL.into_iter().enumerate() {
         let Some(standing) = standing(&all, phase) else { continue };
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_scales_stay_within_their_drawings() {
-        for rate in [0.0, 10.0, 5e4, 1e9] {
+        for rate in [0.0, 100.0, 5e4, 1e9] {
             assert!((UPPER.0..=UPPER.1).contains(&rate_y(rate)), "{rate}");
         }
         for ratio in [0.0, 0.92, 7.0] {

@@ -15,6 +15,8 @@ pub struct Run {
     pub engine: String,
     /// Of the circumstances: runs of the same digest can be compared.
     pub digest: String,
+    /// When it was begun, in seconds since 1970: runs of the same turn took turns phase by phase.
+    pub turn_s: u64,
     /// What on.
     pub machine: Machine,
     /// What the program says about its version.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::AUTO;
 use super::run::{Run, switches};
-use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, of_all, of_phase, standing};
+use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, comparable, of_all, of_phase, standing};
 use super::workload::Phase;
 use crate::metric::format_number;
 
@@ -33,7 +33,8 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
         first.seconds,
         FAILED_MAX * 100.0
     )?;
-    let standings: Vec<Standing> = Phase::ALL.into_iter().filter_map(|phase| standing(runs, phase)).collect();
+    let compared = comparable(runs);
+    let standings: Vec<Standing> = Phase::ALL.into_iter().filter_map(|phase| standing(&compared, phase)).collect();
     let throughput = |standing: &Standing| percent(standing.throughput());
     let economy = |standing: &Standing| percent(standing.economy());
     table(text, runs, "Good answers a second; in all", &standings, Some(&throughput), |figures, is_all| {
@@ -50,7 +51,7 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
     table(text, runs, "The visitor's 99th percentile, milliseconds", &standings, None, |f, _| ms(f.visitor_p99_ms))?;
     let load = "99th percentile of those who ask as fast as they are answered, milliseconds";
     table(text, runs, load, &standings, None, |figures, _| ms(figures.load_p99_ms))?;
-    verdicts(text, runs, &standings)?;
+    verdicts(text, &compared, &standings)?;
     changes(text, runs)
 }
 
@@ -87,7 +88,16 @@ fn verdicts(text: &mut String, runs: &[Run], standings: &[Standing]) -> std::fmt
     if standings.is_empty() {
         return Ok(());
     }
-    writeln!(text, "\n## Whether `{AUTO}` reaches {} of the best fixed engine\n", percent(REACHED))?;
+    let mut engines: Vec<String> =
+        runs.iter().filter(|run| run.engine != AUTO).map(|run| format!("`{}`", run.engine)).collect();
+    engines.dedup();
+    writeln!(
+        text,
+        "\n## Whether `{AUTO}` reaches {} of the best fixed engine\n\nBeside those that took turns with it: {}. The speed of \
+         the machine differs from one turn to the next.\n",
+        percent(REACHED),
+        engines.join(", ")
+    )?;
     for standing in standings {
         let bound = match standing.is_of_generator {
             true => format!("; the generator had no reserve: CPU time {}", percent(standing.economy())),

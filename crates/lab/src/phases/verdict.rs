@@ -1,6 +1,6 @@
 //! What follows from the runs: how an engine did in each phase, and how `auto` did beside the best fixed one.
 //!
-//! Owns: the rules. Throughput decides where the server was what limited it. Where the load generator had no reserve, all
+//! Owns: the rules. Runs of the same turn are compared. Throughput decides where the server was what limited it. Where the load generator had no reserve, all
 //! engines answer as fast as it asks; there the processor time for each request decides as well. An engine that refused or
 //! left unanswered more than [`FAILED_MAX`] of what a phase asks is not the best of it, however fast the rest was.
 
@@ -70,7 +70,14 @@ impl Standing {
     }
 }
 
-/// `auto` beside the best fixed engine in `phase`; none if either was not measured.
+/// The runs that `auto` can be compared with: those of its own turns, which met the same machine. Without any, all.
+pub fn comparable(runs: &[Run]) -> Vec<Run> {
+    let turns: Vec<u64> = runs.iter().filter(|run| run.engine == AUTO).map(|run| run.turn_s).collect();
+    let of_turns: Vec<Run> = runs.iter().filter(|run| turns.contains(&run.turn_s)).cloned().collect();
+    if of_turns.iter().any(|run| run.engine != AUTO) { of_turns } else { runs.to_vec() }
+}
+
+/// `auto` beside the best fixed engine in `phase`, of [`comparable`] runs; none if either was not measured.
 pub fn standing(runs: &[Run], phase: Phase) -> Option<Standing> {
     let (autos, fixed): (Vec<Figures>, Vec<Figures>) =
         of_phase(runs, phase).into_iter().partition(|figures| figures.engine == AUTO);
@@ -183,6 +190,7 @@ mod tests {
         Run {
             engine: engine.to_owned(),
             digest: String::new(),
+            turn_s: 0,
             machine: Machine::default(),
             version: String::new(),
             command: String::new(),
@@ -215,6 +223,16 @@ mod tests {
         let runs = [run("auto", 95.0, 1.0, 0.5, 0), run("amped", 100.0, 1.0, 0.5, 0), run("mp", 900.0, 1.0, 0.5, 5)];
         let standing = standing(&runs, Phase::Cached).expect("all were measured");
         assert_eq!(standing.best.engine, "amped");
+    }
+
+    #[test]
+    fn only_runs_of_the_same_turn_are_compared_if_there_are_any() {
+        let at = |turn_s, run: Run| Run { turn_s, ..run };
+        let slow = |engine| run(engine, 50.0, 1.0, 0.5, 0);
+        let runs = [at(2, slow("auto")), at(2, slow("amped")), at(1, run("sped", 100.0, 1.0, 0.5, 0))];
+        let engines = |runs: &[Run]| comparable(runs).iter().map(|run| run.engine.clone()).collect::<Vec<_>>();
+        assert_eq!(engines(&runs), ["auto", "amped"]);
+        assert_eq!(engines(&[runs[0].clone(), runs[2].clone()]), ["auto", "sped"]);
     }
 
     #[test]

@@ -121,7 +121,9 @@ impl Phase {
             Phase::ColdStart => evict(&site.directory),
             Phase::SlowDisk => evict(&site.directory.join(COLD)),
             Phase::Crowd | Phase::Large => site.keep_large(),
-            Phase::Cached | Phase::NewConnections => {}
+            // Or the first engine would read them from the disk for all others.
+            Phase::Cached => evict(&site.directory.join(SMALL)),
+            Phase::NewConnections => {}
         }
     }
 
@@ -162,6 +164,8 @@ pub(super) struct Site {
 
 /// The directory of the files that are asked for once.
 const COLD: &str = "cold";
+/// The directory of those that everybody asks for.
+const SMALL: &str = "small";
 
 impl Site {
     /// Builds what is not there yet below `work`.
@@ -170,7 +174,7 @@ impl Site {
         let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
         let in_thousands = |kind: &str, number: usize| format!("/{kind}/{}/{number}.html", number / 1000);
         let sized = |bytes| move |path: &String| File { path: path.clone(), bytes };
-        let small: Vec<String> = (0..SMALL_FILES).map(|number| format!("/small/{number}.html")).collect();
+        let small: Vec<String> = (0..SMALL_FILES).map(|number| format!("/{SMALL}/{number}.html")).collect();
         let pages: Vec<String> = (0..PAGE_FILES).map(|number| in_thousands("pages", number)).collect();
         let cold: Vec<String> = (0..COLD_FILES).map(|number| in_thousands(COLD, number)).collect();
         let large: Vec<String> = (0..LARGE_FILES).map(|number| format!("/large/{number}.bin")).collect();
