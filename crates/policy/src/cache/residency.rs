@@ -151,7 +151,11 @@ impl Residency {
 impl std::fmt::Debug for Residency {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Residency { estimate, .. } = self;
-        formatter.debug_struct("Residency").field("len", &self.len()).field("estimate", estimate).finish_non_exhaustive()
+        formatter
+            .debug_struct("Residency")
+            .field("len", &self.len())
+            .field("estimate", estimate)
+            .finish_non_exhaustive()
     }
 }
 

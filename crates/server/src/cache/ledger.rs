@@ -1,8 +1,8 @@
 //! What the memory of cached entries comes to, entry by entry.
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
-//! holds. The difference is what workers and answers in flight hold on to though the store has let go of it, and the
-//! store makes room for it. Guarantees: an entry counts once, however many targets stand for it.
+//! holds. The difference is what workers and answers in flight hold on to though the store has let go of it, and mapped
+//! chunks of large files, which count among the former only; the store makes room for it. Guarantees: an entry counts once, however many targets stand for it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

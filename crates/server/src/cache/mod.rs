@@ -7,6 +7,7 @@
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
 mod caches;
+mod chunks;
 mod compressor;
 pub mod counters;
 mod directories;
@@ -15,6 +16,7 @@ mod flights;
 mod front;
 pub mod generations;
 mod ledger;
+mod residents;
 mod shard;
 mod shards;
 mod store;
@@ -25,8 +27,10 @@ use std::sync::Arc;
 use lamna_policy::cache::{Algorithm, Objective};
 
 pub use caches::Caches;
+pub use chunks::{CHUNK_BYTES, Chunks};
 pub use entry::Entry;
 pub use front::Front;
+pub use residents::Residents;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 

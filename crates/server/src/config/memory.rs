@@ -13,11 +13,13 @@ const MIB: u64 = 1 << 20;
 /// A quarter, because the page cache holds the same files for free and needs room too; 512 MiB, because a server that
 /// takes gigabytes without having been asked to is a surprise. 64 MiB where the machine does not say what it has.
 pub fn default_cache_bytes() -> u64 {
-    let read = |path: &Path| fs::read_to_string(path).ok();
-    match memory_limit_bytes(&read) {
-        Some(limit_bytes) => (limit_bytes / 4).clamp(MIB, 512 * MIB),
-        None => 64 * MIB,
-    }
+    (memory_bytes() / 4).clamp(MIB, 512 * MIB)
+}
+
+/// Bytes of memory that this process may use, the page cache of what it reads included. 256 MiB where the machine does not
+/// say what it has.
+pub fn memory_bytes() -> u64 {
+    memory_limit_bytes(&|path: &Path| fs::read_to_string(path).ok()).unwrap_or(256 * MIB)
 }
 
 /// The smallest of physical memory and every limit on the way from this process's control group up to the root.

@@ -5,7 +5,7 @@
 //! costs SPED, and a cold file delays nobody but who asked for it.
 
 use std::collections::{HashMap, hash_map};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
-use crate::io::{Counters, Wait, read};
+use crate::io::{Counters, Wait};
 
 /// Serves as worker `index`, with at most `helpers_max` helpers, until told to drain or stop.
 ///
@@ -63,10 +63,8 @@ impl Carrier for Helped {
         if !stretch.is_unchanged() {
             return Some(Outcome::Failed(ticket));
         }
-        let file = stretch.representation.file.as_ref()?;
-        let quantum = stretch.quantum();
-        if read::test_resident(file.as_fd(), stretch.offset, quantum, &shared.abilities).is_ok() {
-            return Some(Outcome::Ready(ticket, quantum));
+        if stretch.is_in_memory(shared) {
+            return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
         self.helpers.submit(Job::PageIn { ticket, stretch });
         None

@@ -4,7 +4,7 @@
 //! a while, bounded in number. Guarantees: a job is finished exactly once; file content reaches the worker through the
 //! page cache, not through here. Does not decide what would block.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
-use crate::io::{Counters, read};
+use crate::io::Counters;
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -177,10 +177,8 @@ impl Pool {
                 (entry.filter(keep), false)
             }
             Job::PageIn { stretch, .. } => {
-                let Some(file) = &stretch.representation.file else { return (None, true) };
                 let mut scratch = vec![0; SCRATCH_BYTES];
-                let read = read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut scratch);
-                (None, read.is_err())
+                (None, !stretch.page_in(&self.shared, &mut scratch))
             }
         }
     }

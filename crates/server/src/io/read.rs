@@ -45,8 +45,24 @@ pub fn read(
 }
 
 fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Blocked> {
+    try_read(file, buffer, offset, abilities).map_err(|untold| match untold {
+        Untold::NotThere | Untold::NoTest => Blocked::Disk,
+        Untold::Failed(errno) => Blocked::Failed(errno),
+    })
+}
+
+/// Why nothing could be read without waiting.
+enum Untold {
+    /// It is not in the page cache.
+    NotThere,
+    /// Neither this kernel nor this file system says.
+    NoTest,
+    Failed(Errno),
+}
+
+fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Untold> {
     if !abilities.nowait.load(Relaxed) {
-        return Err(Blocked::Disk);
+        return Err(Untold::NoTest);
     }
     let slices = &mut [IoSliceMut::new(buffer)];
     match rustix::io::retry_on_intr(|| rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT)) {
@@ -56,29 +72,41 @@ fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: 
         }
         Err(Errno::NOSYS) => {
             abilities.nowait.store(false, Relaxed);
-            Err(Blocked::Disk)
+            Err(Untold::NoTest)
         }
-        // AGAIN: not resident. OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::PERM) => {
+        Err(Errno::AGAIN) => {
             Counters::count(&abilities.counters.read_blocked);
-            Err(Blocked::Disk)
+            Err(Untold::NotThere)
         }
-        Err(errno) => Err(Blocked::Failed(errno)),
+        // OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
+        Err(Errno::OPNOTSUPP | Errno::PERM) => {
+            Counters::count(&abilities.counters.read_blocked);
+            Err(Untold::NoTest)
+        }
+        Err(errno) => Err(Untold::Failed(errno)),
     }
 }
 
+/// What a test said about a stretch of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resident {
+    /// All of it is in the page cache.
+    Yes,
+    /// Some of it is not.
+    No,
+    /// No test works here.
+    Unknown,
+}
+
 /// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
-///
-/// # Errors
-/// [`Blocked::Disk`] if some are not, or no test works here.
-pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Result<(), Blocked> {
+pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Resident {
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
     if abilities.cachestat.load(Relaxed) {
         match cachestat::pages_cached(file, first_page * PAGE_BYTES, pages * PAGE_BYTES) {
             Ok(cached) => {
                 Counters::count(&abilities.counters.tested_by_cachestat);
-                return if cached >= pages { Ok(()) } else { Err(Blocked::Disk) };
+                return if cached >= pages { Resident::Yes } else { Resident::No };
             }
             Err(Errno::NOSYS) => abilities.cachestat.store(false, Relaxed),
             // Not our file: test it page by page.
@@ -88,9 +116,13 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
     Counters::count(&abilities.counters.tested_by_page);
     let mut byte = [0];
     for page in first_page..first_page + pages {
-        read_nowait(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities)?;
+        match try_read(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities) {
+            Ok(_) => {}
+            Err(Untold::NotThere) => return Resident::No,
+            Err(Untold::NoTest | Untold::Failed(_)) => return Resident::Unknown,
+        }
     }
-    Ok(())
+    Resident::Yes
 }
 
 /// Brings `length` bytes from `offset` on into the page cache, waiting for the disk. `scratch` is read into.
@@ -125,7 +157,7 @@ mod tests {
             let resident = test_resident(file.as_fd(), 100, 19_000, &abilities);
             // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
             let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
-            assert_eq!(resident.is_ok(), supported, "{without:?}");
+            assert_eq!(resident, if supported { Resident::Yes } else { Resident::Unknown }, "{without:?}");
         }
     }
 
@@ -142,5 +174,13 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let abilities = Abilities::without(&["nowait".to_owned()]).unwrap();
         assert_eq!(read(file.as_fd(), &mut [0], 0, Wait::No, &abilities), Err(Blocked::Disk));
+    }
+
+    #[test]
+    fn without_any_test_nothing_is_said_about_residency() {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, &[7; 4096], 0).unwrap();
+        let abilities = Abilities::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
+        assert_eq!(test_resident(file.as_fd(), 0, 4096, &abilities), Resident::Unknown);
     }
 }

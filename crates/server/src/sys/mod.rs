@@ -11,3 +11,4 @@ pub mod mapping;
 pub(crate) mod peer;
 pub mod ring;
 pub mod signals;
+pub mod usage;
