@@ -215,6 +215,7 @@ impl Shift {
         let same_store = same_sites
             && settings.cache_bytes_max == before.cache_bytes_max
             && settings.caches == before.caches
+            && settings.releases_pages() == before.releases_pages()
             && settings.cache_watch == before.cache_watch;
         let store = match same_store {
             true => old.store.clone(),
@@ -395,7 +396,9 @@ fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cac
     // Small caches are of many processes, and there are few inotify instances for each user.
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
-    Store::with(bounds, settings.cache_policy, watcher, counters.clone()).with_caches(settings.caches)
+    Store::with(bounds, settings.cache_policy, watcher, counters.clone())
+        .with_caches(settings.caches)
+        .with_pages_released(settings.releases_pages())
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

@@ -28,6 +28,7 @@ pub struct Store {
     watcher: Option<Watcher>,
     flights: Flights,
     caches: Caches,
+    releases_pages: bool,
     chunks: Chunks,
     residents: Residents,
     /// Fronts that there are.
@@ -70,6 +71,7 @@ impl Store {
             watcher,
             flights: Flights::default(),
             caches: Caches::ALL,
+            releases_pages: false,
             fronts: AtomicU64::new(0),
         }
     }
@@ -77,6 +79,16 @@ impl Store {
     /// The same, of which only `caches` are in use.
     pub fn with_caches(self, caches: Caches) -> Store {
         Store { caches, ..self }
+    }
+
+    /// The same, of whose content the page cache is to hold no copy if `releases_pages`.
+    pub fn with_pages_released(self, releases_pages: bool) -> Store {
+        Store { releases_pages, ..self }
+    }
+
+    /// Whether the page cache is to hold no copy of content that is kept here.
+    pub fn releases_pages(&self) -> bool {
+        self.releases_pages
     }
 
     /// The caches that are in use.

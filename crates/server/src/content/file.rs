@@ -167,6 +167,12 @@ pub fn read_whole(
     Ok(unchanged.then_some(content))
 }
 
+/// The content of `file` is held: the page cache need not have it, too (posix_fadvise(2)). Pages that somebody maps or has
+/// just written stay. A failure leaves things as they are.
+pub fn release_pages(file: impl AsFd) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +187,19 @@ mod tests {
         assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(Some(b"one".to_vec())));
         file.write_all(b"two").unwrap();
         assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(None));
+    }
+
+    #[test]
+    fn what_was_released_is_not_in_the_page_cache() {
+        // A file system that keeps content in memory only has nowhere to release it to.
+        let directory = env!("CARGO_MANIFEST_DIR");
+        let mut file = tempfile::tempfile_in(directory).unwrap();
+        file.write_all(&[7; 50_000]).unwrap();
+        file.sync_all().unwrap();
+        let Ok(before) = crate::sys::cachestat::pages_cached(file.as_fd(), 0, 50_000) else { return };
+        release_pages(&file);
+        let after = crate::sys::cachestat::pages_cached(file.as_fd(), 0, 50_000).unwrap();
+        assert!(before == 13 && after < before, "{before} pages before, {after} after");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Question<'a> {
     pub abilities: &'a Abilities,
     /// What is kept of the answer.
     pub caches: Caches,
+    /// Whether the page cache is to hold no copy of content that is held.
+    pub releases_pages: bool,
 }
 
 /// What was found the last time.
@@ -285,6 +287,9 @@ impl Question<'_> {
                 return Ok((self.describe(&description, kind, Content::In(Arc::new(file))), is_steady));
             }
             if let Some(content) = file::read_whole(&file, &stamp, self.wait, self.abilities)? {
+                if self.releases_pages {
+                    file::release_pages(&file);
+                }
                 return Ok((self.describe(&description, kind, Content::Held(&content)), is_steady));
             }
             stamp = file::inspect(file.as_fd())?.1;

@@ -213,7 +213,12 @@ impl<'a> Desk<'a> {
             }
             Lookup::Stale(entry) => {
                 self.stale += 1;
-                Found::Missing(target(Some(entry)))
+                let target = target(Some(entry.clone()));
+                if self.caches.translations && store.should_watch(&entry) {
+                    // Asked for again, if seldom: with many entries most are.
+                    watch(self.shared, &target, &entry, self.now);
+                }
+                Found::Missing(target)
             }
             Lookup::Unknown => {
                 self.misses += 1;
@@ -384,6 +389,7 @@ impl Target {
             now_ms: now.0,
             abilities: &shared.abilities,
             caches: shared.store.caches(),
+            releases_pages: shared.store.releases_pages(),
         }
     }
 }

@@ -172,8 +172,10 @@ impl Pool {
             Job::Translate { target, again, .. } => {
                 let now = self.shared.clock.now();
                 let entry = Some(find_once(&self.shared, target, now));
-                // What was made of files is found again in the page cache; what was generated would not be.
-                let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty();
+                // What was made of files is found again in the page cache, unless it was released; what was generated would
+                // not be.
+                let is_found_again = !self.shared.store.releases_pages();
+                let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty() || !is_found_again;
                 (entry.filter(keep), false)
             }
             Job::PageIn { stretch, .. } => {

@@ -115,6 +115,8 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     now_ms: clock.now().0,
                     abilities: &abilities,
                     caches: settings.caches,
+                    // The worker reads it from there.
+                    releases_pages: false,
                 };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.
                 translate(&question).is_ok()

@@ -41,7 +41,17 @@ fn question<'a>(
     abilities: &'a Abilities,
 ) -> Question<'a> {
     let previous = previous.map(Previous::of);
-    Question { site: sites.at(0), path, query: None, wait: Wait::Yes, previous, now_ms: 5000, abilities, caches }
+    Question {
+        site: sites.at(0),
+        path,
+        query: None,
+        wait: Wait::Yes,
+        previous,
+        now_ms: 5000,
+        abilities,
+        caches,
+        releases_pages: false,
+    }
 }
 
 fn heads(entry: &Entry) -> Vec<Vec<u8>> {
