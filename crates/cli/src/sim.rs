@@ -156,6 +156,12 @@ struct ValidateArgs {
     /// Also writes CSV here
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Keeps trials here; those that are there already are not repeated, only predicted anew
+    #[arg(long, value_name = "FILE")]
+    trials: Option<PathBuf>,
+    /// Makes trials and predicts nothing
+    #[arg(long, requires = "trials")]
+    trials_only: bool,
     #[command(flatten)]
     real: RealServer,
 }
@@ -184,7 +190,7 @@ impl RealServer {
 struct PaperArgs {
     #[command(flatten)]
     folders: Folders,
-    /// What the paper leaves open: letter, private, granted, processor or processor-private. All if not given
+    /// What the paper leaves open: letter, private, private-mp, granted, processor, processor-private or average. All if not given
     #[arg(long)]
     reading: Option<String>,
     /// fig5a, fig5b, fig6, fig7 or fig8. All if not given
@@ -242,6 +248,8 @@ fn validate_predictions(args: &ValidateArgs, parameters: &Parameters) -> Done {
         trace: args.trace.clone(),
         memory_bytes: args.memory,
         rounds: args.rounds,
+        trials: args.trials.clone(),
+        trials_only: args.trials_only,
         measured: Duration::from_millis(args.real.trial_ms),
     };
     let report = with_progress(|progress| Ok(validate::validate(&plan, parameters, progress)?))?;

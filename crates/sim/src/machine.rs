@@ -7,7 +7,7 @@ mod costs;
 mod load;
 mod observation;
 
-use lamna_policy::cache::{Bounded, ObjectId};
+use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
 pub use self::costs::Costs;
 use self::load::{LoadThread, Turn};
@@ -63,6 +63,9 @@ struct Request {
 /// The thread of the clients, where they share the machine. The tasks of the architecture have the numbers after it.
 const LOAD: TaskId = TaskId(0);
 
+/// Of the page cache.
+const PAGE_BYTES: u64 = 4_096;
+
 const NO_WAITER: u32 = u32::MAX;
 const NOT_READING: u32 = u32::MAX - 1;
 
@@ -81,6 +84,12 @@ pub struct Machine {
     /// Look-ups take no lock: each task has a front of the cache to itself.
     front: bool,
     content: Bounded,
+    /// The operating system's page cache, if it is modelled: whole files, least recently read first to go.
+    pages: Option<Bounded>,
+    /// Longer files are only in the page cache.
+    content_bytes_max: u64,
+    /// What an entry of the data cache weighs beside its content.
+    entry_bytes: u64,
     translations: Bounded,
     /// When each path was translated last; kept only if translations age.
     translated: Vec<Nanos>,
@@ -130,6 +139,13 @@ impl Machine {
             link: Link::new(parameters.network.bits_per_s),
             locks: (0..=parameters.locks.shards).map(|_| Lock::new(parameters.locks.handover)).collect(),
             content: Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes),
+            pages: (scenario.page_cache_bytes > 0)
+                .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
+            content_bytes_max: match parameters.memory.content_bytes_max {
+                bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
+                _ => u64::MAX,
+            },
+            entry_bytes: if scenario.page_cache_bytes > 0 { parameters.memory.entry_bytes } else { 0 },
             front: parameters.locks.front,
             translated: vec![0; if parameters.memory.translation_fresh_us > 0.0 { files } else { 0 }],
             fresh: nanos(parameters.memory.translation_fresh_us),
@@ -152,6 +168,9 @@ impl Machine {
             tally: Tally::default(),
         };
         machine.processors.let_sleep(nanos(parameters.processor.wake_us), nanos(parameters.processor.sleeps_after_us));
+        let slice = nanos(disk.throttle_slice_us);
+        let per_slice = (disk.requests_per_s * disk.throttle_slice_us / 1e6).round() as u64;
+        machine.disk.throttle(disk.request_bytes, per_slice, if disk.requests_per_s > 0.0 { slice } else { 0 });
         if machine.load.is_some() {
             let last = machine.processors_len - 1;
             machine.processors.bind(LOAD, last);
@@ -258,7 +277,12 @@ impl Machine {
     /// Whether the file of `request` is in the data cache.
     pub fn look_up(&mut self, request: RequestId) -> bool {
         let size = self.size(request);
-        let hit = self.content.request(ObjectId(self.file(request)));
+        let object = ObjectId(self.file(request));
+        let hit = match &mut self.pages {
+            // It is sent from there, and nothing has to be made of it.
+            Some(pages) if size > self.content_bytes_max => pages.request(object),
+            _ => self.content.request(object),
+        };
         self.tally.lookups += 1;
         self.tally.bytes_asked += size;
         if hit {
@@ -268,10 +292,42 @@ impl Machine {
         hit
     }
 
+    /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read, and
+    /// [`Machine::keep`] follows when it has been made an object of.
+    pub fn find_in_pages(&mut self, request: RequestId) -> bool {
+        let object = ObjectId(self.file(request));
+        let found = self.pages.as_mut().is_some_and(|pages| pages.request(object));
+        self.tally.pages_hits += u64::from(found);
+        found
+    }
+
+    /// Puts the file of `request`, whose pages are in memory, into the data cache.
+    pub fn keep(&mut self, request: RequestId) {
+        self.keep_content(self.file(request));
+    }
+
+    fn keep_content(&mut self, file: FileId) {
+        let size = self.workload.sizes[file as usize];
+        if size <= self.content_bytes_max && !self.content.holds(ObjectId(file)) {
+            let _ = self.content.offer(ObjectId(file), size + self.entry_bytes, |_| ());
+        }
+    }
+
+    fn keep_pages(&mut self, file: FileId) {
+        let bytes = self.workload.sizes[file as usize].next_multiple_of(PAGE_BYTES);
+        if let Some(pages) = self.pages.as_mut().filter(|pages| !pages.holds(ObjectId(file))) {
+            let _ = pages.offer(ObjectId(file), bytes, |_| ());
+        }
+    }
+
     /// Whether the file of `request` is in the data cache by now. A helper asks before it reads: others may have missed
     /// the same file while the request waited for the helper. Does not count as a use.
     pub fn is_held(&self, request: RequestId) -> bool {
-        self.content.holds(ObjectId(self.file(request)))
+        let object = ObjectId(self.file(request));
+        match &self.pages {
+            Some(pages) if self.size(request) > self.content_bytes_max => pages.holds(object),
+            _ => self.content.holds(object),
+        }
     }
 
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.
@@ -366,10 +422,8 @@ impl Machine {
     fn read_done(&mut self, architecture: &mut impl Architecture, file: FileId) {
         let next = self.disk.done(self.calendar.now());
         self.schedule_read(next);
-        let size = self.workload.sizes[file as usize];
-        if !self.content.holds(ObjectId(file)) {
-            let _ = self.content.offer(ObjectId(file), size, |_| ());
-        }
+        self.keep_pages(file);
+        self.keep_content(file);
         let mut waiter = std::mem::replace(&mut self.first_waiter[file as usize], NOT_READING);
         while waiter != NO_WAITER {
             let following = self.next_waiter[waiter as usize];
@@ -438,13 +492,14 @@ impl Machine {
         }
         let mut bytes = 0;
         let fits = |file: &&FileId| {
-            bytes += self.workload.sizes[**file as usize];
+            bytes += self.workload.sizes[**file as usize] + self.entry_bytes;
             bytes <= self.content.bound_bytes()
         };
-        let held: Vec<_> = recency.iter().take_while(fits).copied().collect();
-        for &file in held.iter().rev() {
-            let _ = self.content.offer(ObjectId(file), self.workload.sizes[file as usize], |_| ());
-        }
+        let held = recency.iter().take_while(fits).count();
+        recency[..held].iter().rev().for_each(|&file| self.keep_content(file));
+        // What the data cache answers does not reach the page cache, so there is what was used before that.
+        recency.iter().rev().for_each(|&file| self.keep_pages(file));
+        recency[held..].iter().rev().for_each(|&file| self.keep_pages(file));
     }
 
     fn totals(&self) -> Totals {

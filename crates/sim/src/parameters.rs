@@ -71,10 +71,21 @@ pub struct Costs {
     pub hand_off_us: f64,
     /// `pipelined`: passing a connection to the next stage, whether that sleeps or not.
     pub pass_us: f64,
-    /// A read from disk.
+    /// A read from disk, beside what its length costs: submitting it, hearing that it is done.
     pub read_us: f64,
+    /// Each started unit of a read from disk: finding pages for it, which in a full memory others have to give up.
+    pub read_unit_us: f64,
+    /// Making a cached object of a file whose pages are in memory, beside what its length costs: opening, comparing,
+    /// writing the head, making room in the cache.
+    pub load_us: f64,
+    /// Each started unit of that: copying.
+    pub load_unit_us: f64,
+    /// An event loop's or a stage's attempt to do that without waiting, where it fails because pages are missing.
+    pub try_us: f64,
     /// Creating and ending a thread.
     pub spawn_us: f64,
+    /// What waking and running a process costs beyond a thread: another address space.
+    pub process_us: f64,
 }
 
 /// Whose time transmission takes.
@@ -123,8 +134,10 @@ pub struct LockParameters {
 pub enum DataCopies {
     /// The content is mapped and exists once (Table 1's formulas).
     Shared,
-    /// Each process has its share of the memory to itself (the text of section 3.2).
+    /// Each process has its share of the memory to itself.
     Private,
+    /// Each process of `mp` has, and those of the others have not.
+    PrivateMp,
 }
 
 /// What structures occupy, in bytes.
@@ -145,6 +158,15 @@ pub struct MemoryParameters {
     pub file_bytes_mean: u64,
     /// Of processes.
     pub data_copies: DataCopies,
+    /// Longer files are not copied into the data cache but sent from the page cache, where there is one; 0: none are.
+    pub content_bytes_max: u64,
+    /// What a process of the server occupies beside its caches.
+    pub process_bytes: u64,
+    /// Memory that the data cache really takes for each byte that it counts, where one thread fills it: what an allocator
+    /// cannot use. At least 1.
+    pub held_ratio: f64,
+    /// The same where several threads do, each with an arena of its own. At least 1.
+    pub held_ratio_threads: f64,
 }
 
 /// How many of what.
@@ -174,7 +196,7 @@ pub struct NetworkParameters {
 }
 
 /// A disk; see [`crate::resource::Disk`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskParameters {
     /// Before the first byte, on average.
@@ -185,6 +207,15 @@ pub struct DiskParameters {
     pub bytes_per_s: f64,
     /// Reads whose latencies may overlap. At least 1.
     pub parallelism: u32,
+    /// A file is read by requests of at most so many bytes; 0: by one.
+    #[serde(default)]
+    pub request_bytes: u64,
+    /// So many requests are admitted in a second, as by `blkio.throttle.read_iops_device`; 0: any number.
+    #[serde(default)]
+    pub requests_per_s: f64,
+    /// What is admitted in this time may begin at once at its beginning; the next has to wait for its end.
+    #[serde(default)]
+    pub throttle_slice_us: f64,
 }
 
 /// The thread of clients on the server's machine: its processor time, in microseconds.
@@ -266,7 +297,12 @@ impl Parameters {
             costs.pass_us,
             costs.hand_off_us,
             costs.read_us,
+            costs.read_unit_us,
+            costs.load_us,
+            costs.load_unit_us,
+            costs.try_us,
             costs.spawn_us,
+            costs.process_us,
             self.processor.switch_us,
             self.processor.wake_us,
             self.processor.sleeps_after_us,
@@ -285,6 +321,8 @@ impl Parameters {
                 && (0.0..=1.0).contains(&disk.spread)
                 && disk.bytes_per_s > 0.0
                 && disk.parallelism > 0
+                && (0.0..1e12).contains(&disk.requests_per_s)
+                && (0.0..1e12).contains(&disk.throttle_slice_us)
         };
         let rules = [
             (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
@@ -294,6 +332,8 @@ impl Parameters {
             (costs.transmit_unit_bytes > 0, "costs.transmit_unit_bytes: at least 1"),
             (self.locks.shards > 0, "locks.shards: at least 1"),
             (self.memory.translation_entries > 0, "memory.translation_entries: at least 1"),
+            (self.memory.held_ratio >= 1.0, "memory.held_ratio: at least 1"),
+            (self.memory.held_ratio_threads >= 1.0, "memory.held_ratio_threads: at least 1"),
             (self.memory.file_bytes_mean > 0, "memory.file_bytes_mean: at least 1"),
             (self.concurrency.processes_per_processor > 0, "concurrency.processes_per_processor: at least 1"),
             (self.concurrency.threads_per_processor > 0, "concurrency.threads_per_processor: at least 1"),

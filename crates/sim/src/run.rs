@@ -50,6 +50,9 @@ pub struct Outcome {
     pub latency_max_us: f64,
     /// Requests found in the data cache, as a share.
     pub hit_ratio: f64,
+    /// Requests not found there but in the page cache, as a share of all.
+    #[serde(default)]
+    pub page_hit_ratio: f64,
     /// Bytes found in the data cache, as a share.
     pub byte_hit_ratio: f64,
     /// Paths not found in the translation cache, as a share.
@@ -179,6 +182,7 @@ fn summarise(
         latency_p99_us: microseconds(latency.quantile(0.99)),
         latency_max_us: microseconds(latency.max()),
         hit_ratio: mean(|o| o.hit_ratio),
+        page_hit_ratio: mean(|o| o.page_hit_ratio),
         byte_hit_ratio: mean(|o| o.byte_hit_ratio),
         translation_miss_ratio: mean(|o| o.translation_miss_ratio),
         processor_utilisation,

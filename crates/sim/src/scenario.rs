@@ -25,6 +25,9 @@ pub struct Scenario {
     pub system_memory_bytes: u64,
     /// If not 0, the data cache of one process, whatever the system memory.
     pub data_cache_bytes: u64,
+    /// What the operating system's page cache holds beside that, in bytes. Where it is 0 there is none: what is not in the data
+    /// cache is read from disk. Otherwise the data cache's bound is the server's own: it counts an entry's structures, too.
+    pub page_cache_bytes: u64,
     /// A disk of the parameter set.
     pub disk: String,
     /// Clients; each has one request under way. At least 1.
@@ -60,6 +63,7 @@ impl Default for Scenario {
             processors: 1,
             system_memory_bytes: 4 << 30,
             data_cache_bytes: 0,
+            page_cache_bytes: 0,
             disk: "fast".into(),
             clients: 1_000,
             policy: PolicyName(Algorithm::Lru),

@@ -4,8 +4,9 @@
 use lamna_sim::arch::Kind;
 use lamna_sim::parameters::{DataCopies, LoadParameters, Parameters};
 use lamna_sim::resource::Handover;
-use lamna_sim::run::{data_cache_bytes, run};
+use lamna_sim::run::{data_cache_bytes, run, run_with};
 use lamna_sim::scenario::Scenario;
+use lamna_sim::workload::Workload;
 use proptest::prelude::*;
 
 fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
@@ -31,6 +32,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 parameters.locks.front = true;
                 parameters.concurrency.send_with_header_bytes = 10_000;
                 parameters.memory.translation_fresh_us = 1e5;
+                parameters.memory.content_bytes_max = 100_000;
                 (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);
             }
             if clients_on_server {
@@ -47,6 +49,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 processors,
                 clients,
                 system_memory_bytes: mebibytes << 20,
+                page_cache_bytes: if linux && real { mebibytes << 19 } else { 0 },
                 disk: match (linux, nvme) {
                     (true, true) => "nvme",
                     (true, false) => "hdd",
@@ -112,4 +115,52 @@ fn table_1_is_reproduced_for_16_processors_and_4_gib() {
     expect(Kind::Sped, 16.0, 0.0);
     expect(Kind::CoAmped, 16.0, 48.0);
     expect(Kind::Pipelined, 1.0, 7.0 * 16.0 * 25.0 / 1024.0);
+}
+
+#[test]
+fn what_the_page_cache_holds_is_never_read_from_disk_again() {
+    for architecture in Kind::ALL {
+        let scenario = Scenario {
+            architecture,
+            workload: "nasa".into(),
+            data_cache_bytes: 20 << 20,
+            page_cache_bytes: 1 << 30,
+            disk: "ssd".into(),
+            clients: 16,
+            requests: 20_000,
+            warm_up_requests: 1_000,
+            replications: 1,
+            ..Default::default()
+        };
+        let outcome = run(&scenario, &Parameters::linux(), 1).expect("a valid scenario");
+        assert_eq!(outcome.reads_per_request, 0.0, "{architecture}");
+        assert!(outcome.hit_ratio < 0.999 && outcome.hit_ratio + outcome.page_hit_ratio > 0.999_9, "{architecture}");
+    }
+}
+
+#[test]
+fn a_throttled_disk_reads_as_often_as_it_may_and_only_stalling_loops_keep_hot_clients_waiting() {
+    let mut parameters = Parameters::linux();
+    let disk = parameters.disks.get_mut("ssd").expect("a disk of the set");
+    (disk.requests_per_s, disk.throttle_slice_us) = (200.0, 1e5);
+    let workload = Workload::hot_and_cold(8, 500, 20_000, 15_000);
+    let run_one = |architecture, requests| {
+        let scenario = Scenario {
+            architecture,
+            data_cache_bytes: 1 << 20,
+            disk: "ssd".into(),
+            clients: 24,
+            requests,
+            warm_up_requests: requests / 2,
+            replications: 1,
+            ..Default::default()
+        };
+        run_with(&scenario, &parameters, &workload, 1).expect("a valid scenario")
+    };
+    let (stalling, helped) = (run_one(Kind::EventLoops, 3_000), run_one(Kind::Amped, 400_000));
+    for outcome in [&stalling, &helped] {
+        let reads_per_s = outcome.reads_per_request * outcome.requests_per_s.mean;
+        assert!((190.0..210.0).contains(&reads_per_s), "{reads_per_s}");
+    }
+    assert!(helped.requests_per_s.mean > 100.0 * stalling.requests_per_s.mean);
 }

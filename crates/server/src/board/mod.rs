@@ -1,4 +1,5 @@
-//! The scoreboard: how many connections each worker has, in memory that worker processes have in common.
+//! The scoreboard: how many connections each worker has, and how long it has kept them waiting, in memory that worker
+//! processes have in common.
 //!
 //! Owns: what the seats are made of, so that a model can make them of something else.
 

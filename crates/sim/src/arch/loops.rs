@@ -42,6 +42,8 @@ enum Phase {
     Translated(RequestId),
     /// Looked the file up (under the lock if caches are shared).
     FileLookedUp(RequestId),
+    /// Makes an object of a file whose pages are in memory.
+    Loading(RequestId),
     /// Gave a read away.
     HandedOff(RequestId),
     /// Waited for the disk itself.
@@ -170,11 +172,11 @@ impl Loops {
             }
             Disk::Helpers(_) => {
                 self.loops[index].phase = Phase::HandedOff(request);
-                Step::Run(machine.costs.hand_off)
+                Step::Run(machine.costs.try_ + machine.costs.hand_off)
             }
             Disk::Kernel => {
                 self.loops[index].phase = Phase::HandedOff(request);
-                Step::Run(machine.costs.hand_off + machine.costs.read)
+                Step::Run(machine.costs.try_ + machine.costs.hand_off + machine.costs.read(machine.size(request)))
             }
         }
     }
@@ -227,14 +229,25 @@ impl Loops {
                 }
                 match hit {
                     true => self.send(index, request, 0, machine.costs.header, machine),
+                    false if machine.find_in_pages(request) => {
+                        self.loops[index].phase = Phase::Loading(request);
+                        Step::Run(machine.costs.load(machine.size(request)))
+                    }
                     false => self.miss(index, request, machine),
                 }
+            }
+            Phase::Loading(request) => {
+                machine.keep(request);
+                self.send(index, request, 0, machine.costs.header, machine)
             }
             Phase::HandedOff(request) => {
                 self.hand_off(index, request, machine);
                 self.turn(index, machine)
             }
-            Phase::Read(request) => self.send(index, request, 0, machine.costs.read + machine.costs.header, machine),
+            Phase::Read(request) => {
+                let work = machine.costs.read(machine.size(request)) + machine.costs.header;
+                self.send(index, request, 0, work, machine)
+            }
             Phase::Sent(request, sent) => {
                 match sent < machine.size(request) {
                     true => self.loops[index].events.push_back(Event::Writable(request, sent)),
@@ -258,7 +271,7 @@ impl Loops {
             }
             HelperPhase::Read(request) => {
                 self.helpers[index].phase = HelperPhase::Reported(request);
-                Step::Run(machine.costs.read + machine.costs.hand_off)
+                Step::Run(machine.costs.read(machine.size(request)) + machine.costs.hand_off)
             }
             HelperPhase::Reported(request) => {
                 self.notify(Event::Loaded(request), request, machine);

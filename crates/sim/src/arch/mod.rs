@@ -133,8 +133,9 @@ impl Kind {
         let overhead = self.overhead(scenario, parameters);
         let file_bytes_mean = parameters.memory.file_bytes_mean as f64;
         match parameters.memory.data_copies {
+            DataCopies::PrivateMp if self != Kind::Mp => overhead.divide(scenario.system_memory_bytes, file_bytes_mean),
             DataCopies::Shared => overhead.divide(scenario.system_memory_bytes, file_bytes_mean),
-            DataCopies::Private => {
+            DataCopies::Private | DataCopies::PrivateMp => {
                 let fixed_bytes = overhead.fixed_bytes / overhead.copies;
                 let one = Overhead { copies: 1.0, fixed_bytes, ..overhead };
                 one.divide((scenario.system_memory_bytes as f64 / overhead.copies) as u64, file_bytes_mean)

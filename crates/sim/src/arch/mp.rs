@@ -7,7 +7,12 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
-    Threads::new(processes(scenario, parameters), Supply::Pool, false, scenario.workers())
+    // A process stays with a kept connection, and there are more processes if that is not enough.
+    let (count, supply) = match parameters.costs.requests_per_connection {
+        0..=1 => (processes(scenario, parameters), Supply::Pool),
+        _ => (scenario.clients, Supply::PerClient),
+    };
+    Threads::new(count, supply, false, scenario.workers())
 }
 
 /// file entries * 850 * N * P.

@@ -58,6 +58,8 @@ enum Phase {
     Free,
     /// Has a job and does not yet own the lock that it needs.
     Taken(Job),
+    /// Waited for the disk.
+    Read(Job),
     /// Worked on it.
     Worked(Job),
 }
@@ -203,7 +205,16 @@ impl Pipelined {
                     self.threads[index].phase = Phase::Taken(Job { request, sent: Some(0) });
                     return None;
                 }
-                None => self.pass_from(index, job, Stage::ReadHelper, machine),
+                None if machine.find_in_pages(request) => {
+                    machine.keep(request);
+                    self.threads[index].owed += machine.costs.load(machine.size(request));
+                    self.threads[index].phase = Phase::Taken(Job { request, sent: Some(0) });
+                    return None;
+                }
+                None => {
+                    self.threads[index].owed += machine.costs.try_;
+                    self.pass_from(index, job, Stage::ReadHelper, machine);
+                }
                 Some(_) => machine.complete(request),
             },
             Stage::SendHeader => self.pass_from(index, job, Stage::SendData, machine),
@@ -218,8 +229,7 @@ impl Pipelined {
                     self.threads[index].phase = Phase::Free;
                     return None;
                 }
-                // Once more through this match when the disk is done.
-                self.threads[index].phase = Phase::Worked(Job { request, sent: Some(0) });
+                self.threads[index].phase = Phase::Read(Job { request, sent: Some(0) });
                 machine.read(request, Waiter(index as u32));
                 return Some(Step::Block);
             }
@@ -257,6 +267,12 @@ impl Architecture for Pipelined {
             let step = match self.threads[index].phase {
                 Phase::Free => self.take(index, machine),
                 Phase::Taken(job) => self.work(index, job, machine),
+                Phase::Read(job) => {
+                    // Once more through what follows the helper's work.
+                    self.threads[index].phase = Phase::Worked(job);
+                    let work = machine.costs.read(machine.size(job.request));
+                    (work > 0).then_some(Step::Run(work))
+                }
                 Phase::Worked(job) => self.worked(index, job, machine),
             };
             if let Some(step) = step {

@@ -22,6 +22,8 @@ enum Phase {
     Translated,
     /// Looked the file up, under the lock.
     FileLookedUp,
+    /// Makes an object of a file whose pages are in memory.
+    Loading,
     /// Waited for the disk.
     Read,
     /// Sent everything.
@@ -78,7 +80,7 @@ impl Threads {
     /// Begins a request; `waited` is what it cost to wait for it.
     fn begin(&mut self, task: TaskId, request: RequestId, waited: Nanos, machine: &mut Machine) -> Step {
         let made = if self.supply == Supply::Spawned { machine.costs.spawn } else { 0 };
-        let before = made + waited;
+        let before = made + waited + if self.shared { 0 } else { machine.costs.process };
         let own = &mut self.tasks[task.0 as usize];
         own.request = request;
         if self.shared {
@@ -181,11 +183,19 @@ impl Architecture for Threads {
                 if hit {
                     return self.send(task, 0, machine);
                 }
+                if machine.find_in_pages(request) {
+                    self.tasks[task.0 as usize].phase = Phase::Loading;
+                    return Step::Run(machine.costs.load(machine.size(request)));
+                }
                 self.tasks[task.0 as usize].phase = Phase::Read;
                 machine.read(request, Waiter(task.0));
                 Step::Block
             }
-            Phase::Read => self.send(task, machine.costs.read, machine),
+            Phase::Loading => {
+                machine.keep(request);
+                self.send(task, 0, machine)
+            }
+            Phase::Read => self.send(task, machine.costs.read(machine.size(request)), machine),
             Phase::Sent => {
                 if machine.costs.waits_for_network() {
                     self.tasks[task.0 as usize].phase = Phase::Draining;

@@ -26,13 +26,19 @@ pub struct Costs {
     /// See [`crate::parameters::Costs`].
     pub hand_off: Nanos,
     /// See [`crate::parameters::Costs`].
-    pub read: Nanos,
+    pub try_: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub process: Nanos,
     /// See [`crate::parameters::Costs`].
     pub spawn: Nanos,
     /// See [`crate::parameters::Costs`].
     pub pass: Nanos,
     /// Whether a connection carries more than one request.
     pub kept: bool,
+    read: Nanos,
+    read_unit: Nanos,
+    load: Nanos,
+    load_unit: Nanos,
     transmit: Nanos,
     transmit_unit_bytes: u64,
     transmit_by: TransmitBy,
@@ -45,6 +51,16 @@ impl Costs {
             TransmitBy::Processor => self.transmission(bytes),
             TransmitBy::Network => 0,
         }
+    }
+
+    /// Processor time of making a cached object of a file of so many bytes whose pages are in memory.
+    pub fn load(&self, bytes: u64) -> Nanos {
+        self.load + bytes.div_ceil(self.transmit_unit_bytes) * self.load_unit
+    }
+
+    /// Processor time of reading so many bytes from disk, and of making a cached object of them.
+    pub fn read(&self, bytes: u64) -> Nanos {
+        self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_unit + self.load(bytes)
     }
 
     /// Whether a blocking sender waits for the network.
@@ -75,6 +91,11 @@ impl From<&Parameters> for Costs {
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
             read: nanos(costs.read_us),
+            read_unit: nanos(costs.read_unit_us),
+            load: nanos(costs.load_us),
+            load_unit: nanos(costs.load_unit_us),
+            try_: nanos(costs.try_us),
+            process: nanos(costs.process_us),
             spawn: nanos(costs.spawn_us),
             pass: nanos(costs.pass_us),
             kept: costs.requests_per_connection > 1,

@@ -11,6 +11,7 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
     pub(super) lookups: u64,
     pub(super) hits: u64,
+    pub(super) pages_hits: u64,
     pub(super) bytes_found: u64,
     pub(super) bytes_asked: u64,
     pub(super) translation_misses: u64,
@@ -49,6 +50,8 @@ pub struct Observation {
     pub latency_mean: f64,
     /// Requests found in the data cache, as a share.
     pub hit_ratio: f64,
+    /// Requests found in the page cache, as a share of all.
+    pub page_hit_ratio: f64,
     /// Bytes found in the data cache, as a share.
     pub byte_hit_ratio: f64,
     /// Paths not found in the translation cache, as a share.
@@ -85,6 +88,7 @@ impl Observation {
             bytes: tally.bytes,
             latency_mean: tally.latency_mean.mean(),
             hit_ratio: share(tally.hits, tally.lookups),
+            page_hit_ratio: share(tally.pages_hits, tally.lookups),
             byte_hit_ratio: share(tally.bytes_found, tally.bytes_asked),
             translation_miss_ratio: share(tally.translation_misses, tally.lookups),
             processor_utilisation: share(after.processor_busy - before.processor_busy, elapsed) / processors as f64,

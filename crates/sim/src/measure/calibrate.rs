@@ -8,18 +8,22 @@
 //! differences between engines. How a sum divides into steps comes from single calls ([`micro`]). So errors in the
 //! division move time from one step to another, and never invent any.
 
-use std::fs::{self, File};
+mod derive;
+
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use self::derive::derive;
+use super::cgroup::Group;
 use super::load::{Target, Use};
 use super::micro;
 use super::server::{ServerSettings, confined};
-use super::trial::{FOREIGN_MAX, Observed, Trial, median};
+use super::trial::{Observed, Trial, median};
 use super::{disk, written};
 use crate::kernel::Stream;
-use crate::parameters::{LoadParameters, Parameters, TransmitBy};
+use crate::parameters::Parameters;
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -57,6 +61,17 @@ const SIZES: [u64; 4] = [500, 5_000, 20_000, 50_000];
 const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
 const SMALL_FILES: usize = 20_000;
+const LONGER_FILES: usize = 2_000;
+/// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
+/// that of the engine with helpers, too.
+const COLD_SIZES: [u64; 2] = [16 * 1024, 128 * 1024];
+const COLD_BYTES: u64 = 128 << 20;
+const LIMIT_BYTES: u64 = 48 << 20;
+/// Files of many sizes, as a site has them, for filling a cache.
+const MIXED_FILES: u64 = 3_000;
+const MIXED_BYTES_LEAST: f64 = 500.0;
+const MIXED_BYTES_MOST: f64 = 250_000.0;
+const MIXED_CACHE_BYTES: u64 = 32 << 20;
 /// Times a small response is passed on: from reading to finding, from there to sending.
 const PASSES: u32 = 2;
 const CACHE_BYTES: u64 = 64 << 20;
@@ -74,6 +89,54 @@ enum Name {
     ThreadPerSession,
     ThreadPerRequest,
     Untranslated,
+    /// The same with files of 16 KiB.
+    UntranslatedLonger,
+    Mp,
+    /// `sped` on files of this size that are not in memory.
+    Cold(u64),
+    /// `amped` on the smaller ones.
+    ColdTried,
+    /// `sped` with two workers, of which one shares its processor with the load.
+    Shared,
+    /// A cache filled with files of many sizes, by one thread.
+    Filled,
+    /// The same by the threads of a pool.
+    FilledByThreads,
+}
+
+impl Name {
+    fn architecture(self) -> &'static str {
+        match self {
+            Name::Pipelined => "pipelined",
+            Name::ThreadPerSession => "thread-per-session",
+            Name::ThreadPerRequest => "thread-per-request",
+            Name::Mp => "mp",
+            Name::ColdTried => "amped",
+            Name::FilledByThreads => "thread-pool",
+            _ => "sped",
+        }
+    }
+
+    fn usage(self) -> Use {
+        match self {
+            Name::NewConnections => Use::New,
+            Name::Batch(batch) => Use::Kept { batch },
+            _ => Use::Kept { batch: 1 },
+        }
+    }
+
+    fn cache_bytes(self) -> u64 {
+        match self {
+            Name::Untranslated | Name::UntranslatedLonger | Name::Cold(_) | Name::ColdTried => CACHE_BYTES_LEAST,
+            Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
+            _ => CACHE_BYTES,
+        }
+    }
+
+    /// Whether most of what is asked for has to be read from disk.
+    fn is_cold(self) -> bool {
+        matches!(self, Name::Cold(_) | Name::ColdTried)
+    }
 }
 
 /// Medians over the rounds.
@@ -98,7 +161,7 @@ pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Cal
     let result = Site::make(plan).and_then(|site| {
         let medians = site.measure(progress)?;
         // The first processor, as the server's.
-        let steps = confined(&[0], || Steps::measure(plan))?;
+        let steps = confined(&[0], Steps::measure)?;
         Ok(derive(plan, &medians, &steps, disk::measure(&plan.scratch.join("disk"))?))
     });
     fs::remove_dir_all(&plan.scratch)?;
@@ -112,23 +175,17 @@ struct Steps {
     switch: f64,
     hand_off: f64,
     lock: f64,
-    read: f64,
 }
 
 impl Steps {
-    fn measure(plan: &Plan) -> io::Result<Steps> {
+    fn measure() -> io::Result<Steps> {
         let switch = micro::switch_us()?;
-        let cold = plan.scratch.join("cold");
-        disk::make_files(&cold, &[16 * 1024; 64])?;
-        let files: Vec<File> =
-            (0..64).map(|number| File::open(cold.join(number.to_string()))).collect::<io::Result<_>>()?;
         Ok(Steps {
             parse: micro::parse_and_answer_us(),
             calls: micro::socket_calls()?,
             switch,
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
-            read: micro::read_us(&files, disk::forget)?,
         })
     }
 }
@@ -138,6 +195,11 @@ struct Site<'p> {
     sizes: Vec<Target>,
     closing: Vec<Target>,
     small: Vec<Target>,
+    longer: Vec<Target>,
+    cold: Vec<Vec<Target>>,
+    mixed: Vec<Target>,
+    /// For the cold trials.
+    groups: Vec<Group>,
 }
 
 impl<'p> Site<'p> {
@@ -145,11 +207,22 @@ impl<'p> Site<'p> {
         disk::make_files(&plan.scratch.join("sizes"), &SIZES)?;
         disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
         let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
+        let longer = [COLD_SIZES[0]; LONGER_FILES];
+        let folders = [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("mixed", mixed_files())];
+        for (folder, files) in
+            folders.iter().map(|(folder, files)| (*folder, &files[..])).chain([("longer", &longer[..])])
+        {
+            disk::make_files(&plan.scratch.join(folder), files)?;
+        }
         Ok(Site {
             plan,
             sizes: sizes.collect(),
             closing: vec![Target::get_and_close("/sizes/0", SIZES[0])],
-            small: (0..SMALL_FILES).map(|number| Target::get(&format!("/small/{number}"), SIZES[0])).collect(),
+            small: beneath("/small", &[SIZES[0]; SMALL_FILES]),
+            longer: beneath("/longer", &longer),
+            cold: vec![beneath("/cold-0", &cold_files(0)), beneath("/cold-1", &cold_files(1))],
+            mixed: beneath("/mixed", &mixed_files()),
+            groups: limiting_groups(plan).unwrap_or_default(),
         })
     }
 
@@ -162,6 +235,14 @@ impl<'p> Site<'p> {
             Name::ThreadPerSession,
             Name::ThreadPerRequest,
             Name::Untranslated,
+            Name::UntranslatedLonger,
+            Name::Mp,
+            Name::Shared,
+            Name::Cold(COLD_SIZES[0]),
+            Name::Cold(COLD_SIZES[1]),
+            Name::ColdTried,
+            Name::Filled,
+            Name::FilledByThreads,
         ];
         let names: Vec<Name> = names.into_iter().chain(others).collect();
         let rounds = self.plan.rounds.max(1) as usize;
@@ -176,32 +257,35 @@ impl<'p> Site<'p> {
     }
 
     fn run(&self, name: Name) -> io::Result<Observed> {
-        let architecture = match name {
-            Name::Pipelined => "pipelined",
-            Name::ThreadPerSession => "thread-per-session",
-            Name::ThreadPerRequest => "thread-per-request",
-            _ => "sped",
+        let targets = match name {
+            Name::NewConnections => &self.closing,
+            Name::Untranslated => &self.small,
+            Name::UntranslatedLonger => &self.longer,
+            Name::Cold(size) => &self.cold[usize::from(size != COLD_SIZES[0])],
+            Name::ColdTried => &self.cold[0],
+            Name::Filled | Name::FilledByThreads => &self.mixed,
+            _ => &self.sizes,
         };
-        let (targets, usage) = match name {
-            Name::NewConnections => (&self.closing, Use::New),
-            Name::Batch(batch) => (&self.sizes, Use::Kept { batch }),
-            Name::Untranslated => (&self.small, Use::Kept { batch: 1 }),
-            _ => (&self.sizes, Use::Kept { batch: 1 }),
-        };
+        if name.is_cold() {
+            (0..COLD_SIZES.len()).try_for_each(|place| disk::forget_files(&self.cold_folder(place)))?;
+        }
+        let groups = if name.is_cold() { &self.groups[..] } else { &[] };
         let trial = Trial {
             server: ServerSettings {
                 program: self.plan.program.clone(),
-                architecture: architecture.into(),
-                workers: 1,
+                architecture: name.architecture().into(),
+                workers: if name == Name::Shared { 2 } else { 1 },
                 root: self.plan.scratch.clone(),
-                cache_bytes: if name == Name::Untranslated { CACHE_BYTES_LEAST } else { CACHE_BYTES },
-                groups: Vec::new(),
+                cache_bytes: name.cache_bytes(),
+                configuration: self.plan.scratch.join("mp.toml"),
+                groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
             },
             connections: if name == Name::OneClient { 1 } else { CONNECTIONS },
-            usage,
+            usage: name.usage(),
             targets,
             warm_up: self.plan.measured / 2,
+            warm_up_requests: 0,
             measured: self.plan.measured,
         };
         let mut random = Stream::new(1, "calibrate");
@@ -210,172 +294,41 @@ impl<'p> Site<'p> {
                 let place = SIZES.iter().position(|&one| one == size).unwrap_or(0);
                 trial.run(|_| place)?
             }
-            Name::Untranslated => trial.run(|_| random.below(SMALL_FILES as u64) as usize)?,
+            _ if targets.len() > SIZES.len() => trial.run(|_| random.below(targets.len() as u64) as usize)?,
             _ => trial.run(|_| 0)?,
         };
-        observed
-            .ok_or_else(|| io::Error::other(format!("{} has no engine {architecture}", self.plan.program.display())))
+        let missing = || format!("{} has no engine {}", self.plan.program.display(), name.architecture());
+        observed.ok_or_else(|| io::Error::other(missing()))
+    }
+
+    fn cold_folder(&self, place: usize) -> PathBuf {
+        self.plan.scratch.join(format!("cold-{place}"))
     }
 }
 
-/// Intercept and slope of the line with the least squares.
-pub fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let count = points.len() as f64;
-    let mean = |value: fn(&(f64, f64)) -> f64| points.iter().map(value).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let across: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
-    let along: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let slope = across / along;
-    (y - slope * x, slope)
+/// For the cold trials; not everybody may have them.
+fn limiting_groups(plan: &Plan) -> io::Result<Vec<Group>> {
+    Ok(vec![Group::with_memory(LIMIT_BYTES)?, Group::with_reads_per_s(&plan.scratch, u32::MAX.into())?])
 }
 
-/// From what was measured to parameters.
-fn derive(plan: &Plan, medians: &Medians, steps: &Steps, disk: crate::parameters::DiskParameters) -> Calibration {
-    let base = medians.of(Name::Size(SIZES[0]));
-    let units = |size: u64| size.div_ceil(UNIT_BYTES) as f64;
-    let over_sizes =
-        |value: fn(&Observed) -> f64| line(&SIZES.map(|size| (units(size), value(&medians.of(Name::Size(size))))));
-    let (server_us, transmit_us) = over_sizes(|o| o.server_us);
-    let (load_us, receive_unit_us) = over_sizes(|o| o.load_us - o.vain_us);
-    // A batch costs a + n * (one request within it).
-    let batch_us = |batch: u32| medians.of(Name::Batch(batch)).server_us * f64::from(batch);
-    let within_us = (batch_us(BATCHES[1]) - batch_us(BATCHES[0])) / f64::from(BATCHES[1] - BATCHES[0]);
-    let parse_us = steps.parse + steps.calls.receive_request_us;
-    let lookup_us = (within_us - steps.parse).max(0.0);
-    let poll_share_us = steps.calls.poll_us / base.per_wait.max(1.0);
-    let header_us = (server_us - parse_us - lookup_us - poll_share_us).max(0.0);
-    let connection_us = (medians.of(Name::NewConnections).server_us - base.server_us).max(0.0);
-    let session_us = medians.of(Name::ThreadPerSession).server_us;
-    let wait_us = (session_us - (base.server_us - poll_share_us) - steps.switch).max(0.0);
-    let sessions = medians.of(Name::ThreadPerSession);
-    let rouse_us = (sessions.load_us - sessions.vain_us - (base.load_us - base.vain_us)).max(0.0);
-    let pipelined_us = medians.of(Name::Pipelined).server_us;
-    let pass_us = ((pipelined_us - base.server_us) / f64::from(PASSES)).max(0.0);
-    let spawn_us = (medians.of(Name::ThreadPerRequest).server_us - session_us).max(0.0);
-    let untranslated_us = (medians.of(Name::Untranslated).server_us - base.server_us).max(0.0);
-    let alone = medians.of(Name::OneClient);
-    // The load does not sleep, so only the server has to be woken.
-    let wake_us = (alone.latency_p50_us - base.server_us - (base.load_us - base.vain_us)).max(0.0);
-    let load = LoadParameters {
-        poll_us: steps.calls.poll_us,
-        receive_us: (load_us - steps.calls.send_request_us - poll_share_us).max(0.0),
-        receive_unit_us,
-        send_us: steps.calls.send_request_us,
-        rouse_us,
-    };
-
-    let mut parameters = Parameters::linux();
-    parameters.name = plan.name.clone();
-    parameters.source = match medians.0.iter().filter(|(_, observed)| observed.foreign > FOREIGN_MAX).count() {
-        0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
-        disturbed => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),
-    };
-    let costs = &mut parameters.costs;
-    (costs.connection_us, costs.parse_us, costs.lookup_us, costs.header_us) =
-        (connection_us, parse_us, lookup_us, header_us);
-    (costs.translate_us, costs.translate_miss_us, costs.read_us) = (0.0, untranslated_us, steps.read);
-    (costs.transmit_us, costs.transmit_unit_bytes, costs.transmit_by) =
-        (transmit_us, UNIT_BYTES, TransmitBy::Processor);
-    (costs.poll_us, costs.wait_us, costs.hand_off_us) = (steps.calls.poll_us, wait_us, steps.hand_off);
-    costs.pass_us = pass_us;
-    (costs.spawn_us, costs.requests_per_connection) = (spawn_us, 1_000_000);
-    (parameters.processor.switch_us, parameters.processor.wake_us) = (steps.switch, wake_us);
-    parameters.processor.sleeps_after_us = SLEEPS_AFTER_US;
-    (parameters.locks.acquire_us, parameters.locks.front) = (steps.lock, true);
-    parameters.memory.translation_fresh_us = 1e6;
-    parameters.concurrency.read_helpers = 32;
-    parameters.concurrency.send_with_header_bytes = 256 * 1024;
-    parameters.load = load;
-    parameters.disks.insert("this".into(), disk);
-    round(&mut parameters);
-    let how = sentences(&base, session_us, pipelined_us, &alone, within_us);
-    Calibration { parameters, how }
+fn cold_files(place: usize) -> Vec<u64> {
+    vec![COLD_SIZES[place]; (COLD_BYTES / COLD_SIZES[place]) as usize]
 }
 
-/// Four digits behind the point: nanoseconds and less, finer than anything here was measured.
-fn round(parameters: &mut Parameters) {
-    let round = |value: &mut f64| *value = (*value * 1e4).round() / 1e4;
-    let Parameters { costs, processor, locks, load, disks, .. } = parameters;
-    [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
-        .into_iter()
-        .for_each(round);
-    [&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us].into_iter().for_each(round);
-    [&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.read_us, &mut costs.spawn_us].into_iter().for_each(round);
-    [&mut processor.switch_us, &mut processor.wake_us, &mut locks.acquire_us].into_iter().for_each(round);
-    [&mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us, &mut load.send_us, &mut load.rouse_us]
-        .into_iter()
-        .for_each(round);
-    for disk in disks.values_mut() {
-        [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s].into_iter().for_each(round);
-    }
+/// Log-uniform.
+fn mixed_files() -> Vec<u64> {
+    let ratio = MIXED_BYTES_MOST / MIXED_BYTES_LEAST;
+    let size = |number: u64| MIXED_BYTES_LEAST * ratio.powf(number as f64 / MIXED_FILES as f64);
+    (0..MIXED_FILES).map(|number| size(number) as u64).collect()
 }
 
-/// A processor with less of a pause than this is found awake in the trials; not measured more finely.
-const SLEEPS_AFTER_US: f64 = 5.0;
-
-fn sentences(
-    base: &Observed,
-    session_us: f64,
-    pipelined_us: f64,
-    alone: &Observed,
-    within_us: f64,
-) -> Vec<(&'static str, String)> {
-    let all =
-        format!("server's processor time per request: {:.2} with 500 bytes, kept, 32 connections", base.server_us);
-    vec![
-        ("costs.connection_us", "sped, a new connection for each request, less a kept one".into()),
-        ("costs.requests_per_connection", "kept connections; not measured".into()),
-        ("costs.parse_us", "recv(2) of a request and the core's work on it, single calls".into()),
-        ("costs.translate_us", "within lookup_us: one look-up finds both".into()),
-        ("costs.translate_miss_us", "sped on 20,000 files with the smallest cache, less one file".into()),
-        (
-            "costs.lookup_us",
-            format!("one more request in a batch ({within_us:.3}: 64 against 16) less the core's work"),
-        ),
-        ("costs.header_us", format!("the rest of the {all}; intercept over sizes")),
-        ("costs.transmit_us", "slope of the server's processor time over 500 B to 50 KB".into()),
-        ("costs.poll_us", "epoll_wait(2) with one event, single calls".into()),
-        ("costs.wait_us", format!("thread-per-session ({session_us:.2}) less sped and one switch")),
-        ("costs.hand_off_us", "unparking and parking a thread beyond the switch, single calls".into()),
-        (
-            "costs.pass_us",
-            format!("half of pipelined ({pipelined_us:.2}) less sped: a small response is passed on twice"),
-        ),
-        ("costs.read_us", "processor time of reading 16 KiB from disk beyond that from memory".into()),
-        ("costs.spawn_us", "thread-per-request less thread-per-session".into()),
-        ("processor.switch_us", "two threads on one processor and two pipes, less the calls".into()),
-        ("processor.quantum_us", "assumed".into()),
-        ("processor.granularity_us", "assumed".into()),
-        ("processor.wake_us", format!("what one client's latency ({:.1}) has beyond the work", alone.latency_p50_us)),
-        ("processor.sleeps_after_us", "assumed".into()),
-        ("locks.acquire_us", "a mutex that is free, single calls; unused with fronts".into()),
-        ("locks.shards", "assumed; unused with fronts".into()),
-        ("locks.front", "as Lamna is built".into()),
-        ("memory.entry_bytes", "assumed".into()),
-        ("memory.translation_entries", "assumed".into()),
-        ("memory.translation_fresh_us", "as Lamna is built".into()),
-        ("memory.thread_bytes", "assumed".into()),
-        ("memory.helper_bytes", "assumed".into()),
-        ("memory.file_bytes_mean", "assumed".into()),
-        ("concurrency.processes_per_processor", "as Lamna is built".into()),
-        ("concurrency.threads_per_processor", "as Lamna is built".into()),
-        ("concurrency.read_helpers", "as Lamna is built: at most".into()),
-        ("concurrency.send_quantum_bytes", "as Lamna is built".into()),
-        ("concurrency.send_with_header_bytes", "as Lamna is built".into()),
-        ("load.poll_us", "as costs.poll_us".into()),
-        ("load.receive_us", "the rest of the load's processor time per request; intercept over sizes".into()),
-        ("load.receive_unit_us", "slope of the load's processor time over 500 B to 50 KB".into()),
-        ("load.send_us", "send(2) of a request, single calls".into()),
-        ("load.rouse_us", "the load's processor time on thread-per-session less that on sped".into()),
-        ("disks.this.latency_us", "median of 512 cold reads of 4 KiB".into()),
-        ("disks.this.spread", "from their tenths at both ends".into()),
-        ("disks.this.bytes_per_s", "a cold file of 64 MiB".into()),
-        ("disks.this.parallelism", "cold reads per second of 32 threads against one".into()),
-    ]
+fn beneath(folder: &str, sizes: &[u64]) -> Vec<Target> {
+    sizes.iter().enumerate().map(|(number, &size)| Target::get(&format!("{folder}/{number}"), size)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::derive::{line, round, sentences};
     use super::*;
 
     #[test]
@@ -388,17 +341,7 @@ mod tests {
     fn every_measured_field_is_commented_in_the_file() {
         let mut parameters = Parameters::linux();
         parameters.disks.insert("this".into(), parameters.disks["ssd"]);
-        let observed = Observed {
-            requests_per_s: 1.0,
-            latency_p50_us: 1.0,
-            latency_p99_us: 1.0,
-            server_us: 1.0,
-            load_us: 1.0,
-            vain_us: 0.0,
-            per_wait: 1.0,
-            foreign: 0.0,
-            worker_connections: Vec::new(),
-        };
+        let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };
         round(&mut parameters);
         let how = sentences(&observed, 1.0, 1.0, &observed, 1.0);
         let count = how.len();

@@ -15,6 +15,32 @@ pub struct Group {
     pub path: PathBuf,
 }
 
+/// Requests to disks by the processes of the groups with these folders, since they were made:
+/// `blkio.throttle.io_serviced`. None where they are not counted.
+pub fn disk_reads(groups: &[PathBuf]) -> u64 {
+    let of = |group: &PathBuf| fs::read_to_string(group.join("blkio.throttle.io_serviced")).unwrap_or_default();
+    groups.iter().map(|group| reads_of_all_disks(&of(group))).sum()
+}
+
+/// What the groups with these folders hold of files in memory, in bytes, and what else: processes' own, and what the kernel keeps
+/// for them (sockets, page tables). Zeros where that is not counted.
+pub fn memory_use(groups: &[PathBuf]) -> MemoryUse {
+    let read = |group: &PathBuf, name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
+    let page_cache_bytes = groups.iter().map(|group| stat_value(&read(group, "memory.stat"), "total_cache")).sum();
+    let total = |group| read(group, "memory.usage_in_bytes").trim().parse::<u64>().unwrap_or(0);
+    let total_bytes: u64 = groups.iter().map(total).sum();
+    MemoryUse { page_cache_bytes, other_bytes: total_bytes.saturating_sub(page_cache_bytes) }
+}
+
+/// See [`memory_use`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Pages of files.
+    pub page_cache_bytes: u64,
+    /// Everything else.
+    pub other_bytes: u64,
+}
+
 const ROOT: &str = "/sys/fs/cgroup";
 
 impl Group {
@@ -28,7 +54,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Processes in it read at most so many times a second from the disk beneath `folder`.
+    /// Processes in it read at most so many times a second from the disk beneath `folder`, and their reads are counted.
     ///
     /// # Errors
     /// Not permitted, no such controller, or no such disk.
@@ -53,9 +79,39 @@ impl Group {
     }
 }
 
+/// Lines `8:0 Read 12`, one for each disk and kind.
+fn reads_of_all_disks(text: &str) -> u64 {
+    let reads = |line: &str| line.split_once(" Read ")?.1.trim().parse::<u64>().ok();
+    text.lines().filter_map(reads).sum()
+}
+
+/// Lines `name value`.
+fn stat_value(text: &str, name: &str) -> u64 {
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
         // Whoever was in it has ended; if not, an empty group stays behind, which harms nobody.
         _ = fs::remove_dir(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_summed_over_disks_and_nothing_else_is() {
+        assert_eq!(reads_of_all_disks("8:0 Read 12\n8:0 Write 3\n8:16 Read 30\nTotal 45\n"), 42);
+        assert_eq!(reads_of_all_disks(""), 0);
+    }
+
+    #[test]
+    fn values_are_found_by_their_whole_names() {
+        let stat = "cache 1\ntotal_cache_more 2\ntotal_cache 3\n";
+        assert_eq!(stat_value(stat, "total_cache"), 3);
+        assert_eq!(stat_value(stat, "rss"), 0);
     }
 }

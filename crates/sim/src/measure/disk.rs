@@ -82,7 +82,7 @@ fn measure_in(folder: &Path) -> io::Result<DiskParameters> {
     let large = File::open(folder.join("large/0"))?;
     let rates: io::Result<Vec<f64>> = (0..3).map(|_| cold_bytes_per_s(&large)).collect();
     let parallelism = (together / alone).round().clamp(1.0, 32.0) as u32;
-    Ok(DiskParameters { latency_us, spread, bytes_per_s: middle(rates?), parallelism })
+    Ok(DiskParameters { latency_us, spread, bytes_per_s: middle(rates?), parallelism, ..DiskParameters::default() })
 }
 
 fn cold_latencies_us(files: &[PathBuf]) -> io::Result<Vec<f64>> {

@@ -4,10 +4,8 @@
 //! does not count. The caller confines the thread to one processor: two threads of these take turns on it, which is what
 //! a switch is. Everything is warm, as it is in a busy server and is not in an idle one.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -25,7 +23,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::pipe::pipe;
 use rustix::time::Timespec;
 
-use super::load::{Target, thread_cpu_s};
+use super::load::Target;
 
 /// Content of the response that is measured, in bytes.
 const CONTENT_BYTES: usize = 500;
@@ -232,27 +230,6 @@ pub fn lock_us() -> f64 {
             }
         })
     })
-}
-
-/// Processor time of reading 16 KiB that are not in memory, beyond that of reading them from memory. `cold` makes a file
-/// and puts it out of memory.
-///
-/// # Errors
-/// What reading says.
-pub fn read_us(files: &[File], mut cold: impl FnMut(&File) -> io::Result<()>) -> io::Result<f64> {
-    let mut buffer = [0; 16 * 1024];
-    let mut cpu_us = |file: &File| -> io::Result<f64> {
-        let before = thread_cpu_s();
-        file.read_at(&mut buffer, 0)?;
-        Ok((thread_cpu_s() - before) * 1e6)
-    };
-    let mut costs = Vec::new();
-    for file in files {
-        cold(file)?;
-        let cold_us = cpu_us(file)?;
-        costs.push(cold_us - cpu_us(file)?);
-    }
-    Ok(middle(costs).max(0.0))
 }
 
 /// Wall-clock time of one of `times` calls.

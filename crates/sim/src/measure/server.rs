@@ -26,8 +26,10 @@ pub struct ServerSettings {
     pub workers: u32,
     /// What it serves.
     pub root: PathBuf,
-    /// Bound of its cache.
+    /// Bound of its cache; of that of each process of `mp`.
     pub cache_bytes: u64,
+    /// Where a configuration file may be written, which only `mp` needs.
+    pub configuration: PathBuf,
     /// Control groups (version 1) that it begins in: the folders.
     pub groups: Vec<PathBuf>,
     /// Processors that it may use; all if empty.
@@ -54,6 +56,7 @@ impl Server {
     pub fn start(settings: &ServerSettings) -> io::Result<Option<Server>> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        fs::write(&settings.configuration, format!("process_cache_bytes = {}\n", settings.cache_bytes))?;
         let mut child = confined(&settings.processors, || command(settings, port).spawn())?;
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
             if TcpStream::connect(address).is_ok() {
@@ -95,7 +98,7 @@ impl Server {
     ///
     /// # Errors
     /// It has ended.
-    pub fn connections_of_workers(&self) -> io::Result<Vec<u32>> {
+    pub fn connections_of_workers(&self, workers: usize) -> io::Result<Vec<u32>> {
         let mut sets: Vec<Vec<u64>> = Vec::new();
         for entry in fs::read_dir(format!("/proc/{}/fdinfo", self.child.id()))? {
             let members = event_set_members(&fs::read_to_string(entry?.path()).unwrap_or_default());
@@ -103,7 +106,14 @@ impl Server {
                 sets.push(members);
             }
         }
-        Ok(count_own_members(sets))
+        let mut counts = count_own_members(sets);
+        // Others of its threads have event sets, too, with nobody's connection in them.
+        while counts.len() > workers
+            && let Some(place) = counts.iter().position(|&count| count == 0)
+        {
+            counts.remove(place);
+        }
+        Ok(counts)
     }
 
     /// Processor time of the process, its children, and all their threads, ended ones included.
@@ -113,6 +123,30 @@ impl Server {
     pub fn cpu_s(&self) -> io::Result<f64> {
         tree_ticks(self.child.id()).map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
+}
+
+impl Server {
+    /// Bytes that the process and its living descendants have had from files by calls, in memory or not: `rchar` of
+    /// `/proc/PID/io`, proc(5).
+    pub fn loaded_bytes(&self) -> u64 {
+        self.sum("io", "rchar:")
+    }
+
+    /// What they hold in memory that is no file's: `RssAnon` of `/proc/PID/status`.
+    pub fn resident_bytes(&self) -> u64 {
+        self.sum("status", "RssAnon:") * 1_024
+    }
+
+    fn sum(&self, file: &str, field: &str) -> u64 {
+        let texts = tree(self.child.id()).into_iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/{file}")));
+        texts.map(|text| field_of(&text.unwrap_or_default(), field)).sum()
+    }
+}
+
+/// The number behind `field` at the beginning of a line; 0 if there is none.
+fn field_of(text: &str, field: &str) -> u64 {
+    let number = |line: &str| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok();
+    text.lines().find_map(number).unwrap_or(0)
 }
 
 impl Drop for Server {
@@ -155,9 +189,19 @@ fn command(settings: &ServerSettings, port: u16) -> Command {
     command.arg(&settings.program).arg("serve").arg(&settings.root);
     command.args(["--arch", &settings.architecture, "--workers", &settings.workers.to_string()]);
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--log", "off"]);
+    if settings.architecture == "mp" {
+        command.arg("--config").arg(&settings.configuration);
+    }
     command.args(["--cache-bytes", &settings.cache_bytes.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command
+}
+
+/// A process and its living descendants.
+fn tree(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let descendants = children.split_whitespace().filter_map(|child| child.parse().ok()).flat_map(tree);
+    [pid].into_iter().chain(descendants).collect()
 }
 
 /// Clock ticks of a process and its living children; `stat` counts ended threads, and the children waited for.
@@ -208,6 +252,12 @@ mod tests {
         let info = "pos:\t0\ntfd:       8 events:  19 data: 1\ntfd:  3 events: 1\n tfd: 7\n";
         assert_eq!(event_set_members(info), [8, 3]);
         assert_eq!(count_own_members(vec![vec![8, 3, 21, 20, 22], vec![7, 3, 30]]), [1, 3]);
+    }
+
+    #[test]
+    fn fields_are_found_whatever_their_unit() {
+        assert_eq!(field_of("VmRSS:\t 12 kB\nRssAnon:\t     4 kB\n", "RssAnon:"), 4);
+        assert_eq!(field_of("rchar: 17\n", "wchar:"), 0);
     }
 
     #[test]

@@ -10,8 +10,11 @@ use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use super::cgroup;
 use super::load::{Load, Target, Use};
 use super::micro;
 use super::server::{Server, ServerSettings, confined};
@@ -29,12 +32,14 @@ pub struct Trial<'a> {
     pub targets: &'a [Target],
     /// Before anything is counted.
     pub warm_up: Duration,
+    /// And at least so many requests, unless that takes longer than [`WARM_UP_MAX`].
+    pub warm_up_requests: u64,
     /// While it is counted.
     pub measured: Duration,
 }
 
 /// What was seen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// Requests answered per second.
     pub requests_per_s: f64,
@@ -52,6 +57,16 @@ pub struct Observed {
     pub per_wait: f64,
     /// What others did meanwhile, as a share of all processors' time.
     pub foreign: f64,
+    /// Bytes that the server had from files for each request, in memory or not.
+    pub loaded_bytes: f64,
+    /// Requests to the disk for each request of a client; 0 where they are not counted.
+    pub disk_reads: f64,
+    /// What the server's processes hold in memory that is no file's, at the end.
+    pub resident_bytes: f64,
+    /// What its control group holds beside files, the kernel's part included; 0 without such a group.
+    pub group_bytes: f64,
+    /// Pages of files in that group.
+    pub page_cache_bytes: f64,
     /// Event loops: connections of each worker, which is whoever accepted them first. Empty for other engines.
     pub worker_connections: Vec<u32>,
 }
@@ -60,6 +75,9 @@ pub struct Observed {
 /// hundred.
 pub const FOREIGN_MAX: f64 = 0.04;
 const ATTEMPTS: u32 = 4;
+/// The longest that a warm-up counted in requests may take.
+pub const WARM_UP_MAX: Duration = Duration::from_secs(6);
+const WARM_UP_STEP: Duration = Duration::from_millis(50);
 
 /// The trial with the median throughput.
 ///
@@ -85,7 +103,12 @@ pub fn median(trials: &[Observed]) -> Observed {
         vain_us: of(|o| o.vain_us),
         per_wait: of(|o| o.per_wait),
         foreign: of(|o| o.foreign),
-        worker_connections: Vec::new(),
+        loaded_bytes: of(|o| o.loaded_bytes),
+        disk_reads: of(|o| o.disk_reads),
+        resident_bytes: of(|o| o.resident_bytes),
+        group_bytes: of(|o| o.group_bytes),
+        page_cache_bytes: of(|o| o.page_cache_bytes),
+        worker_connections: middle_trial(trials.to_vec()).worker_connections,
     }
 }
 
@@ -148,15 +171,25 @@ impl Trial<'_> {
     fn load(&self, server: &Server, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
         let spins = self.spins();
         let mut load = Load::connect(server.address, self.connections, self.targets, self.usage, spins)?;
-        load.run(self.warm_up, &mut next)?;
+        let begun = Instant::now();
+        let mut warm = 0;
+        while begun.elapsed() < self.warm_up || (warm < self.warm_up_requests && begun.elapsed() < WARM_UP_MAX) {
+            warm += load.run(WARM_UP_STEP, &mut next)?.completed;
+        }
+        let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
+        let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
         let seen = load.run(self.measured, &mut next)?;
         let server_s = server.cpu_s()? - before_s;
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
+        let loaded = server.loaded_bytes().saturating_sub(loaded_before);
+        let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
+        let memory = cgroup::memory_use(groups);
         let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
         let completed = seen.completed.max(1) as f64;
         let looping = matches!(self.server.architecture.as_str(), "sped" | "amped") && self.server.workers > 1;
-        let worker_connections = if looping { server.connections_of_workers()? } else { Vec::new() };
+        let worker_connections =
+            if looping { server.connections_of_workers(self.server.workers as usize)? } else { Vec::new() };
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
             requests_per_s: seen.requests_per_s(),
@@ -166,6 +199,11 @@ impl Trial<'_> {
             load_us: seen.cpu_s * 1e6 / completed,
             vain_us: vain_s * 1e6 / completed,
             per_wait: completed / seen.waits.max(1) as f64,
+            loaded_bytes: loaded as f64 / completed,
+            disk_reads: reads as f64 / completed,
+            resident_bytes: server.resident_bytes() as f64,
+            group_bytes: memory.other_bytes as f64,
+            page_cache_bytes: memory.page_cache_bytes as f64,
             worker_connections,
             foreign: (foreign_s / (seen.elapsed_s * processors() as f64)).max(0.0),
         })

@@ -5,23 +5,28 @@
 //! awake when they came; nothing else that is observed flows into it. A scenario that this machine does not permit,
 //! and an engine that the program does not have, are left out and named.
 
-use std::fmt::Write as _;
+mod kept;
+mod report;
+
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use self::kept::Kept;
+pub use self::report::{LATENCY_TOLERANCE, Report, Row, THROUGHPUT_TOLERANCE};
 use super::cgroup::Group;
 use super::disk;
 use super::load::{Target, Use};
 use super::server::ServerSettings;
 use super::trial::{self, Observed, Trial, middle_trial};
+use lamna_policy::cache::Algorithm;
+
 use crate::arch::Kind;
-use crate::kernel::Stream;
 use crate::parameters::{DiskParameters, Parameters};
 use crate::run::{Outcome, run_with};
-use crate::scenario::Scenario;
+use crate::scenario::{PolicyName, Scenario};
 use crate::workload::{Workload, read_trace};
 
 /// The scenarios.
@@ -76,45 +81,13 @@ pub struct Plan {
     pub memory_bytes: u64,
     /// Rounds of all trials; medians count. At least 1.
     pub rounds: u32,
+    /// Where trials are kept (JSON). Those that are there already are not repeated: so a table can be made in several goes,
+    /// and predicted anew from the same trials.
+    pub trials: Option<PathBuf>,
+    /// Whether to predict nothing: for making trials while nothing else runs, and predicting later.
+    pub trials_only: bool,
     /// Of each trial. Those with a slow disk take three times as long.
     pub measured: Duration,
-}
-
-/// One line of the table.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// Which scenario.
-    pub scenario: Name,
-    /// The real engine.
-    pub engine: &'static str,
-    /// Its workers.
-    pub workers: u32,
-    /// What the models say.
-    pub predicted: Outcome,
-    /// What was seen.
-    pub observed: Observed,
-}
-
-/// Throughput is to be within this of what was measured.
-pub const THROUGHPUT_TOLERANCE: f64 = 0.15;
-/// Median latency likewise.
-pub const LATENCY_TOLERANCE: f64 = 0.25;
-
-impl Row {
-    /// Predicted over measured throughput, less one.
-    pub fn throughput_error(&self) -> f64 {
-        self.predicted.requests_per_s.mean / self.observed.requests_per_s - 1.0
-    }
-
-    /// Predicted over measured median latency, less one.
-    pub fn latency_error(&self) -> f64 {
-        self.predicted.latency_p50_us / self.observed.latency_p50_us - 1.0
-    }
-
-    /// Whether both are within what is asked for.
-    pub fn holds(&self) -> bool {
-        self.throughput_error().abs() <= THROUGHPUT_TOLERANCE && self.latency_error().abs() <= LATENCY_TOLERANCE
-    }
 }
 
 /// The engines and their models. Lamna's workers of `sped` are threads that share the cache, hence `event-loops`.
@@ -139,32 +112,29 @@ const HOT_CLIENTS: u32 = 8;
 const COLD_CLIENTS: u32 = 16;
 const COLD_FILES: u32 = 20_000;
 const COLD_BYTES: u64 = 15_000;
+/// Of each process of `mp` where memory is short: its least, since 32 of them have it.
+const PROCESS_CACHE_BYTES_LEAST: u64 = 1 << 20;
+/// As Lamna is built, where memory is not short.
+const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 /// Small enough that cold files stay cold.
 const COLD_CACHE_BYTES: u64 = 16 << 20;
 const READS_PER_S: u64 = 200;
+/// `DFL_THROTL_SLICE_HD` of Linux: a tenth of a second, for disks that say they rotate.
+const THROTTLE_SLICE_US: f64 = 1e5;
 const SIMULATED_REQUESTS: u64 = 200_000;
 
-/// What came of it: lines, and what had to be left out and why.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// In the order of scenarios, engines and workers.
-    pub rows: Vec<Row>,
-    /// In words.
-    pub left_out: Vec<String>,
-}
-
-/// One scenario, made ready.
+/// One scenario, as the real server and the models meet it.
 struct Setting {
     name: Name,
     root: PathBuf,
-    targets: Vec<Target>,
     workload: Workload,
+    /// Files that the server finds: those of the workload.
+    sizes: Vec<u64>,
     cache_bytes: u64,
     connections: u32,
-    group: Option<Group>,
-    /// For the models; the disk is `validate`.
+    /// Of the server's control group; 0: not limited.
     memory_bytes: u64,
-    data_cache_bytes: u64,
+    warm_up_requests: u64,
     disk: DiskParameters,
 }
 
@@ -175,12 +145,13 @@ struct Setting {
 pub fn validate(plan: &Plan, parameters: &Parameters, progress: impl Fn(usize, usize)) -> io::Result<Report> {
     fs::create_dir_all(&plan.scratch)?;
     let mut report = Report::default();
-    let rounds = plan.rounds.max(1) as usize;
-    let each = ENGINES.len() * WORKERS.len() * rounds;
+    let mut kept = Kept::open(plan.trials.as_deref())?;
+    let each = ENGINES.len() * WORKERS.len() * plan.rounds.max(1) as usize;
     for (place, &name) in plan.scenarios.iter().enumerate() {
-        let result = Setting::make(name, plan, parameters).and_then(|setting| {
+        let result = Setting::of(name, plan, parameters).and_then(|setting| {
             let done = |done| progress(place * each + done, plan.scenarios.len() * each);
-            setting.measure(plan, parameters, &mut report, done)
+            setting.measure(plan, &mut kept, &mut report, done)?;
+            if plan.trials_only { Ok(()) } else { setting.compare(&kept, parameters, &mut report) }
         });
         if let Err(error) = result {
             report.left_out.push(format!("{}: {error}", name.name()));
@@ -191,96 +162,103 @@ pub fn validate(plan: &Plan, parameters: &Parameters, progress: impl Fn(usize, u
 }
 
 impl Setting {
-    fn make(name: Name, plan: &Plan, parameters: &Parameters) -> io::Result<Setting> {
-        let root = plan.scratch.join(name.name());
-        let unlimited = DiskParameters { latency_us: 100.0, spread: 0.0, bytes_per_s: 1e9, parallelism: 1 };
-        let one = |bytes: u64| -> io::Result<Setting> {
-            disk::make_files(&root, &[bytes])?;
-            Ok(Setting {
-                name,
-                root: root.clone(),
-                targets: targets(&[bytes]),
-                workload: Workload::log(name.name(), vec![bytes], vec![0]),
-                cache_bytes: CACHE_BYTES,
-                connections: CONNECTIONS,
-                group: None,
-                memory_bytes: 1 << 30,
-                data_cache_bytes: 0,
-                disk: unlimited,
-            })
+    fn of(name: Name, plan: &Plan, parameters: &Parameters) -> io::Result<Setting> {
+        let missing = || io::Error::other("the parameter set does not know the disk `this`");
+        let disk = parameters.disks.get("this").copied().ok_or_else(missing)?;
+        let one = |bytes: u64| Setting {
+            name,
+            root: plan.scratch.join(name.name()),
+            workload: Workload::log(name.name(), vec![bytes], vec![0]),
+            sizes: vec![bytes],
+            cache_bytes: CACHE_BYTES,
+            connections: CONNECTIONS,
+            memory_bytes: 0,
+            warm_up_requests: 0,
+            disk,
         };
-        match name {
+        Ok(match name {
             Name::Cached => one(SMALL_BYTES),
             Name::CachedLarge => one(LARGE_BYTES),
             Name::Trace => {
                 let path = plan.trace.as_ref().ok_or_else(|| io::Error::other("no trace was named"))?;
                 let workload = read_trace(path).map_err(|error| io::Error::other(error.to_string()))?;
-                let disk = parameters.disks.get("this").copied();
-                let disk = disk.ok_or_else(|| io::Error::other("the parameter set does not know the disk `this`"))?;
-                let base = one(SMALL_BYTES)?;
-                disk::make_files(&root, &workload.sizes)?;
-                let group = Some(Group::with_memory(plan.memory_bytes)?);
-                let (memory_bytes, targets) = (plan.memory_bytes, targets(&workload.sizes));
-                let cache_bytes = plan.memory_bytes / 2;
-                Ok(Setting { targets, workload, cache_bytes, group, memory_bytes, disk, ..base })
+                // A cache of its own takes up to two and a half times what it counts.
+                let (memory_bytes, cache_bytes) = (plan.memory_bytes, plan.memory_bytes / 4);
+                let warm_up_requests = PASSES * workload.period().unwrap_or(0) as u64;
+                let sizes = workload.sizes.to_vec();
+                Setting { workload, sizes, cache_bytes, memory_bytes, warm_up_requests, ..one(SMALL_BYTES) }
             }
             Name::SlowDisk => {
-                let mut sizes = vec![COLD_BYTES; COLD_FILES as usize + 1];
-                sizes[0] = SMALL_BYTES;
-                let base = one(SMALL_BYTES)?;
-                disk::make_files(&root, &sizes)?;
-                let latency_us = 1e6 / READS_PER_S as f64;
-                Ok(Setting {
-                    targets: targets(&sizes),
-                    workload: Workload::hot_and_cold(HOT_CLIENTS, SMALL_BYTES, COLD_FILES, COLD_BYTES),
-                    cache_bytes: COLD_CACHE_BYTES,
-                    connections: HOT_CLIENTS + COLD_CLIENTS,
-                    group: Some(Group::with_reads_per_s(&plan.scratch, READS_PER_S)?),
-                    data_cache_bytes: COLD_CACHE_BYTES,
-                    disk: DiskParameters { latency_us, spread: 0.0, bytes_per_s: 1e12, parallelism: 1 },
-                    ..base
-                })
+                let workload = Workload::hot_and_cold(HOT_CLIENTS, SMALL_BYTES, COLD_FILES, COLD_BYTES);
+                let requests_per_s = READS_PER_S as f64;
+                let disk = DiskParameters { requests_per_s, throttle_slice_us: THROTTLE_SLICE_US, ..disk };
+                let (sizes, connections) = (workload.sizes.to_vec(), HOT_CLIENTS + COLD_CLIENTS);
+                Setting { workload, sizes, cache_bytes: COLD_CACHE_BYTES, connections, disk, ..one(SMALL_BYTES) }
             }
-        }
+        })
     }
 
-    fn measure(
-        &self,
-        plan: &Plan,
-        parameters: &Parameters,
-        report: &mut Report,
-        progress: impl Fn(usize),
-    ) -> io::Result<()> {
-        let points: Vec<_> = ENGINES.iter().flat_map(|&engine| WORKERS.map(|workers| (engine, workers))).collect();
-        let mut observed: Vec<Vec<Observed>> = vec![Vec::new(); points.len()];
-        for round in 0..plan.rounds.max(1) as usize {
-            for (place, &((engine, _), workers)) in points.iter().enumerate() {
-                match self.try_out(engine, workers, plan) {
-                    Ok(Some(seen)) => observed[place].push(seen),
-                    Ok(None) if round == 0 && workers == 1 => {
-                        report.left_out.push(format!("{}: this program has no engine {engine}", self.name.name()));
-                    }
-                    Ok(None) => {}
-                    Err(error) => {
-                        report.left_out.push(format!("{}, {engine} with {workers}: {error}", self.name.name()))
-                    }
-                }
-                progress(round * points.len() + place + 1);
+    /// Control groups for the trials: how the server is held to what the scenario gives it.
+    fn groups(&self, plan: &Plan) -> io::Result<Vec<Group>> {
+        Ok(match self.name {
+            Name::Cached | Name::CachedLarge => Vec::new(),
+            // The second counts only.
+            Name::Trace => {
+                vec![Group::with_memory(self.memory_bytes)?, Group::with_reads_per_s(&plan.scratch, u32::MAX.into())?]
             }
+            Name::SlowDisk => vec![Group::with_reads_per_s(&plan.scratch, READS_PER_S)?],
+        })
+    }
+
+    /// Runs the trials that are not kept yet.
+    fn measure(&self, plan: &Plan, kept: &mut Kept, report: &mut Report, progress: impl Fn(usize)) -> io::Result<()> {
+        let rounds = 0..plan.rounds.max(1) as usize;
+        let points = ENGINES.iter().flat_map(|&(engine, _)| WORKERS.map(|workers| (engine, workers)));
+        let wanted: Vec<_> = rounds
+            .flat_map(|round| points.clone().map(move |(engine, workers)| (round, engine, workers)))
+            .filter(|&(round, engine, workers)| kept.trials(self.name, engine, workers).len() <= round)
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
         }
-        for (&((engine, kind), workers), seen) in points.iter().zip(observed) {
-            if seen.is_empty() {
-                continue;
+        disk::make_files(&self.root, &self.sizes)?;
+        let groups = self.groups(plan)?;
+        let targets = targets(&self.sizes);
+        for (done, (_, engine, workers)) in (1..).zip(wanted) {
+            match self.try_out(engine, workers, plan, &groups, &targets) {
+                Ok(Some(seen)) => kept.add(self.name, engine, workers, seen)?,
+                Ok(None) => report.left_out.push(format!("{}: this program has no {engine}", self.name.name())),
+                Err(error) => report.left_out.push(format!("{}, {engine} with {workers}: {error}", self.name.name())),
             }
-            let observed = middle_trial(seen);
-            let predicted = self.predict(kind, workers, &observed.worker_connections, parameters)?;
-            report.rows.push(Row { scenario: self.name, engine, workers, predicted, observed });
+            progress(done);
         }
         Ok(())
     }
 
-    fn try_out(&self, engine: &str, workers: u32, plan: &Plan) -> io::Result<Option<Observed>> {
-        if self.group.is_some() {
+    fn compare(&self, kept: &Kept, parameters: &Parameters, report: &mut Report) -> io::Result<()> {
+        for (engine, kind) in ENGINES {
+            for workers in WORKERS {
+                let seen = kept.trials(self.name, engine, workers);
+                if seen.is_empty() {
+                    continue;
+                }
+                let observed = middle_trial(seen);
+                let predicted = self.predict(kind, workers, &observed.worker_connections, parameters)?;
+                report.rows.push(Row { scenario: self.name, engine, workers, predicted, observed });
+            }
+        }
+        Ok(())
+    }
+
+    fn try_out(
+        &self,
+        engine: &str,
+        workers: u32,
+        plan: &Plan,
+        groups: &[Group],
+        targets: &[Target],
+    ) -> io::Result<Option<Observed>> {
+        if !groups.is_empty() {
             disk::forget_files(&self.root)?;
         }
         let slow = if self.name == Name::SlowDisk { 3 } else { 1 };
@@ -290,25 +268,25 @@ impl Setting {
                 architecture: engine.into(),
                 workers,
                 root: self.root.clone(),
-                cache_bytes: self.cache_bytes,
-                groups: self.group.iter().map(|group| group.path.clone()).collect(),
+                cache_bytes: if engine == "mp" { self.process_cache_bytes() } else { self.cache_bytes },
+                configuration: plan.scratch.join("mp.toml"),
+                groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
             },
             connections: self.connections,
             usage: Use::Kept { batch: 1 },
-            targets: &self.targets,
+            targets,
             warm_up: plan.measured / 2 * slow,
+            warm_up_requests: self.warm_up_requests,
             measured: plan.measured * slow,
         };
         let mut requests = self.workload.requests(1);
-        let mut random = Stream::new(2, "cold");
-        match self.name {
-            Name::SlowDisk => trial.run(|client| match (client as u32) < HOT_CLIENTS {
-                true => 0,
-                false => 1 + random.below(COLD_FILES.into()) as usize,
-            }),
-            _ => trial.run(|_| requests.next_file() as usize),
-        }
+        trial.run(|client| requests.next_file_of(client as u32) as usize)
+    }
+
+    /// Of each process of `mp`.
+    fn process_cache_bytes(&self) -> u64 {
+        if self.memory_bytes > 0 { PROCESS_CACHE_BYTES_LEAST } else { PROCESS_CACHE_BYTES }
     }
 
     fn predict(
@@ -321,12 +299,17 @@ impl Setting {
         let mut parameters = parameters.clone();
         parameters.disks.insert(DISK.into(), self.disk);
         let processors = trial::processors();
-        let scenario = Scenario {
+        let data_cache_bytes = match kind {
+            Kind::Mp => self.process_cache_bytes(),
+            Kind::CoAmped => self.cache_bytes / u64::from(workers),
+            _ => self.cache_bytes,
+        };
+        let mut scenario = Scenario {
             architecture: kind,
             workload: self.name.name().into(),
             processors: processors as u32,
-            system_memory_bytes: self.memory_bytes,
-            data_cache_bytes: self.data_cache_bytes,
+            data_cache_bytes,
+            policy: PolicyName(Algorithm::Gdsf),
             disk: DISK.into(),
             clients: self.connections,
             workers,
@@ -335,10 +318,13 @@ impl Setting {
             bound_workers: true,
             worker_clients: worker_clients.to_vec(),
             requests: SIMULATED_REQUESTS,
-            warm_up_requests: SIMULATED_REQUESTS / 4,
+            warm_up_requests: self.warm_up_requests.max(SIMULATED_REQUESTS / 4),
             replications: 3,
             ..Default::default()
         };
+        if self.memory_bytes > 0 {
+            scenario.page_cache_bytes = page_cache_bytes(&scenario, self.memory_bytes, &parameters);
+        }
         run_with(&scenario, &parameters, &self.workload, processors)
             .map_err(|error| io::Error::other(error.to_string()))
     }
@@ -346,68 +332,42 @@ impl Setting {
 
 const DISK: &str = "validate";
 
+/// Passes through a log before anything is counted, for the caches to have the content that they have from then on.
+const PASSES: u64 = 2;
+
 fn targets(sizes: &[u64]) -> Vec<Target> {
     sizes.iter().enumerate().map(|(number, &size)| Target::get(&format!("/{number}"), size)).collect()
 }
 
-impl Report {
-    /// As a table for people.
-    pub fn to_markdown(&self) -> String {
-        let mut text = String::from(
-            "| scenario | engine | workers | requests/s predicted | measured | error | p50 us predicted | measured | error | within | others |\n\
-             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |\n",
-        );
-        for row in &self.rows {
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {:.0} | {:.0} | {:+.0} % | {:.0} | {:.0} | {:+.0} % | {} | {:.0} % |",
-                row.scenario.name(),
-                row.engine,
-                row.workers,
-                row.predicted.requests_per_s.mean,
-                row.observed.requests_per_s,
-                row.throughput_error() * 100.0,
-                row.predicted.latency_p50_us,
-                row.observed.latency_p50_us,
-                row.latency_error() * 100.0,
-                if row.holds() { "yes" } else { "no" },
-                row.observed.foreign * 100.0
-            );
-        }
-        for one in &self.left_out {
-            let _ = writeln!(text, "\nLeft out: {one}.");
-        }
-        text
-    }
-
-    /// As CSV.
-    pub fn to_csv(&self) -> String {
-        let mut text = String::from(
-            "scenario,engine,workers,predicted_requests_per_s,measured_requests_per_s,predicted_p50_us,measured_p50_us,\
-             predicted_p99_us,measured_p99_us,server_us,load_us,foreign_share,within\n",
-        );
-        for row in &self.rows {
-            let (predicted, observed) = (&row.predicted, &row.observed);
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "{},{},{},{:.1},{:.1},{:.1},{:.1},{:.1},{:.1},{:.3},{:.3},{:.4},{}",
-                row.scenario.name(),
-                row.engine,
-                row.workers,
-                predicted.requests_per_s.mean,
-                observed.requests_per_s,
-                predicted.latency_p50_us,
-                observed.latency_p50_us,
-                predicted.latency_p99_us,
-                observed.latency_p99_us,
-                observed.server_us,
-                observed.load_us - observed.vain_us,
-                observed.foreign,
-                row.holds()
-            );
-        }
-        text
-    }
+/// What control group of `memory_bytes` has left for the page cache when the server has taken what it takes: its
+/// processes and threads, and the memory of its caches.
+fn page_cache_bytes(scenario: &Scenario, memory_bytes: u64, parameters: &Parameters) -> u64 {
+    let memory = &parameters.memory;
+    let workers = u64::from(scenario.workers);
+    let clients = u64::from(scenario.clients);
+    let threads = match scenario.architecture {
+        Kind::ThreadPool => workers * u64::from(parameters.concurrency.threads_per_processor),
+        Kind::ThreadPerRequest | Kind::ThreadPerSession => clients,
+        // As many helpers as there can be reads under way.
+        Kind::Amped | Kind::CoAmped => clients.min(workers * u64::from(parameters.concurrency.read_helpers)),
+        Kind::Pipelined => workers * 7,
+        _ => workers,
+    };
+    let forked = if scenario.architecture == Kind::Mp { clients } else { 0 };
+    let caches = match scenario.architecture {
+        Kind::Mp => clients,
+        Kind::CoAmped => workers,
+        _ => 1,
+    };
+    let ratio = match scenario.architecture {
+        Kind::Mp | Kind::EventLoops if scenario.workers == 1 => memory.held_ratio,
+        Kind::Mp | Kind::Proactor => memory.held_ratio,
+        _ => memory.held_ratio_threads,
+    };
+    let held = (caches * scenario.data_cache_bytes) as f64 * ratio;
+    let taken = memory.process_bytes + threads * memory.thread_bytes + forked * memory.helper_bytes + held as u64;
+    memory_bytes.saturating_sub(taken).max(PAGE_CACHE_BYTES_LEAST)
 }
+
+/// The kernel gives a control group that has nothing left the pages that it needs for one read after the other.
+const PAGE_CACHE_BYTES_LEAST: u64 = 1 << 20;

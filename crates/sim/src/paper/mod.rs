@@ -23,26 +23,42 @@ pub enum Reading {
     /// Tables and definitions to the letter: content exists once and structures once in each process (Table 1), and the
     /// transmit latency is the network's (section 5.1).
     Letter,
-    /// Content too exists once in each process, which has its share of the memory to itself (text of section 3.2).
+    /// Content too exists once in each process, which has its share of the memory to itself: what section 4 says of SPED and AMPED,
+    /// and 3.2 of MP.
     Private,
+    /// Content exists once in each process of MP ("each process should have its own data cache. Thus, the data cache
+    /// size per process reduces accordingly", section 3.2, of MP only), and once in the others (Table 1).
+    PrivateMp,
     /// Locks are granted to the first waiter, as a queue at a lock is in a simple model.
     Granted,
     /// The transmit latency is a processor's, as in the simulations the paper builds upon.
     Processor,
     /// `Processor` and `Private` together.
     ProcessorPrivate,
+    /// `PrivateMp`, and the transmit latency is a processor's, of the average Web file of 15 KBytes (section 3.3) for each request,
+    /// since the paper gives the sizes of files but not those of requests.
+    Average,
 }
 
 impl Reading {
     /// All of them; the first is the main one.
-    pub const ALL: [Reading; 5] =
-        [Reading::Letter, Reading::Private, Reading::Granted, Reading::Processor, Reading::ProcessorPrivate];
+    pub const ALL: [Reading; 7] = [
+        Reading::Letter,
+        Reading::Private,
+        Reading::PrivateMp,
+        Reading::Granted,
+        Reading::Processor,
+        Reading::ProcessorPrivate,
+        Reading::Average,
+    ];
 
     /// As in commands and folders.
     pub fn name(self) -> &'static str {
         match self {
             Reading::Letter => "letter",
             Reading::Private => "private",
+            Reading::PrivateMp => "private-mp",
+            Reading::Average => "average",
             Reading::Granted => "granted",
             Reading::Processor => "processor",
             Reading::ProcessorPrivate => "processor-private",
@@ -57,6 +73,15 @@ impl Reading {
         }
         if matches!(self, Reading::Processor | Reading::ProcessorPrivate) {
             parameters.costs.transmit_by = TransmitBy::Processor;
+        }
+        if matches!(self, Reading::PrivateMp | Reading::Average) {
+            parameters.memory.data_copies = DataCopies::PrivateMp;
+        }
+        if self == Reading::Average {
+            let costs = &mut parameters.costs;
+            let units = parameters.memory.file_bytes_mean.div_ceil(costs.transmit_unit_bytes);
+            (costs.header_us, costs.transmit_us) = (costs.transmit_us * units as f64, 0.0);
+            costs.transmit_by = TransmitBy::Processor;
         }
         if self == Reading::Granted {
             parameters.locks.handover = Handover::Grant;
