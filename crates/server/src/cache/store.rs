@@ -149,10 +149,10 @@ impl Store {
         }
     }
 
-    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if too much is lent
-    /// already.
-    pub fn lend(&self, bytes: u64) -> Option<Loan> {
-        self.shards.lend(bytes, LOAN_SHARE)
+    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if more than one part
+    /// in `share` of it were lent then.
+    pub fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
+        self.shards.lend(bytes, share)
     }
 
     /// When the watcher last had nothing left to tell, in the server's milliseconds.
@@ -208,8 +208,6 @@ impl Store {
     }
 }
 
-/// What part of the store may be lent.
-const LOAN_SHARE: u64 = 4;
 /// What part of the store mapped chunks may be.
 const CHUNK_SHARE: u64 = 4;
 /// What part of a shard one object may be.

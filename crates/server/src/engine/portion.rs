@@ -14,10 +14,12 @@ use lamna_proto::resource::Representation;
 
 use crate::cache::{Loan, Store};
 use crate::engine::desk::Stretch;
+use crate::engine::stretch::QUANTUM_BYTES;
 use crate::io::{Abilities, Wait, read};
 
-/// Bytes that a helper reads at once: what disks take as one request, and a part of a second to send.
-const READ_BYTES_MAX: u64 = 1 << 20;
+/// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store: what disks
+/// take as one request, as much as is sent at once, and so little that there is always room for everybody.
+const SIZES: [(u64, u64); 3] = [(1 << 20, 8), (QUANTUM_BYTES, 4), (64 * 1024, 2)];
 
 /// A stretch of a file in memory.
 #[derive(Debug)]
@@ -34,10 +36,8 @@ impl Portion {
     /// described, or if reading would have to wait and must not.
     pub fn read(stretch: &Stretch, wait: Wait, store: &Store, abilities: &Abilities) -> Option<Box<Portion>> {
         let file = stretch.representation.file.as_ref()?;
-        let loan = match wait {
-            Wait::No => store.lend(stretch.quantum()),
-            Wait::Yes => store.lend(stretch.length.min(READ_BYTES_MAX)).or_else(|| store.lend(stretch.quantum())),
-        }?;
+        let sizes = SIZES.iter().filter(|(bytes, _)| wait == Wait::Yes || *bytes <= QUANTUM_BYTES);
+        let loan = sizes.into_iter().find_map(|&(bytes, share)| store.lend(stretch.length.min(bytes), share))?;
         let mut bytes = vec![0; usize::try_from(loan.bytes()).ok()?];
         let read = read::read(file.as_fd(), &mut bytes, stretch.offset, wait, abilities).ok()?;
         let representation = stretch.representation.clone();
@@ -97,10 +97,14 @@ mod tests {
         let empty = store.bytes();
         let portion = Portion::read(&stretch, Wait::Yes, &store, &abilities).unwrap();
         assert!(store.bytes() >= empty + 200_000);
-        assert!(
-            Portion::read(&stretch, Wait::Yes, &store, &abilities).is_none(),
-            "a quarter of the store is 262,144 bytes"
-        );
+        // A quarter of the store is 262,144 bytes, half of it 524,288.
+        let mut smaller = Vec::new();
+        while let Some(more) = Portion::read(&stretch, Wait::Yes, &store, &abilities) {
+            assert_eq!(more.length(), 65_536);
+            smaller.push(more);
+        }
+        assert_eq!(smaller.len(), 4);
+        drop(smaller);
         drop(portion);
         assert_eq!(store.bytes(), empty);
         assert!(Portion::read(&stretch, Wait::Yes, &store, &abilities).is_some());
