@@ -160,6 +160,10 @@ fn tell_stats(json: &str) -> Option<String> {
     let quantile = |q| stats.responses.duration.quantile_us(q).map_or("?".to_owned(), |us| format!("{us} us"));
     page.line("duration", format!("50 % within {}, 99 % within {}", quantile(0.5), quantile(0.99)));
     page.line("lookups", format!("{} hits, {} stale, {} misses", lookups.hits, lookups.stale, lookups.misses));
+    let caches = &stats.caches;
+    let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];
+    let each = each.map(|(name, stats)| format!("{name} {:.1} %", stats.hit_percent()));
+    page.line("cache hits", format!("{}, content bytes {:.1} %", each.join(", "), caches.content_bytes.hit_percent()));
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
     let waited_ms = disk.helper_wait_us / 1000;

@@ -40,7 +40,7 @@ pub static METRICS: &[Metric] = &[
     metric("http_us", "HTTP processing", "us", true),
     metric("logging_us", "Logging", "us", true),
     metric("ring_us", "Carried out by a ring", "us", true),
-    metric("other_us", "Other", "us", true),
+    metric("other_us", "Closing connections and other", "us", true),
     metric("trace_factor", "CPU time under the trace, as a multiple", "", true),
     metric("memory_mib", "Memory", "MiB", true),
     metric("errors", "Failed requests", "", true),

@@ -69,7 +69,7 @@ impl fmt::Display for Commons {
         write!(
             formatter,
             "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
-             have blocked; residency tests: {} by cachestat, {} by page, {} not possible; helper jobs: {}; accept \
+             have blocked; residency tests: {} by cachestat, {} by page, {} not possible, believed to be in memory: {}, wrongly: {}; helper jobs: {}; accept \
              pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain; entries watched: {}, \
              not watchable: {}",
             read(&done.requests),
@@ -81,6 +81,8 @@ impl fmt::Display for Commons {
             read(&disk.tested_by_cachestat),
             read(&disk.tested_by_page),
             read(&disk.untested),
+            read(&disk.likely),
+            read(&disk.mispredicted),
             read(&disk.helper_jobs),
             read(&done.accept_pauses),
             read(&done.idle_shed),

@@ -17,7 +17,6 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::board::WORKERS_MAX;
 use crate::cache::{self, Bounds, Store, Watcher};
 use crate::commons::Commons;
-use crate::config;
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
@@ -255,6 +254,7 @@ impl Shift {
         let same_store = same_sites
             && settings.cache_bytes_max == before.cache_bytes_max
             && settings.caches == before.caches
+            && settings.holds_alone() == before.holds_alone()
             && settings.cache_watch == before.cache_watch;
         let store = match same_store {
             true => old.store.clone(),
@@ -468,10 +468,9 @@ fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cac
     // Small caches are of many processes, and there are few inotify instances for each user.
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
-    let is_only = !settings.architecture.is_of_processes();
     Store::with(bounds, settings.cache_policy, watcher, counters.clone())
         .with_caches(settings.caches)
-        .alone(is_only && config::is_most_of_memory(settings.cache_bytes_max))
+        .alone(settings.holds_alone())
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

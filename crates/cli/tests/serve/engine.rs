@@ -110,6 +110,17 @@ pub(crate) const PROACTOR_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowai
 /// Another engine takes its place.
 pub(crate) const PROACTOR_WITHOUT_IO_URING: Engine = Engine { without: Some("io_uring"), ..PROACTOR };
 
+const WITHOUT_TESTS: &[&str] = &["--without", "nowait", "--without", "cachestat"];
+/// Nothing tells what is in memory.
+pub(crate) const AMPED_WITHOUT_TESTS: Engine = Engine { arguments: WITHOUT_TESTS, ..AMPED };
+/// Likewise, and files are sent from mappings.
+pub(crate) const AMPED_MAPPED_WITHOUT_TESTS: Engine =
+    Engine { arguments: &["--without", "nowait", "--without", "cachestat", "--send", "mapped"], ..AMPED };
+/// Nothing tells what is in memory.
+pub(crate) const PIPELINED_WITHOUT_TESTS: Engine = Engine { arguments: WITHOUT_TESTS, ..PIPELINED };
+/// Nothing tells what is in memory.
+pub(crate) const PROACTOR_WITHOUT_TESTS: Engine = Engine { arguments: WITHOUT_TESTS, ..PROACTOR };
+
 /// Nothing is kept from one request to the next.
 const CACHES_OFF: &[&str] = &["--caches", "off"];
 /// Heads are built again for each request.

@@ -61,6 +61,14 @@ for_engines!([
     proactor_mapped = PROACTOR_MAPPED,
 ] => [methods, files, conditions, ranges, codings]);
 
+// Nothing tells what is in memory.
+for_engines!([
+    amped_without_tests = AMPED_WITHOUT_TESTS,
+    amped_mapped_without_tests = AMPED_MAPPED_WITHOUT_TESTS,
+    pipelined_without_tests = PIPELINED_WITHOUT_TESTS,
+    proactor_without_tests = PROACTOR_WITHOUT_TESTS,
+] => [methods, files, conditions, ranges, codings]);
+
 // The three caches, each on and off.
 for_engines!([
     amped_translations = AMPED_TRANSLATIONS,

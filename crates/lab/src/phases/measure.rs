@@ -114,7 +114,10 @@ pub(super) fn version(lamna: &Path) -> String {
 pub(super) fn listen(output: &mut BufReader<File>, said: &mut Vec<Said>, began: Instant) {
     let mut line = String::new();
     while output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-        said.push(Said { at_s: began.elapsed().as_secs_f64(), line: line.trim_end().to_owned() });
+        // Where it serves what is of this machine only.
+        if !line.starts_with("lamna: serving ") {
+            said.push(Said { at_s: began.elapsed().as_secs_f64(), line: line.trim_end().to_owned() });
+        }
         line.clear();
     }
 }

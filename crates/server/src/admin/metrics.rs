@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use lamna_proto::tally::{BUCKETS, bound_us};
 
 use super::duration::Distribution;
-use super::steward::{Now, Phase, Stats, Status};
+use super::steward::{HitStats, Now, Phase, Stats, Status};
 use super::tasks::Task;
 use crate::account::Account;
 
@@ -82,6 +82,17 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
     page.family("lamna_cache_lookups_total", "counter", "What workers knew of the targets that were asked for.");
     for (result, count) in [("hit", lookups.hits), ("stale", lookups.stale), ("miss", lookups.misses)] {
         page.sample(&format!("lamna_cache_lookups_total{{result=\"{result}\"}}"), count);
+    }
+    page.family("lamna_cache_requests_total", "counter", "Requests for which a cache had what was needed, or had not.");
+    let caches = &stats.caches;
+    let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];
+    for (cache, HitStats { hits, misses }) in each {
+        page.sample(&format!("lamna_cache_requests_total{{cache=\"{cache}\",result=\"hit\"}}"), hits);
+        page.sample(&format!("lamna_cache_requests_total{{cache=\"{cache}\",result=\"miss\"}}"), misses);
+    }
+    page.family("lamna_cache_content_bytes_total", "counter", "Bytes of content from memory, or from files.");
+    for (result, bytes) in [("hit", caches.content_bytes.hits), ("miss", caches.content_bytes.misses)] {
+        page.sample(&format!("lamna_cache_content_bytes_total{{result=\"{result}\"}}"), bytes);
     }
     if let Some(bytes) = status.cache_bytes {
         page.gauge("lamna_cache_bytes", "Bytes in the cache.", bytes);

@@ -9,13 +9,14 @@ use std::time::Instant;
 
 use super::duration::Distribution;
 use super::steward::{
-    Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward, WaitStats,
+    Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, ResponseStats, Stats, Status,
+    Steward, WaitStats,
 };
 use super::{Admin, tasks};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::config::size::format_size;
-use crate::engine::Control;
+use crate::engine::{Control, Counters};
 use crate::lifecycle::Server;
 use crate::listen::Listener;
 use crate::orders::{Order, Orders};
@@ -185,6 +186,7 @@ impl Steward for Office<'_> {
                 },
             },
             lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
+            caches: caches(done),
             disk: DiskStats {
                 open_cached: read(&disk.open_cached),
                 open_blocked: read(&disk.open_blocked),
@@ -418,6 +420,20 @@ pub(crate) fn url(listener: &Listener) -> String {
 
 fn sum(connections: &[u32]) -> u64 {
     connections.iter().copied().map(u64::from).sum()
+}
+
+/// How often each cache had what was needed.
+fn caches(done: &Counters) -> CacheStats {
+    let (stale, missing) = (read(&done.stale), read(&done.misses));
+    let lookups = read(&done.hits) + stale + missing;
+    let elsewhere = read(&done.contents_read) + read(&done.file_hits);
+    let elsewhere_bytes = read(&done.contents_read_bytes) + read(&done.file_bytes);
+    CacheStats {
+        translations: HitStats::of(lookups, stale + missing),
+        entries: HitStats::of(lookups, read(&done.described)),
+        content: HitStats::of(lookups, elsewhere),
+        content_bytes: HitStats::of(read(&done.content_bytes), elsewhere_bytes),
+    }
 }
 
 fn read(counter: &AtomicU64) -> u64 {

@@ -251,6 +251,9 @@ pub struct Stats {
     pub responses: ResponseStats,
     /// What workers knew of the targets that were asked for.
     pub lookups: LookupStats,
+    /// How often each cache had what was needed.
+    #[serde(default)]
+    pub caches: CacheStats,
     /// Which way disk operations went.
     pub disk: DiskStats,
     /// What workers have waited for, while others waited for them.
@@ -315,6 +318,40 @@ pub struct LookupStats {
     pub stale: u64,
     /// Not in the cache.
     pub misses: u64,
+}
+
+/// How often each cache had what was needed. What waits for the same thing as another request counts as found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheStats {
+    /// From targets to entries that need not be looked at.
+    pub translations: HitStats,
+    /// Entries, with their heads.
+    pub entries: HitStats,
+    /// Content in memory.
+    pub content: HitStats,
+    /// Bytes of content: sent from memory, and read or sent from files.
+    pub content_bytes: HitStats,
+}
+
+/// Found in a cache, or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HitStats {
+    /// Found.
+    pub hits: u64,
+    /// Not found.
+    pub misses: u64,
+}
+
+impl HitStats {
+    /// Of `all`, so many were not found.
+    pub fn of(all: u64, misses: u64) -> HitStats {
+        HitStats { hits: all.saturating_sub(misses), misses }
+    }
+
+    /// What part was found, in percent; of nothing, nothing.
+    pub fn hit_percent(self) -> f64 {
+        100.0 * self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
 }
 
 /// Which way disk operations went.

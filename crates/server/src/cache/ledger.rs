@@ -2,7 +2,8 @@
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
 //! holds; and what of the store's room is lent. The difference is what workers and answers in flight hold on to though the
-//! store has let go of it, and the store makes room for it, as it does for what is lent. Guarantees: an entry counts once, however many targets stand for it.
+//! store has let go of it, and mapped chunks of large files, which count among the former only; the store makes room for
+//! it, as it does for what is lent. Guarantees: an entry counts once, however many targets stand for it.
 
 use std::sync::Arc;
 

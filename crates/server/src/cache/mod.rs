@@ -7,6 +7,7 @@
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
 mod caches;
+mod chunks;
 mod compressor;
 pub mod counters;
 mod directories;
@@ -17,6 +18,7 @@ pub mod generations;
 mod ledger;
 #[cfg(test)]
 mod model;
+mod residents;
 mod shard;
 mod shards;
 mod store;
@@ -27,9 +29,11 @@ use std::sync::Arc;
 use lamna_policy::cache::{Algorithm, Objective};
 
 pub use caches::Caches;
+pub use chunks::{CHUNK_BYTES, Chunks};
 pub use entry::Entry;
 pub use front::Front;
 pub use ledger::Loan;
+pub use residents::Residents;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 

@@ -49,6 +49,11 @@ impl Shards {
         }
     }
 
+    /// What their memory comes to.
+    pub(super) fn ledger(&self) -> Arc<Ledger> {
+        self.ledger.clone()
+    }
+
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
     pub(super) fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
         self.shard(key).lookup(key, uses).cloned()

@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Policy;
 use super::caches::Caches;
+use super::chunks::Chunks;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
 use super::flights::Flights;
 use super::generations::Key;
 use super::ledger::Loan;
+use super::residents::Residents;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
 use crate::account::{self, Step};
+use crate::config::memory_bytes;
 use crate::sys::common::Common;
 
 /// The shared store.
@@ -28,6 +31,8 @@ pub struct Store {
     flights: Flights,
     holds_alone: bool,
     caches: Caches,
+    chunks: Chunks,
+    residents: Residents,
     /// Fronts that there are.
     fronts: AtomicU64,
 }
@@ -61,6 +66,8 @@ impl Store {
         let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
         let compressor = Compressor::new(shards.clone(), counters);
         Store {
+            chunks: Chunks::new(bytes_max / CHUNK_SHARE, shards.ledger()),
+            residents: Residents::new(memory_bytes()),
             shards,
             compressor,
             watcher,
@@ -90,6 +97,16 @@ impl Store {
     /// The caches that are in use.
     pub fn caches(&self) -> Caches {
         self.caches
+    }
+
+    /// Chunks of large files.
+    pub fn chunks(&self) -> &Chunks {
+        &self.chunks
+    }
+
+    /// Which stretches of files are likely to be in memory.
+    pub fn residents(&self) -> &Residents {
+        &self.residents
     }
 
     /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.
@@ -152,6 +169,7 @@ impl Store {
     /// of its users.
     pub fn clear(&self) {
         self.shards.clear();
+        self.chunks.clear();
     }
 
     /// Bytes of memory of all entries, whoever holds them, and of the store's structures.
@@ -190,5 +208,7 @@ impl Store {
     }
 }
 
+/// What part of the store mapped chunks may be.
+const CHUNK_SHARE: u64 = 4;
 /// What part of a shard one object may be.
 const OBJECT_SHARE: u64 = 8;

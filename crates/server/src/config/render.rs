@@ -38,6 +38,7 @@ pub fn render(settings: &Settings) -> String {
     page.line("cache_policy", quoted(settings.cache_policy.algorithm.name()));
     page.line("cache_objective", quoted(settings.cache_policy.objective.name()));
     page.line("cache_filter", settings.cache_policy.is_filtered);
+    page.line("cache_pages", quoted(settings.cache_pages.name()));
     page.line("cache_watch", settings.cache_watch);
     page.line("compress", quoted(&settings.compression.codings_text()));
     page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
@@ -170,8 +171,8 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
-        PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
+        Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
+        LogFormat, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
     use crate::cache::{Caches, Policy};
@@ -263,6 +264,7 @@ mod tests {
             (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>(), any::<bool>()),
             (WORKERS, HELPERS, THREADS, THREADS),
             (CACHE_BYTES, caches(), compression(), policy(), any::<bool>()),
+            prop::sample::select(CachePages::ALL.to_vec()),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
             log,
@@ -276,6 +278,7 @@ mod tests {
                 (choice, workers_adapt, threads_adapt),
                 (workers, helpers_max, threads, threads_max),
                 (cache_bytes_max, caches, compression, cache_policy, cache_watch),
+                cache_pages,
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 (pin, strategy, stretch_copy_bytes_max, message_copy_bytes_max),
                 log,
@@ -308,6 +311,7 @@ mod tests {
                     compression,
                     cache_policy,
                     cache_watch,
+                    cache_pages,
                     log,
                     log_format,
                     limits,

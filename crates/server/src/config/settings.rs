@@ -230,6 +230,37 @@ impl HelperKind {
     }
 }
 
+/// What becomes of the page cache's copy of content that the cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePages {
+    /// It is released if the cache may take most of the memory within which the server has to live, and is its only one.
+    #[default]
+    Auto,
+    /// It stays as long as the kernel likes: the second of two caches, from which the first is filled again.
+    Keep,
+    /// It is released, so that content is in memory once.
+    Release,
+}
+
+impl CachePages {
+    /// Every one, in the order of documentation.
+    pub const ALL: [CachePages; 3] = [CachePages::Auto, CachePages::Keep, CachePages::Release];
+
+    /// The name in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            CachePages::Auto => "auto",
+            CachePages::Keep => "keep",
+            CachePages::Release => "release",
+        }
+    }
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
 /// Everything a server needs to know to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -282,6 +313,8 @@ pub struct Settings {
     pub caches: Caches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
+    /// What becomes of the page cache's copy of what the cache holds.
+    pub cache_pages: CachePages,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
     pub cache_watch: bool,
     /// What is compressed while it is served, and into what. `bytes_min` is within [`COMPRESS_BYTES`], and so is
@@ -301,6 +334,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay there
+    /// as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache again;
+    /// processes that have a cache each share that, too.
+    pub fn holds_alone(&self) -> bool {
+        match self.cache_pages {
+            CachePages::Auto => !self.architecture.is_of_processes() && super::is_most_of_memory(self.cache_bytes_max),
+            CachePages::Keep => false,
+            CachePages::Release => true,
+        }
+    }
+
     /// What is asked for as architecture.
     pub fn choice(&self) -> Choice {
         if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }
@@ -340,6 +384,7 @@ impl Default for Settings {
             cache_bytes_max: super::default_cache_bytes(),
             caches: Caches::ALL,
             cache_policy: Policy::default(),
+            cache_pages: CachePages::Auto,
             cache_watch: true,
             compression: Compression::default(),
             log: LogTarget::Stdout,

@@ -78,6 +78,7 @@ fn one_file_holds_everything() {
         cache_policy = "sieve"
         cache_objective = "bytes"
         cache_filter = true
+        cache_pages = "release"
         cache_watch = false
         compress = "gzip"
         compress_bytes_min = 500
@@ -141,6 +142,7 @@ fn one_file_holds_everything() {
         cache_bytes_max: 64 << 20,
         caches: Caches { translations: false, ..Caches::ALL },
         cache_policy: Policy { algorithm: Algorithm::Sieve, objective: Objective::Bytes, is_filtered: true },
+        cache_pages: CachePages::Release,
         cache_watch: false,
         compression: Compression {
             codings: Compression::codings_from_text("gzip").unwrap(),
@@ -329,6 +331,7 @@ fn top_level_values_are_within_their_bounds() {
         ("send = \"fast\"", "fast"),
         ("stretch_copy_bytes_max = \"1MiB\"", "256KiB"),
         ("cache_policy = \"fifo\"", "unknown cache_policy `fifo`"),
+        ("cache_pages = \"drop\"", "unknown cache_pages `drop`"),
         ("caches = \"heads\"", "some of translations, entries and content"),
         ("compress = \"deflate\"", "some of br, zstd and gzip"),
         ("compress_bytes_max = \"65MiB\"", "between 1 and 64MiB"),

@@ -15,8 +15,8 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget,
-    PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
+    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
+    LogTarget, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
@@ -97,6 +97,11 @@ fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
             checker.name("cache_objective", name, &names, Objective::from_name).unwrap_or(policy.objective);
     }
     policy.is_filtered = file.cache_filter.unwrap_or(policy.is_filtered);
+    if let Some(name) = &file.cache_pages {
+        let names = CachePages::ALL.map(CachePages::name);
+        let found = checker.name("cache_pages", name, &names, CachePages::from_name);
+        settings.cache_pages = found.unwrap_or(settings.cache_pages);
+    }
     settings.cache_watch = file.cache_watch.unwrap_or(settings.cache_watch);
 }
 

@@ -5,7 +5,7 @@
 //! costs SPED, and a cold file delays nobody but who asked for it.
 
 use std::collections::{HashMap, hash_map};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
 use crate::engine::portion::Portion;
-use crate::io::{Abilities, Counters, Wait, read};
+use crate::io::{Counters, Wait};
 
 /// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
 /// says, until told to drain or stop.
@@ -73,7 +73,7 @@ impl Carrier for Helped {
             if let Some(portion) = Portion::read(&stretch, Wait::No, store, abilities) {
                 return Some(Outcome::Held(ticket, portion));
             }
-        } else if is_resident(&stretch, abilities) {
+        } else if stretch.is_in_memory(shared) {
             return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
         self.helpers.submit(Job::PageIn { ticket, stretch });
@@ -91,12 +91,6 @@ impl Carrier for Helped {
         }
         outcomes
     }
-}
-
-/// Whether the beginning of a stretch can be sent without waiting.
-fn is_resident(stretch: &Stretch, abilities: &Abilities) -> bool {
-    let Some(file) = &stretch.representation.file else { return false };
-    read::test_resident(file.as_fd(), stretch.offset, stretch.quantum(), abilities).is_ok()
 }
 
 impl Helped {

@@ -34,11 +34,11 @@ pub struct Desk<'a> {
     /// The time of the last look at the clock.
     pub now: Instant,
     /// What it sends with.
-    pub sender: Sender,
+    pub sender: Sender<'a>,
     front: Front,
     caches: Caches,
     /// What was answered with last, if its heads were built for that.
-    described: Option<Arc<Entry>>,
+    last_described: Option<Arc<Entry>>,
     log: Option<LogBuffer>,
     unix_seconds: u64,
     flushed: Instant,
@@ -48,6 +48,10 @@ pub struct Desk<'a> {
     hits: u64,
     stale: u64,
     misses: u64,
+    described: u64,
+    contents_read: u64,
+    contents_read_bytes: u64,
+    file_hits: u64,
     /// What was answered with the workspaces of this desk.
     tally: Arc<Tally>,
     sampler: Sampler,
@@ -99,14 +103,14 @@ impl<'a> Desk<'a> {
         let log = shared.log.as_deref().map(AccessLog::buffer);
         shared.store.count_front();
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
-        let sender = Sender::new(shared.sending);
+        let sender = Sender::new(shared.sending, &shared.store, &shared.abilities);
         Desk {
             shared,
             now,
             sender,
             front,
             caches: shared.store.caches(),
-            described: None,
+            last_described: None,
             log,
             unix_seconds,
             flushed: now,
@@ -116,6 +120,10 @@ impl<'a> Desk<'a> {
             hits: 0,
             stale: 0,
             misses: 0,
+            described: 0,
+            contents_read: 0,
+            contents_read_bytes: 0,
+            file_hits: 0,
             tally: Arc::default(),
             sampler: Sampler::new(),
         }
@@ -179,9 +187,10 @@ impl<'a> Desk<'a> {
         let found = match self.front.lookup(store, key, self.now.0) {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
             Lookup::Fresh(entry) if !self.caches.entries => {
+                self.described += 1;
                 let target = target(None);
                 let question = target.question(self.shared, Wait::No, self.now);
-                Lookup::Fresh(self.described.insert(question.describe_again(entry)))
+                Lookup::Fresh(self.last_described.insert(question.describe_again(entry)))
             }
             found => found,
         };
@@ -193,10 +202,12 @@ impl<'a> Desk<'a> {
         match found {
             Lookup::Fresh(entry) => {
                 self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
                 Found::Fresh(entry)
             }
             Lookup::Aging(entry) => {
                 self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
                 let target = target(Some(entry.clone()));
                 if store.should_watch(entry) {
                     watch(self.shared, &target, entry, self.now);
@@ -205,7 +216,12 @@ impl<'a> Desk<'a> {
             }
             Lookup::Stale(entry) => {
                 self.stale += 1;
-                Found::Missing(target(Some(entry)))
+                let target = target(Some(entry.clone()));
+                if self.caches.translations && store.should_watch(&entry) {
+                    // Asked for again, if seldom: with many entries most are.
+                    watch(self.shared, &target, &entry, self.now);
+                }
+                Found::Missing(target)
             }
             Lookup::Unknown => {
                 self.misses += 1;
@@ -224,11 +240,27 @@ impl<'a> Desk<'a> {
     /// Keeps what a target was found to stand for.
     pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
         let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
+        if !is_known {
+            self.count_made(entry);
+        }
         if self.caches.are_off() || (is_known && !self.caches.translations) {
             return;
         }
         self.shared.store.insert(target.key(), entry.clone());
         self.front.forget(target.key());
+    }
+
+    /// An entry was made that the cache did not have.
+    fn count_made(&mut self, entry: &Entry) {
+        self.described += 1;
+        let first = entry.resource.variants.first();
+        match &first.file {
+            Some(_) => self.file_hits += 1,
+            None => {
+                self.contents_read += 1;
+                self.contents_read_bytes += first.size;
+            }
+        }
     }
 
     /// Logs what `connection`, from `client`, has answered.
@@ -281,6 +313,11 @@ impl<'a> Desk<'a> {
             (&counters.hits, &mut self.hits),
             (&counters.stale, &mut self.stale),
             (&counters.misses, &mut self.misses),
+            (&counters.described, &mut self.described),
+            (&counters.contents_read, &mut self.contents_read),
+            (&counters.contents_read_bytes, &mut self.contents_read_bytes),
+            (&counters.file_hits, &mut self.file_hits),
+            (&counters.file_bytes, &mut self.sender.file_bytes),
         ];
         for (common, own) in counted {
             common.fetch_add(std::mem::take(own), Relaxed);

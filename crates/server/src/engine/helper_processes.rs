@@ -17,7 +17,7 @@ use crate::engine::Shared;
 use crate::engine::helpers::{Finished, Helpers, Job};
 use crate::engine::nursery::{FAILED, Task};
 use crate::io::wait::{Poll, Token};
-use crate::io::{Counters, Wait, pass, read};
+use crate::io::{Counters, Wait, pass};
 
 /// The helper processes of one worker.
 pub struct HelperProcesses {
@@ -155,6 +155,10 @@ impl HelperProcesses {
                 let failed = self.message == [FAILED];
                 let job = helper.job.take();
                 self.shared.abilities.counters.end_helper_job();
+                if let Some(Job::PageIn { stretch, .. }) = job.as_ref().filter(|_| !failed) {
+                    // Whether that took the disk was counted in its process.
+                    stretch.handle_read(&self.shared, true);
+                }
                 self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
@@ -170,12 +174,8 @@ impl HelperProcesses {
                 (translate(&target.question(&self.shared, Wait::Yes, self.shared.clock.now())).ok(), false)
             }
             Job::PageIn { stretch, .. } => {
-                let file = stretch.representation.file.as_ref();
-                let page_in = |file: &Arc<OwnedFd>| {
-                    let mut scratch = vec![0; SCRATCH_BYTES];
-                    read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut scratch).is_ok()
-                };
-                (None, !file.is_some_and(page_in))
+                let mut scratch = vec![0; SCRATCH_BYTES];
+                (None, !stretch.page_in(&self.shared, &mut scratch))
             }
         };
         self.finished.push_back(Finished { job, entry, portion: None, failed });

@@ -4,20 +4,19 @@
 //! a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so that nothing
 //! is read or built twice. Does not decide what would block.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
 use crate::engine::portion::Portion;
-use crate::io::{Counters, Wait, read};
+use crate::io::{Counters, Wait};
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -181,15 +180,9 @@ impl Pool {
             Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
             Job::PageIn { stretch, .. } => {
                 portion = Portion::read(stretch, Wait::Yes, &shared.store, &shared.abilities);
-                failed = portion.is_none() && page_in(stretch).is_err();
+                failed = portion.is_none() && !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]);
             }
         }
         Finished { job, entry, portion, failed }
     }
-}
-
-/// Brings the beginning of a stretch into the page cache.
-fn page_in(stretch: &Stretch) -> Result<(), Errno> {
-    let file = stretch.representation.file.as_ref().ok_or(Errno::BADF)?;
-    read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut vec![0; SCRATCH_BYTES])
 }

@@ -267,6 +267,16 @@ pub struct Counters {
     pub misses: AtomicU64,
     /// Where the time went, if that is asked for.
     pub account: Ledger,
+    /// Entries whose heads were built, because the cache had none that was up to date.
+    pub described: AtomicU64,
+    /// Entries whose content was read for them.
+    pub contents_read: AtomicU64,
+    /// Bytes of that.
+    pub contents_read_bytes: AtomicU64,
+    /// Targets in the cache whose content is not, because the file is large.
+    pub file_hits: AtomicU64,
+    /// Bytes of content sent from files.
+    pub file_bytes: AtomicU64,
     /// Bytes that the caches of ended processes held in the end.
     pub cache_bytes: AtomicU64,
 }

@@ -117,6 +117,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     // The worker takes it from the page cache.
                     holds_alone: false,
                     caches: settings.caches,
+                    // The worker reads it from there.
                 };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.
                 translate(&question).is_ok()

@@ -395,7 +395,10 @@ impl Worker<'_> {
                     outgoing.begin(transmit.bytes, transmit.more);
                     let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
                     match (read, origin) {
-                        (Some(buffer), _) => outgoing.add(Content::Read(buffer), 0..length),
+                        (Some(buffer), _) => {
+                            self.desk.sender.file_bytes += length as u64;
+                            outgoing.add(Content::Read(buffer), 0..length);
+                        }
                         (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
                         (None, None) => {}
                     }

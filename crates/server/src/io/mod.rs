@@ -72,6 +72,10 @@ pub struct Counters {
     pub tested_by_cachestat: AtomicU64,
     /// Residency tests page by page.
     pub tested_by_page: AtomicU64,
+    /// Stretches of which only their history tells whether they are in memory, and that were likely to be.
+    pub likely: AtomicU64,
+    /// Those of them for which the disk had to be waited for all the same.
+    pub mispredicted: AtomicU64,
     /// Stretches sent without a test because none works here, or after a test failed twice.
     pub untested: AtomicU64,
     /// Jobs given to helpers.

@@ -47,8 +47,24 @@ pub fn read(
 }
 
 fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Blocked> {
+    try_read(file, buffer, offset, abilities).map_err(|untold| match untold {
+        Untold::NotThere | Untold::NoTest => Blocked::Disk,
+        Untold::Failed(errno) => Blocked::Failed(errno),
+    })
+}
+
+/// Why nothing could be read without waiting.
+enum Untold {
+    /// It is not in the page cache.
+    NotThere,
+    /// Neither this kernel nor this file system says.
+    NoTest,
+    Failed(Errno),
+}
+
+fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Untold> {
     if !abilities.nowait.load(Relaxed) {
-        return Err(Blocked::Disk);
+        return Err(Untold::NoTest);
     }
     let slices = &mut [IoSliceMut::new(buffer)];
     match rustix::io::retry_on_intr(|| rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT)) {
@@ -58,22 +74,34 @@ fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: 
         }
         Err(Errno::NOSYS) => {
             abilities.nowait.store(false, Relaxed);
-            Err(Blocked::Disk)
+            Err(Untold::NoTest)
         }
-        // AGAIN: not resident. OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::PERM) => {
+        Err(Errno::AGAIN) => {
             Counters::count(&abilities.counters.read_blocked);
-            Err(Blocked::Disk)
+            Err(Untold::NotThere)
         }
-        Err(errno) => Err(Blocked::Failed(errno)),
+        // OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
+        Err(Errno::OPNOTSUPP | Errno::PERM) => {
+            Counters::count(&abilities.counters.read_blocked);
+            Err(Untold::NoTest)
+        }
+        Err(errno) => Err(Untold::Failed(errno)),
     }
 }
 
+/// What a test said about a stretch of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resident {
+    /// All of it is in the page cache.
+    Yes,
+    /// Some of it is not.
+    No,
+    /// No test works here.
+    Unknown,
+}
+
 /// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
-///
-/// # Errors
-/// [`Blocked::Disk`] if some are not, or no test works here.
-pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Result<(), Blocked> {
+pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Resident {
     let _step = account::step(Step::Read);
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
@@ -82,7 +110,7 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
             Ok(cached) => {
                 Counters::count(&abilities.counters.tested_by_cachestat);
                 if cached < pages {
-                    return Err(Blocked::Disk);
+                    return Resident::No;
                 }
                 return test_pages(file, offset, first_page..first_page + pages, READAHEAD_PAGES_MIN, abilities);
             }
@@ -106,13 +134,17 @@ fn test_pages(
     pages: std::ops::Range<u64>,
     step: usize,
     abilities: &Abilities,
-) -> Result<(), Blocked> {
+) -> Resident {
     let last = pages.end - 1;
     let mut byte = [0];
     for page in pages.step_by(step).chain([last]) {
-        read_nowait(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities)?;
+        match try_read(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities) {
+            Ok(_) => {}
+            Err(Untold::NotThere) => return Resident::No,
+            Err(Untold::NoTest | Untold::Failed(_)) => return Resident::Unknown,
+        }
     }
-    Ok(())
+    Resident::Yes
 }
 
 /// Brings `length` bytes from `offset` on into the page cache, waiting for the disk. `scratch` is read into.
@@ -148,7 +180,7 @@ mod tests {
             let resident = test_resident(file.as_fd(), 100, 19_000, &abilities);
             // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
             let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
-            assert_eq!(resident.is_ok(), supported, "{without:?}");
+            assert_eq!(resident, if supported { Resident::Yes } else { Resident::Unknown }, "{without:?}");
         }
     }
 
@@ -165,5 +197,13 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let abilities = Abilities::without(&["nowait".to_owned()]).unwrap();
         assert_eq!(read(file.as_fd(), &mut [0], 0, Wait::No, &abilities), Err(Blocked::Disk));
+    }
+
+    #[test]
+    fn without_any_test_nothing_is_said_about_residency() {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, &[7; 4096], 0).unwrap();
+        let abilities = Abilities::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
+        assert_eq!(test_resident(file.as_fd(), 0, 4096, &abilities), Resident::Unknown);
     }
 }
