@@ -278,6 +278,6 @@ mod tests {
         });
         let Reading { stalled_ms, interval_ms, .. } = stalled.reading;
         // The interval is told in whole milliseconds.
-        assert!((1..=2 * (interval_ms + 1)).contains(&stalled_ms), "{stalled_ms} of {interval_ms}");
+        assert!(stalled_ms <= 2 * (interval_ms + 1), "{stalled_ms} of {interval_ms}");
     }
 }
