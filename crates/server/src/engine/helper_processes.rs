@@ -157,7 +157,7 @@ impl HelperProcesses {
                 self.shared.abilities.counters.end_helper_job();
                 if let Some(Job::PageIn { stretch, .. }) = job.as_ref().filter(|_| !failed) {
                     // Whether that took the disk was counted in its process.
-                    stretch.handle_read(&self.shared, true);
+                    stretch.handle_read(&self.shared, stretch.quantum(), true);
                 }
                 self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
                 helper.idle_since = self.shared.clock.now();

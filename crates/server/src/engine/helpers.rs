@@ -17,6 +17,7 @@ use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
 use crate::engine::portion::Portion;
 use crate::io::{Counters, Wait};
+use crate::sys::usage::Usage;
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -179,8 +180,12 @@ impl Pool {
             _ if shared.control.is_handing_over() => failed = true,
             Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
             Job::PageIn { stretch, .. } => {
+                let before = Usage::now();
                 portion = Portion::read(stretch, Wait::Yes, &shared.store, &shared.abilities);
-                failed = portion.is_none() && !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]);
+                match &portion {
+                    Some(read) => stretch.handle_read(shared, read.length(), Usage::now().has_waited_since(before)),
+                    None => failed = !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]),
+                }
             }
         }
         Finished { job, entry, portion, failed }

@@ -45,16 +45,16 @@ impl Stretch {
         let before = Usage::now();
         let is_read = read::page_in(file.as_fd(), self.offset, self.quantum(), scratch).is_ok();
         if is_read {
-            self.handle_read(shared, Usage::now().has_waited_since(before));
+            self.handle_read(shared, self.quantum(), Usage::now().has_waited_since(before));
         }
         is_read
     }
 
-    /// The quantum has been read, and that took the disk or not: for when nothing else can tell.
-    pub fn handle_read(&self, shared: &Shared, took_disk: bool) {
+    /// Its first `length` bytes have been read, and that took the disk or not: for when nothing else can tell.
+    pub fn handle_read(&self, shared: &Shared, length: u64, took_disk: bool) {
         let residents = shared.store.residents();
         if let Some(file) = self.representation.file.as_ref().filter(|_| residents.are_asked()) {
-            residents.handle_read((file.as_fd(), self.offset, self.quantum()), took_disk);
+            residents.handle_read((file.as_fd(), self.offset, length), took_disk);
         }
     }
 

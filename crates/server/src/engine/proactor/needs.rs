@@ -81,7 +81,7 @@ impl Worker<'_> {
         let stretch = flow.reading.take();
         if let Some(stretch) = stretch.as_ref().filter(|_| bytes.is_ok()) {
             // The kernel has waited where nobody counts for us.
-            stretch.handle_read(self.shared, true);
+            stretch.handle_read(self.shared, stretch.quantum(), true);
         }
         let unchanged = stretch.is_some_and(|stretch| stretch.is_unchanged());
         match bytes {
