@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
 const HEADS: [usize; 4] = [320, 321, 328, 339];
 const CONTENTS: [usize; 3] = [500, 10_000, 60_000];
-const BYTES_EACH: usize = 400 << 20;
+const MESSAGES: usize = 5_000;
 const ROUNDS: usize = 5;
 
 fn main() {
@@ -57,11 +57,10 @@ fn measure(
     let space = vec![b'x'; 4096 + 128 + head + content + 64];
     let skipped = space.as_ptr().align_offset(64);
     let (first, second) = parts(&space[skipped..]);
-    let messages = (BYTES_EACH / (head + content)).min(100_000);
     let mut thrown_away = vec![0; 1 << 20];
     let mut round = || {
         let mut spent = 0;
-        for _ in 0..messages {
+        for _ in 0..MESSAGES {
             let begin = Instant::now();
             let slices = [IoSlice::new(first), IoSlice::new(second)];
             let sent = sendmsg(ours, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
@@ -73,7 +72,7 @@ fn measure(
                 left -= bytes;
             }
         }
-        spent as f64 / messages as f64
+        spent as f64 / MESSAGES as f64
     };
     (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
