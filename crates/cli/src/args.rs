@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use lamna_policy::cache::Algorithm;
+use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
 use lamna_server::admin::{AdminAddress, Change};
+use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
@@ -93,6 +94,8 @@ pub(crate) enum CtlCommand {
         #[command(subcommand)]
         command: Option<ArchCommand>,
     },
+    /// Change how it works while it serves: the same as arch set
+    Set(SetArgs),
     /// What was done so far, and what the server's threads cost
     Stats,
     /// Take no new connection, finish what has begun, end
@@ -134,13 +137,29 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
     helpers_max: Option<usize>,
 
-    /// How the cache chooses what to let go
-    #[arg(long, value_name = "NAME")]
-    cache_policy: Option<String>,
+    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve. What is cached stays
+    #[arg(long, value_name = "NAME", value_parser = policy_parser())]
+    cache_policy: Option<Algorithm>,
 
-    /// Messages up to this size are copied together before they are sent, as in 16KiB
+    /// What the cache is to have many of: requests or bytes
+    #[arg(long, value_name = "NAME", value_parser = objective_parser())]
+    cache_objective: Option<Objective>,
+
+    /// Whether what was asked for once only is kept out of a full cache: true or false
+    #[arg(long, value_name = "BOOL")]
+    cache_filter: Option<bool>,
+
+    /// How files that are not held in memory are sent
+    #[arg(long, value_parser = strategy_parser())]
+    send: Option<SendStrategy>,
+
+    /// The longest stretch of a file that is copied with --send auto, as in 32KiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    copy_bytes_max: Option<u64>,
+    stretch_copy_bytes_max: Option<u64>,
+
+    /// Messages up to this size are copied behind those before them, as in 16KiB
+    #[arg(long, alias = "copy-bytes-max", value_name = "SIZE", value_parser = parse_size)]
+    message_copy_bytes_max: Option<u64>,
 }
 
 impl SetArgs {
@@ -151,8 +170,12 @@ impl SetArgs {
             workers: self.workers,
             threads: self.threads,
             helpers_max: self.helpers_max,
-            cache_policy: self.cache_policy.clone(),
-            copy_bytes_max: self.copy_bytes_max,
+            cache_policy: self.cache_policy.map(|algorithm| algorithm.name().to_owned()),
+            cache_objective: self.cache_objective.map(|objective| objective.name().to_owned()),
+            cache_filter: self.cache_filter,
+            send: self.send.map(|strategy| strategy.name().to_owned()),
+            stretch_copy_bytes_max: self.stretch_copy_bytes_max,
+            message_copy_bytes_max: self.message_copy_bytes_max,
         }
     }
 }
@@ -192,6 +215,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pin: bool,
 
+    /// Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them
+    #[arg(long)]
+    account: bool,
+
     /// What helpers are: threads, or processes as Flash had them
     #[arg(long, value_parser = helper_kind_parser())]
     helpers: Option<HelperKind>,
@@ -224,6 +251,10 @@ pub(crate) struct ServeArgs {
     /// The most memory for cached content, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Option<u64>,
+
+    /// Which caches are used, to measure what each contributes: some of translations, entries and content, or `off`
+    #[arg(long, value_name = "off|LIST", value_parser = Caches::from_text)]
+    caches: Option<Caches>,
 
     /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
     #[arg(long, value_name = "NAME", value_parser = policy_parser())]
@@ -269,6 +300,7 @@ impl ServeArgs {
             workers: self.workers,
             profile: self.profile.clone(),
             pin: self.pin,
+            account: self.account,
             helpers_max: self.helpers_max,
             threads: self.threads,
             threads_max: self.threads_max,
@@ -277,6 +309,7 @@ impl ServeArgs {
             processes_max: self.processes_max,
             send: self.send,
             cache_bytes_max: self.cache_bytes,
+            caches: self.caches,
             cache_policy: self.cache_policy,
             compress: self.compress,
             log: self.log.clone(),
@@ -310,6 +343,11 @@ fn workers(text: &str) -> Result<Workers, String> {
 
 fn policy_parser() -> impl TypedValueParser<Value = Algorithm> {
     PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)).try_map(|name| name.parse::<Algorithm>())
+}
+
+fn objective_parser() -> impl TypedValueParser<Value = Objective> {
+    PossibleValuesParser::new(Objective::ALL.map(Objective::name))
+        .try_map(|name| Objective::from_name(&name).ok_or("unknown objective"))
 }
 
 fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {

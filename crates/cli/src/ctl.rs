@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 
 use lamna_server::admin::client::{Reply, ask};
 use lamna_server::admin::place::{Servers, find};
-use lamna_server::admin::steward::{Arch, Phase};
+use lamna_server::admin::steward::{Arch, ConnectionStats, Now, Phase};
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::size::format_size;
@@ -49,7 +49,7 @@ fn errand(command: &CtlCommand) -> Errand {
         CtlCommand::Stats => get("/v1/stats", tell_stats),
         CtlCommand::Arch { command: None | Some(ArchCommand::Get) } => get("/v1/arch", tell_arch),
         CtlCommand::Arch { command: Some(ArchCommand::Why) } => get("/v1/arch/why", tell_done),
-        CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
+        CtlCommand::Set(args) | CtlCommand::Arch { command: Some(ArchCommand::Set(args)) } => {
             let change = serde_json::to_string(&args.change()).expect("plain data can be written as JSON");
             order("/v1/arch", change)
         }
@@ -140,7 +140,11 @@ fn tell_arch(json: &str) -> Option<String> {
     page.line("architecture", architecture(&arch));
     page.line("threads", format!("{}, at most {}", arch.threads, arch.threads_max));
     page.line("helpers", format!("at most {}", arch.helpers_max));
-    page.line("cache", format!("at most {}", format_size(arch.cache_bytes_max)));
+    let filter = if arch.cache_filter { "" } else { ", without a filter" };
+    let policy = format!("{} for {}{filter}", arch.cache_policy, arch.cache_objective);
+    page.line("cache", format!("at most {}, {policy}", format_size(arch.cache_bytes_max)));
+    let (stretch, message) = (format_size(arch.stretch_copy_bytes_max), format_size(arch.message_copy_bytes_max));
+    page.line("sends", format!("{}; copied: stretches up to {stretch}, messages up to {message}", arch.send));
     Some(page.text)
 }
 
@@ -156,14 +160,31 @@ fn tell_stats(json: &str) -> Option<String> {
     let quantile = |q| stats.responses.duration.quantile_us(q).map_or("?".to_owned(), |us| format!("{us} us"));
     page.line("duration", format!("50 % within {}, 99 % within {}", quantile(0.5), quantile(0.99)));
     page.line("lookups", format!("{} hits, {} stale, {} misses", lookups.hits, lookups.stale, lookups.misses));
+    let caches = &stats.caches;
+    let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];
+    let each = each.map(|(name, stats)| format!("{name} {:.1} %", stats.hit_percent()));
+    page.line("cache hits", format!("{}, content bytes {:.1} %", each.join(", "), caches.content_bytes.hit_percent()));
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
-    page.line("helper jobs", disk.helper_jobs.to_string());
-    let open = connections.open.map(|open| format!("{open} open, ")).unwrap_or_default();
+    let waited_ms = disk.helper_wait_us / 1000;
+    page.line("helper jobs", format!("{}, {} waiting, {waited_ms} ms waited", disk.helper_jobs, disk.helper_queue));
+    let waits = &stats.waits;
+    page.line("loops", format!("{} ms stalled", waits.stalled_ms));
+    if waits.thread_waits > 0 {
+        let (queued, waited_ms) = (waits.thread_queue, waits.thread_wait_ms);
+        page.line("pool threads", format!("{} taken up, {queued} waiting, {waited_ms} ms waited", waits.thread_waits));
+    }
+    if let Some(now) = &stats.now {
+        tell_now(now, &mut page);
+    }
+    let open = connections.open.map(|open| format!("{open} open{}, ", postures(connections))).unwrap_or_default();
     let (pauses, shed) = (connections.accept_pauses, connections.idle_shed);
     page.line("connections", format!("{open}{} so far, {pauses} accept pauses, {shed} shed", connections.accepted));
     if stats.log_lines_dropped + stats.log_lines_lost > 0 {
         page.line("log lines", format!("{} dropped, {} lost", stats.log_lines_dropped, stats.log_lines_lost));
+    }
+    if let Some(account) = &stats.account {
+        account.to_string().lines().for_each(|line| page.line("time", line));
     }
     if let Some(percent) = stats.memory_pressure_percent {
         page.line("memory", format!("{percent} % of the last 10 s in want of it"));
@@ -180,6 +201,41 @@ fn tell_stats(json: &str) -> Option<String> {
         page.line("", format!("and {more} threads more"));
     }
     Some(page.text)
+}
+
+/// What the sensors of a server that adapts have measured last.
+fn tell_now(now: &Now, page: &mut Page) {
+    let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
+    let busy: Vec<String> = now.workers_busy.iter().map(|busy| percent(*busy)).collect();
+    page.line(
+        "now",
+        format!(
+            "{:.0} requests a second, {:.1} us CPU and {:.0} bytes each, {:.2} switches",
+            now.requests_per_s, now.cpu_us_per_request, now.bytes_per_request, now.switches_per_request
+        ),
+    );
+    page.line("", format!("{} hits, {} would block", percent(now.hit_ratio), percent(now.would_block_ratio)));
+    page.line("", format!("workers busy {}, stalled {}", busy.join(" + "), percent(now.stalled_ratio)));
+    page.line("", format!("{:.2} processors waited for", now.run_queue_processors));
+    page.line(
+        "",
+        format!(
+            "helpers: {} at once, {:.1} ms waited for; threads: {} at once, {:.1} ms waited for",
+            now.helpers_busy_peak,
+            now.helper_delay_us / 1000.0,
+            now.threads_busy_peak,
+            now.thread_delay_us / 1000.0
+        ),
+    );
+}
+
+/// What open connections are doing, as far as it is known.
+fn postures(connections: &ConnectionStats) -> String {
+    let active = connections.open.zip(connections.idle).map(|(open, idle)| open.saturating_sub(idle));
+    let counts = [("active", active), ("idle", connections.idle), ("slow", connections.slow)];
+    let known: Vec<String> =
+        counts.iter().filter_map(|(name, count)| count.map(|count| format!("{count} {name}"))).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 /// Threads that are told of one by one.

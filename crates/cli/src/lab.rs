@@ -7,16 +7,20 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use lamna_lab::compare::store::Results;
 use lamna_lab::compare::{self, CompareError, Options, Watcher};
+use lamna_lab::floor::serve;
 use lamna_lab::load::Outcome;
 use lamna_lab::load::summary::summary;
 use lamna_lab::peers::PEERS;
+use lamna_lab::phases::stability::{self, Constant};
+use lamna_lab::phases::{self, ENGINES};
 use lamna_lab::replay::site;
-use lamna_lab::report::html;
 use lamna_lab::report::table::markdown;
+use lamna_lab::report::{headline, html};
 use lamna_lab::scenario::Scenario;
 
 use crate::exit::Failed;
@@ -38,6 +42,13 @@ pub(crate) enum LabCommand {
     Site(SiteArgs),
     /// Add up results of `load --json`
     Merge(MergeArgs),
+    /// Serve one file from an event loop that does nothing else: the least that a server can cost
+    #[command(hide = true)]
+    Floor(FloorArgs),
+    /// Six loads one after the other: `auto` beside each fixed engine; what was measured before is not measured again
+    Phases(PhasesArgs),
+    /// Loads that stay as they are: how often `auto` changes its mind
+    Stability(StabilityArgs),
 }
 
 /// Which scenarios, and how.
@@ -110,6 +121,10 @@ pub(crate) struct ReportArgs {
     /// Write Markdown tables to standard output instead
     #[arg(long)]
     markdown: bool,
+
+    /// Write the table of Lamna against every peer, for READMEs, as Markdown to standard output instead
+    #[arg(long, conflicts_with = "markdown")]
+    headline: bool,
 }
 
 /// Which site, and where.
@@ -135,6 +150,84 @@ pub(crate) struct MergeArgs {
     json: bool,
 }
 
+/// What the floor serves, and where.
+#[derive(Debug, Args)]
+pub(crate) struct FloorArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// On 127.0.0.1
+    #[arg(value_name = "PORT")]
+    port: u16,
+}
+
+/// Which engines, and how long.
+#[derive(Debug, Args)]
+pub(crate) struct PhasesArgs {
+    /// Only these engines
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', default_values = ENGINES)]
+    engines: Vec<String>,
+
+    /// Length of each phase, of which two seconds are for the server to notice it
+    #[arg(long, value_name = "N", default_value_t = 8.0)]
+    seconds: f64,
+
+    /// How often each engine is measured
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    rounds: usize,
+
+    /// Where results, the table and the plot go
+    #[arg(long, value_name = "DIR", default_value = "results/phases")]
+    out: PathBuf,
+
+    /// Reads a second of the servers' disk; 0: as many as it does
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    read_iops: u32,
+
+    /// Forget what was measured of these engines before
+    #[arg(long)]
+    fresh: bool,
+
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// How long, and how much.
+#[derive(Debug, Args)]
+pub(crate) struct StabilityArgs {
+    /// Length of each of the two loads
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    minutes: f64,
+
+    /// Requests a second
+    #[arg(long, value_name = "N", default_value_t = 4000.0)]
+    rate: f64,
+
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Where server and load run.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// For the site and logs of the servers [default: lamna-lab in the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+
+    /// Lamna's program [default: this one]
+    #[arg(long, value_name = "FILE")]
+    lamna: Option<PathBuf>,
+
+    /// Processors of the servers
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0")]
+    server_processors: Vec<usize>,
+
+    /// Processors of the load generator
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "1")]
+    client_processors: Vec<usize>,
+}
+
 /// Does it.
 pub(crate) fn lab(command: &LabCommand) -> Result<(), Failed> {
     match command {
@@ -144,6 +237,9 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failed> {
         LabCommand::Report(args) => report(args),
         LabCommand::Site(args) => build_site(args),
         LabCommand::Merge(args) => merge(args),
+        LabCommand::Floor(args) => floor(args),
+        LabCommand::Phases(args) => run_phases(args),
+        LabCommand::Stability(args) => run_stability(args),
     }
 }
 
@@ -154,15 +250,17 @@ fn run(args: &RunArgs) -> Result<(), Failed> {
     }
     let options = args.options()?;
     let mut console = Console::new()?;
-    for scenario in &scenarios {
+    for scenario in scenarios.iter().filter(|scenario| scenario.results_of.is_none()) {
         if args.fresh {
             // It need not be there.
             _ = fs::remove_file(options.results.join(format!("{}.jsonl", scenario.name)));
         }
+        let began = Instant::now();
         let results = compare::run(scenario, &options, &mut console).map_err(|error| match error {
             CompareError::Stopped => failure(error),
             error => failure(format!("{}: {error}", scenario.name)),
         })?;
+        console.say(&format!("{}: took {:.0} s", scenario.name, began.elapsed().as_secs_f64()));
         io::stdout().write_all(table(scenario, &results).as_bytes())?;
     }
     Ok(())
@@ -178,8 +276,13 @@ fn table(scenario: &Scenario, results: &Results) -> String {
 
 fn report(args: &ReportArgs) -> Result<(), Failed> {
     let with_results = |scenario: Scenario| {
-        let path = args.results.join(format!("{}.jsonl", scenario.name));
+        let path = args.results.join(format!("{}.jsonl", scenario.measured()));
         match Results::read(&path) {
+            // Those that are shown from another point of view may be of more servers.
+            Ok(Some(results)) if scenario.results_of.is_some() => {
+                let results = results.only(&scenario.servers);
+                Ok((scenario, Some(results)))
+            }
             Ok(results) => Ok((scenario, results)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((scenario, None)),
             Err(error) => Err(failure(format!("{}: {error}", path.display()))),
@@ -188,6 +291,11 @@ fn report(args: &ReportArgs) -> Result<(), Failed> {
     let scenarios: Vec<_> = scenarios(&args.scenarios)?.into_iter().map(with_results).collect::<Result<_, _>>()?;
     if scenarios.iter().all(|(_, results)| results.is_none()) {
         return Err(failure(format!("there are no results in {}; `lamna lab run` makes them", args.results.display())));
+    }
+    if args.headline {
+        let measured: Vec<_> =
+            scenarios.iter().filter_map(|(scenario, results)| Some((scenario, results.as_ref()?))).collect();
+        return Ok(io::stdout().write_all(headline::markdown(&measured).as_bytes())?);
     }
     if args.markdown {
         for (scenario, results) in &scenarios {
@@ -200,6 +308,52 @@ fn report(args: &ReportArgs) -> Result<(), Failed> {
     fs::write(&args.output, html::report(&scenarios))
         .map_err(|error| failure(format!("{}: {error}", args.output.display())))?;
     Ok(writeln!(io::stdout(), "{}", args.output.display())?)
+}
+
+fn run_phases(args: &PhasesArgs) -> Result<(), Failed> {
+    if let Some(unknown) = args.engines.iter().find(|engine| !ENGINES.contains(&engine.as_str())) {
+        return Err(usage(&format!("there is no engine {unknown}; there are {}", ENGINES.join(", "))));
+    }
+    if !(args.seconds > 2.5 && args.seconds <= 600.0) || args.rounds == 0 {
+        return Err(usage("a phase takes more than 2.5 and at most 600 seconds, and there is at least one round"));
+    }
+    let options = args.options()?;
+    if args.fresh {
+        for (engine, round) in
+            args.engines.iter().flat_map(|engine| (1..=args.rounds).map(move |round| (engine, round)))
+        {
+            // It need not be there.
+            _ = fs::remove_file(options.results.join(format!("{engine}-{round}.json")));
+        }
+    }
+    let table = phases::run(&options, &mut Console::new()?).map_err(failure)?;
+    Ok(io::stdout().write_all(table.as_bytes())?)
+}
+
+fn run_stability(args: &StabilityArgs) -> Result<(), Failed> {
+    if !(args.minutes > 0.0 && args.minutes.is_finite() && args.rate > 0.0 && args.rate.is_finite()) {
+        return Err(usage("minutes and requests a second are positive"));
+    }
+    let (options, mut console) = (args.place.options(PathBuf::new())?, Console::new()?);
+    let length = Duration::from_secs_f64(args.minutes * 60.0);
+    let loads = [(Constant::Steady, "constant load"), (Constant::Boundary, "load between two kinds")];
+    for (constant, title) in loads {
+        let found = stability::run(constant, args.rate, length, &options, &mut console).map_err(failure)?;
+        writeln!(
+            io::stdout(),
+            "{title}: {:.0} s at {} requests a second, {} answered, {} failed: {} changes of engine, {} of them after \
+             the first {} s, at most {} within a minute",
+            found.length.as_secs_f64(),
+            args.rate,
+            found.answered,
+            found.failures,
+            found.switches.len(),
+            found.late(),
+            stability::UNDERSTOOD.as_secs(),
+            found.most_in_a_minute()
+        )?;
+    }
+    Ok(())
 }
 
 fn list() -> Result<(), Failed> {
@@ -251,6 +405,11 @@ fn merge(args: &MergeArgs) -> Result<(), Failed> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
+fn floor(args: &FloorArgs) -> Result<(), Failed> {
+    let content = fs::read(&args.file).map_err(|error| failure(format!("{}: {error}", args.file.display())))?;
+    serve(&content, args.port).map_err(failure)
+}
+
 /// The scenarios of these names or files.
 pub(crate) fn scenarios(names: &[String]) -> Result<Vec<Scenario>, Failed> {
     let built_in = Scenario::built_in();
@@ -272,25 +431,68 @@ pub(crate) fn scenarios(names: &[String]) -> Result<Vec<Scenario>, Failed> {
 
 impl RunArgs {
     fn options(&self) -> Result<Options, Failed> {
-        let lamna = match &self.lamna {
-            Some(lamna) => lamna.clone(),
-            None => std::env::current_exe().map_err(|error| failure(format!("this program's path: {error}")))?,
-        };
-        let words: Vec<String> = std::env::args().skip(1).collect();
         Ok(Options {
             quick: self.quick,
             results: self.results.clone(),
-            work: self.work.clone().unwrap_or_else(|| std::env::temp_dir().join("lamna-lab")),
-            lamna,
+            work: work(self.work.as_deref()),
+            lamna: program(self.lamna.as_deref())?,
             only: self.only.clone(),
             targets: self.targets.clone(),
             server_processors: self.server_processors.clone(),
             client_processors: self.client_processors.clone(),
             rounds: self.rounds,
             seconds: self.seconds,
-            command: format!("lamna {}", words.join(" ")),
+            command: typed(),
         })
     }
+}
+
+impl PhasesArgs {
+    fn options(&self) -> Result<phases::Options, Failed> {
+        Ok(phases::Options {
+            engines: self.engines.clone(),
+            seconds: self.seconds,
+            rounds: self.rounds,
+            read_iops: (self.read_iops > 0).then_some(self.read_iops),
+            ..self.place.options(self.out.clone())?
+        })
+    }
+}
+
+impl PlaceArgs {
+    fn options(&self, results: PathBuf) -> Result<phases::Options, Failed> {
+        Ok(phases::Options {
+            engines: Vec::new(),
+            seconds: 0.0,
+            rounds: 1,
+            read_iops: None,
+            results,
+            work: work(self.work.as_deref()),
+            lamna: program(self.lamna.as_deref())?,
+            server_processors: self.server_processors.clone(),
+            client_processors: self.client_processors.clone(),
+            command: typed(),
+        })
+    }
+}
+
+/// Where sites and logs are kept.
+fn work(given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| std::env::temp_dir().join("lamna-lab"), Path::to_owned)
+}
+
+/// Lamna's program: the one given, or this one.
+fn program(given: Option<&Path>) -> Result<PathBuf, Failed> {
+    match given {
+        Some(lamna) => Ok(lamna.to_owned()),
+        None => std::env::current_exe().map_err(|error| failure(format!("this program's path: {error}"))),
+    }
+}
+
+/// What was typed.
+fn typed() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("lamna {}", words.join(" "))
 }
 
 /// Says on standard error what is done; stops with an interruption.

@@ -197,17 +197,23 @@ fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> 
     Ok(spent.as_secs_f64() * 1e6 / outcome.counts.answered as f64)
 }
 
-/// Makes estimates of the costs of `engines`, by engine and round, and says what they rest on.
+/// Makes estimates of the costs of `engines`, by engine and round, and says what they rest on. Rounds too short for the
+/// kernel to have counted any CPU time say nothing; an engine that has no others keeps the estimate that there was.
 fn learn(profile: &mut Profile, load: Load, engines: &[Engine], costs: &[Vec<f64>], comment: &mut String) {
     let Some(reference) = engines.iter().position(|engine| *engine == Engine::Amped) else { return };
     let _ = write!(comment, "\n{}:", load.name());
     for (engine, rounds) in engines.iter().zip(costs) {
-        let mut ratios: Vec<f64> = rounds.iter().zip(&costs[reference]).map(|(own, amped)| own / amped).collect();
+        let ratios = rounds.iter().zip(&costs[reference]).map(|(own, amped)| own / amped);
+        let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect();
+        if ratios.is_empty() {
+            let _ = write!(comment, " {} not measured", engine.name());
+            continue;
+        }
         ratios.sort_by(f64::total_cmp);
-        let ratio = ratios[ratios.len() / 2];
+        let ratio = ratios[ratios.len() / 2].max(RATIO_MIN);
         let spread = (ratios[ratios.len() - 1] - ratios[0]) / 2.0;
         // One round says nothing about how far rounds are apart.
-        let doubt = if ratios.len() > 1 { (spread / ratio).max(DOUBT_MIN) } else { DOUBT_OF_ONE };
+        let doubt = if ratios.len() > 1 { (spread / ratio).clamp(DOUBT_MIN, DOUBT_MAX) } else { DOUBT_OF_ONE };
         profile.set(load, *engine, Estimate { ratio, doubt });
         let mean = rounds.iter().sum::<f64>() / rounds.len() as f64;
         let _ = write!(comment, " {} {mean:.2}", engine.name());
@@ -217,6 +223,9 @@ fn learn(profile: &mut Profile, load: Load, engines: &[Engine], costs: &[Vec<f64
 
 const DOUBT_MIN: f64 = 0.01;
 const DOUBT_OF_ONE: f64 = 0.05;
+/// As much as a profile may say, and as little as it shows.
+const RATIO_MIN: f64 = 0.001;
+const DOUBT_MAX: f64 = 10.0;
 
 fn describe(args: &TuneArgs) -> String {
     format!(
@@ -239,4 +248,24 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn failed(exit: Exit, report: String) -> Failed {
     Failed { exit, report: format!("lamna: {report}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_without_cpu_time_leave_the_estimate_that_there_was_and_what_is_written_can_be_read() {
+        let engines = [Engine::Amped, Engine::Sped, Engine::ThreadPool];
+        let costs = [vec![5.0, 6.0], vec![0.0, 0.0], vec![0.001, 900.0]];
+        let (mut profile, mut comment) = (Profile::built_in(), String::new());
+        learn(&mut profile, Load::Cached, &engines, &costs, &mut comment);
+        let before = Profile::built_in();
+        assert_eq!(profile.estimate(Load::Cached, Engine::Sped), before.estimate(Load::Cached, Engine::Sped));
+        assert!(comment.contains("sped not measured"), "{comment}");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("profile.toml");
+        std::fs::write(&file, profile::render(&profile, &comment)).unwrap();
+        assert!(profile::read(&file).is_ok());
+    }
 }

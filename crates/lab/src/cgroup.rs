@@ -26,6 +26,21 @@ pub struct Limits {
     pub read_iops: Option<u32>,
 }
 
+/// What the processes of a group have used, as far as its controllers tell; zero where they do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The most memory at any time, page cache included.
+    pub memory_peak_bytes: u64,
+    /// Memory of the processes now.
+    pub own_bytes: u64,
+    /// Page cache that counts as theirs now.
+    pub page_cache_bytes: u64,
+    /// Processes that the kernel killed for want of memory.
+    pub oom_kills: u64,
+    /// Reads from the disk.
+    pub reads: u64,
+}
+
 /// A limit that cannot be had.
 #[derive(Debug)]
 pub struct NotPermitted {
@@ -72,6 +87,14 @@ impl Groups {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
     }
 
+    /// What the processes in these groups have used so far.
+    pub fn usage(&self) -> Usage {
+        let read = |file: &str| {
+            self.directories.iter().filter_map(|directory| fs::read_to_string(directory.join(file)).ok()).next()
+        };
+        Usage::of(&read)
+    }
+
     /// blkio.throttle.read_iops_device and memory.limit_in_bytes (Documentation/admin-guide/cgroup-v1).
     fn version_1(&mut self, limits: &Limits, site: &Path) -> Result<(), NotPermitted> {
         if let Some(bytes) = limits.memory_bytes {
@@ -107,6 +130,40 @@ impl Groups {
         self.directories.push(directory.clone());
         Ok(directory)
     }
+}
+
+impl Usage {
+    /// From the files of either version; `read` gives the text of one by its name, if there is such a file.
+    fn of(read: &impl Fn(&str) -> Option<String>) -> Usage {
+        let either = |names: [&str; 2]| names.into_iter().find_map(read).unwrap_or_default();
+        let events = either(["memory.oom_control", "memory.events"]);
+        let memory = either(["memory.stat", "memory.stat"]);
+        let value = |text: &str, names: [&str; 2]| {
+            let is_named = |line: &&str| line.split(' ').next().is_some_and(|name| names.contains(&name));
+            text.lines().find(is_named).and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0)
+        };
+        Usage {
+            memory_peak_bytes: either(["memory.max_usage_in_bytes", "memory.peak"]).trim().parse().unwrap_or(0),
+            own_bytes: value(&memory, ["rss", "anon"]),
+            page_cache_bytes: value(&memory, ["cache", "file"]),
+            oom_kills: value(&events, ["oom_kill", "oom_kill"]),
+            reads: reads(&either(["blkio.throttle.io_serviced", "io.stat"])),
+        }
+    }
+}
+
+/// The reads in `DEVICE Read NUMBER` of version 1 and `DEVICE rbytes=.. wbytes=.. rios=NUMBER ..` of version 2, of all
+/// devices.
+fn reads(text: &str) -> u64 {
+    let of_line = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip_while(|word| *word != "Read" && !word.starts_with("rios="));
+        let number = match words.next()? {
+            "Read" => words.next()?,
+            word => word.strip_prefix("rios=")?,
+        };
+        number.parse::<u64>().ok()
+    };
+    text.lines().filter_map(of_line).sum()
 }
 
 impl Drop for Groups {
@@ -152,6 +209,30 @@ mod tests {
     fn without_limits_there_are_no_groups() {
         let groups = Groups::new(&Limits::default(), Path::new("/")).expect("nothing is asked for");
         assert!(groups.entrances().is_empty());
+    }
+
+    fn usage(files: &[(&str, &str)]) -> Usage {
+        Usage::of(&|name| files.iter().find(|(file, _)| *file == name).map(|(_, text)| text.to_string()))
+    }
+
+    #[test]
+    fn both_versions_tell_what_was_used() {
+        let first = usage(&[
+            ("memory.max_usage_in_bytes", "9000\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+            ("memory.stat", "cache 4096\nrss 8192\nrss_huge 1\ntotal_rss 1\n"),
+            ("blkio.throttle.io_serviced", "254:0 Read 7\n254:0 Write 3\n254:0 Total 10\n7:0 Read 1\nTotal 11\n"),
+        ]);
+        let second = usage(&[
+            ("memory.peak", "9000\n"),
+            ("memory.events", "low 0\nmax 5\noom 1\noom_kill 2\noom_group_kill 0\n"),
+            ("memory.stat", "anon 8192\nfile 4096\nanon_thp 1\n"),
+            ("io.stat", "254:0 rbytes=1 wbytes=2 rios=7 wios=3 dbytes=0 dios=0\n7:0 rbytes=1 wbytes=0 rios=1 wios=0\n"),
+        ]);
+        let expected =
+            Usage { memory_peak_bytes: 9000, own_bytes: 8192, page_cache_bytes: 4096, oom_kills: 2, reads: 8 };
+        assert_eq!((first, second), (expected, expected));
+        assert_eq!(usage(&[]), Usage::default());
     }
 
     #[test]

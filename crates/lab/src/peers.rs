@@ -16,8 +16,23 @@ use crate::process::Invocation;
 /// Prefix of the names of Lamna's engines: `lamna-amped` is `lamna serve --arch amped`.
 pub const LAMNA: &str = "lamna-";
 
+/// Lamna as it decides for itself: `lamna serve --arch auto`.
+pub const LAMNA_AUTO: &str = "lamna";
+
+/// The least that a server of one event loop can cost: see [`floor`](crate::floor).
+pub const FLOOR: &str = "floor";
+
 /// Suffix that runs Lamna with the smallest content cache it accepts, 1 MiB, which holds next to nothing of most sites.
 const SMALL_CACHE: &str = "-small-cache";
+
+/// Begins a suffix that runs Lamna with some of its three caches only, by their initials: `-caches-te` with translations and
+/// entries, `-caches-off` with none.
+const SOME_CACHES: &str = "-caches-";
+
+/// Whether `name` is Lamna under one of its engines, or under the one that it chooses.
+pub fn is_lamna(name: &str) -> bool {
+    name == LAMNA_AUTO || name.starts_with(LAMNA)
+}
 
 /// How a peer is to be set up.
 #[derive(Clone, Debug)]
@@ -153,14 +168,21 @@ impl Peer {
     }
 }
 
-/// What can be run under `name`: one of [`PEERS`], `lamna-ENGINE`, or `lamna-ENGINE-small-cache`.
+/// What can be run under `name`: one of [`PEERS`], `lamna`, `lamna-ENGINE`, `lamna-ENGINE-small-cache`,
+/// `lamna-ENGINE-caches-WHICH`, or `floor`.
 ///
 /// # Errors
 /// In words, if there is none, it is not installed, or its configuration cannot be written.
 pub fn configure(name: &str, setup: &Setup) -> Result<Invocation, String> {
     fs::create_dir_all(&setup.directory).map_err(|error| format!("{}: {error}", setup.directory.display()))?;
+    if name == LAMNA_AUTO {
+        return Ok(lamna("auto", setup));
+    }
     if let Some(engine) = name.strip_prefix(LAMNA) {
         return Ok(lamna(engine, setup));
+    }
+    if name == FLOOR {
+        return Ok(floor(setup));
     }
     let peer = Peer::named(name).ok_or_else(|| format!("there is no server called {name}"))?;
     let program = peer.program_path().ok_or_else(|| format!("not installed: {}", peer.install))?;
@@ -179,6 +201,10 @@ fn lamna(engine: &str, setup: &Setup) -> Invocation {
         Some(engine) => (engine, true),
         None => (engine, false),
     };
+    let (engine, caches) = match engine.split_once(SOME_CACHES) {
+        Some((engine, initials)) => (engine, Some(caches_of(initials))),
+        None => (engine, None),
+    };
     let mut invocation =
         Invocation::new([setup.lamna.clone().into_os_string(), "serve".into(), setup.site.clone().into()]);
     let listen = format!("127.0.0.1:{}", setup.port);
@@ -188,8 +214,34 @@ fn lamna(engine: &str, setup: &Setup) -> Invocation {
     if is_small {
         invocation.words.extend(["--cache-bytes", "1MiB"].map(Into::into));
     }
+    if let Some(caches) = caches {
+        invocation.words.extend(["--caches".into(), caches.into()]);
+    }
     invocation.words.extend(setup.lamna_arguments.iter().map(Into::into));
     invocation
+}
+
+/// It serves one file whatever is asked for: that of scenarios with one file.
+fn floor(setup: &Setup) -> Invocation {
+    let words: [std::ffi::OsString; 4] =
+        [setup.lamna.clone().into(), "lab".into(), "floor".into(), setup.site.join("f.html").into()];
+    let mut invocation = Invocation::new(words);
+    invocation.words.push(setup.port.to_string().into());
+    invocation
+}
+
+/// What `lamna serve --caches` takes for these initials. Those of no cache stay as they are, for it to complain.
+fn caches_of(initials: &str) -> String {
+    if initials == "off" {
+        return initials.to_owned();
+    }
+    let name = |initial| match initial {
+        't' => "translations".to_owned(),
+        'e' => "entries".to_owned(),
+        'c' => "content".to_owned(),
+        other => other.to_string(),
+    };
+    initials.chars().map(name).collect::<Vec<_>>().join(",")
 }
 
 fn nginx(program: &str, setup: &Setup, http: &str) -> io::Result<Invocation> {
@@ -305,6 +357,15 @@ mod tests {
         let expected = "/bin/lamna serve /srv/site --listen 127.0.0.1:18999 --arch sped --workers 1 --log off \
                         --cache-bytes 1MiB --threads 4";
         assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn caches_of_lamna_are_initials() {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let words = |name| configure(name, &setup(directory.path())).expect("any engine has a command").to_string();
+        assert!(words("lamna-amped-caches-tc").contains("--arch amped "));
+        assert!(words("lamna-amped-caches-tc").contains(" --caches translations,content"));
+        assert!(words("lamna-co-amped-caches-off").contains(" --caches off"));
     }
 
     #[test]

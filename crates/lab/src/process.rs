@@ -146,6 +146,20 @@ impl Drop for Server {
     }
 }
 
+/// Keeps the calling thread, and those that it starts, on `processors`; none: any. Processors that do not exist leave it
+/// where it is.
+pub fn stay_on(processors: &[usize]) {
+    if !processors.is_empty() {
+        _ = sched_setaffinity(None, &set_of(processors));
+    }
+}
+
+fn set_of(processors: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|&processor| set.set(processor));
+    set
+}
+
 fn spawn(invocation: &Invocation, processors: &[usize], groups: &[PathBuf], output: &Path) -> io::Result<Child> {
     let log = fs::File::create(output)?;
     let mut words = invocation.words.iter();
@@ -164,9 +178,7 @@ fn spawn(invocation: &Invocation, processors: &[usize], groups: &[PathBuf], outp
     thread::scope(|scope| {
         let started = scope.spawn(|| {
             if !processors.is_empty() {
-                let mut set = CpuSet::new();
-                processors.iter().for_each(|&processor| set.set(processor));
-                sched_setaffinity(None, &set)?;
+                sched_setaffinity(None, &set_of(processors))?;
             }
             command.spawn()
         });

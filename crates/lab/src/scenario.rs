@@ -8,6 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::metric::Metric;
+use crate::peers;
 
 /// The scenarios that come with the program, in the order of the report.
 static BUILT_IN: &[&str] = &[
@@ -17,16 +18,24 @@ static BUILT_IN: &[&str] = &[
     include_str!("../scenarios/idle.toml"),
     include_str!("../scenarios/text.toml"),
     include_str!("../scenarios/disk.toml"),
+    include_str!("../scenarios/memory.toml"),
     include_str!("../scenarios/flash-06-single-file.toml"),
     include_str!("../scenarios/flash-08-traces.toml"),
     include_str!("../scenarios/flash-09-data-set.toml"),
     include_str!("../scenarios/flash-11-caches.toml"),
     include_str!("../scenarios/flash-12-clients.toml"),
     include_str!("../scenarios/jaws-02-servers.toml"),
+    include_str!("../scenarios/jaws-06-whitebox.toml"),
+    include_str!("../scenarios/jaws-12-protocol.toml"),
     include_str!("../scenarios/jaws-13-pool.toml"),
+    include_str!("../scenarios/jaws-14-locking.toml"),
+    include_str!("../scenarios/jaws-15-optimised.toml"),
+    include_str!("../scenarios/jaws-17-best.toml"),
     include_str!("../scenarios/jaws-19-strategies.toml"),
     include_str!("../scenarios/pipelined-02-memory.toml"),
     include_str!("../scenarios/pipelined-06-workloads.toml"),
+    include_str!("../scenarios/pipelined-07-memory-size.toml"),
+    include_str!("../scenarios/pipelined-08-clients.toml"),
 ];
 
 /// A comparison.
@@ -49,6 +58,15 @@ pub struct Scenario {
     pub procedure: Procedure,
     /// Names of servers.
     pub servers: Vec<String>,
+    /// Servers among them that are others with further arguments.
+    #[serde(default)]
+    pub variant: Vec<Variant>,
+    /// Another scenario whose measurements this one shows, from another point of view; it has none of its own then.
+    #[serde(default)]
+    pub results_of: Option<String>,
+    /// What we make of our figures: why they agree with the source or do not.
+    #[serde(default)]
+    pub reading: String,
     /// What is shown, the most important first.
     pub metrics: Vec<String>,
     /// What is served.
@@ -69,9 +87,6 @@ pub struct Scenario {
     /// What has to hold for the source to be confirmed.
     #[serde(default)]
     pub check: Vec<Check>,
-    /// The file itself, for comparing with results.
-    #[serde(skip)]
-    pub text: String,
 }
 
 /// How a scenario is measured.
@@ -84,19 +99,40 @@ pub enum Procedure {
     Idle,
     /// A hot file while others read cold files from a slow disk.
     Disk,
+    /// A trace as fast as it is answered, beside a hot file, with less memory than the site has bytes.
+    Memory,
+    /// What the server's time is spent on, by a trace of its system calls or by its own account.
+    Whitebox,
+}
+
+/// One of Lamna's engines with further arguments.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// In results.
+    pub name: String,
+    /// Which engine, as `lamna-ENGINE`.
+    pub of: String,
+    /// Further arguments of `lamna serve`.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// It keeps its own account, which is shown instead of a trace.
+    #[serde(default)]
+    pub account: bool,
 }
 
 /// What is served.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Site {
-    /// One file of this size, /f.html.
+    /// One file of this size, /f.html; beside a workload, which does not ask for it, the hot file.
     pub file_bytes: Option<u64>,
     /// The files of the WebSTONE mix.
     pub webstone: bool,
     /// A page of 50 KB of text that compresses.
     pub text: bool,
-    /// The files of a workload: `profile:NAME` or `zipf:FILES,EXPONENT,BYTES`.
+    /// The files of a workload: `profile:NAME`, `zipf:FILES,EXPONENT,BYTES` or `trace:LOG`, a file whose requests come in
+    /// its order, again and again.
     pub workload: Option<String>,
     /// Cold files beside the hot one.
     pub cold_files: u64,
@@ -124,6 +160,10 @@ pub struct Load {
     pub seconds: f64,
     /// Measurements of each server at each point.
     pub rounds: usize,
+    /// Length of a measurement when it has to be quick.
+    pub quick_seconds: f64,
+    /// Measurements of each server at each point when it has to be quick.
+    pub quick_rounds: usize,
     /// Event loops or processes of servers that have a number of them.
     pub workers: usize,
     /// Threads of Lamna's pool; its own default if absent.
@@ -141,6 +181,8 @@ impl Default for Load {
             rate: None,
             seconds: 2.0,
             rounds: 5,
+            quick_seconds: 0.4,
+            quick_rounds: 3,
             workers: 1,
             threads: None,
         }
@@ -153,6 +195,8 @@ impl Default for Load {
 pub struct Limits {
     /// Memory, page cache included.
     pub memory_mib: Option<u64>,
+    /// Memory, page cache included, as one part in so many of the site's bytes. At least one.
+    pub memory_part: Option<u64>,
     /// Reads a second from the disk.
     pub read_iops: Option<u32>,
 }
@@ -214,6 +258,10 @@ pub struct Check {
     /// Where on the axis.
     #[serde(default)]
     pub at: At,
+    /// Instead of `at`: the left server's figure is that at this value of the sweep.
+    pub left_at: Option<Value>,
+    /// The right server's figure is that at this value of the sweep.
+    pub right_at: Option<Value>,
     /// The ratio is at most this.
     pub at_most: Option<f64>,
     /// The ratio is at least this.
@@ -274,8 +322,7 @@ impl Scenario {
     /// # Errors
     /// If it is not of the form, or names something that does not exist.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-        let mut scenario: Scenario = toml::from_str(text).map_err(|error| ScenarioError(error.to_string()))?;
-        scenario.text = text.to_owned();
+        let scenario: Scenario = toml::from_str(text).map_err(|error| ScenarioError(error.to_string()))?;
         let wrong = |what: String| Err(ScenarioError(format!("{}: {what}", scenario.name)));
         let named = scenario.metrics.iter().chain(scenario.check.iter().map(|check| &check.metric));
         if let Some(name) = named.into_iter().find(|name| Metric::named(name).is_none()) {
@@ -288,11 +335,37 @@ impl Scenario {
         if let Some(name) = compared.into_iter().find(|name| !scenario.servers.contains(name)) {
             return wrong(format!("a check names {name}, which is not among the servers"));
         }
-        let timed = scenario.load.seconds.is_finite() && scenario.load.seconds > 0.0;
-        if scenario.load.connections == 0 || scenario.load.rounds == 0 || !timed {
+        let is_engine = |variant: &Variant| peers::is_lamna(&variant.of);
+        if let Some(variant) = scenario.variant.iter().find(|variant| !is_engine(variant)) {
+            return wrong(format!("{} is a variant of {}, which is no engine of Lamna's", variant.name, variant.of));
+        }
+        let load = &scenario.load;
+        let timed = [load.seconds, load.quick_seconds].iter().all(|seconds| seconds.is_finite() && *seconds > 0.0);
+        if load.connections == 0 || load.rounds == 0 || load.quick_rounds == 0 || !timed {
             return wrong("connections, rounds and seconds are positive".to_owned());
         }
+        if scenario.limits.memory_part == Some(0) {
+            return wrong("memory_part is at least one".to_owned());
+        }
         Ok(scenario)
+    }
+
+    /// The scenario whose measurements it shows: itself, or another.
+    pub fn measured(&self) -> &str {
+        self.results_of.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The variant called `name`.
+    pub fn variant_named(&self, name: &str) -> Option<&Variant> {
+        self.variant.iter().find(|variant| variant.name == name)
+    }
+
+    /// What makes measurements comparable: those of another value are of no use. Words, servers, metrics and places may
+    /// change: what is there stays, and what is missing is measured.
+    pub fn circumstances(&self) -> String {
+        let swept = |sweep: &Option<Sweep>| sweep.as_ref().map(|sweep| sweep.parameter);
+        let (site, load, limits) = (&self.site, &self.load, &self.limits);
+        format!("{:?}", (self.procedure, site, load, limits, &self.variant, swept(&self.sweep), swept(&self.panel)))
     }
 
     /// The places of its sweeps, panel by panel.
@@ -315,11 +388,7 @@ impl Scenario {
 
     /// The seconds and rounds of a measurement.
     pub fn effort(&self, quick: bool) -> (f64, usize) {
-        if quick {
-            (self.load.seconds.min(0.6), self.load.rounds.min(3))
-        } else {
-            (self.load.seconds, self.load.rounds)
-        }
+        if quick { (self.load.quick_seconds, self.load.quick_rounds) } else { (self.load.seconds, self.load.rounds) }
     }
 
     fn point(&self, panel: Option<(Parameter, Value)>, place: Option<(Parameter, Value)>) -> Point {
@@ -404,7 +473,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::peers::{LAMNA, Peer};
+    use crate::peers::Peer;
 
     #[test]
     fn the_scenarios_that_come_with_the_program_are_valid_and_differ() {
@@ -414,8 +483,12 @@ mod tests {
         assert_eq!(names.len(), scenarios.len());
         for scenario in &scenarios {
             for server in &scenario.servers {
-                assert!(server.starts_with(LAMNA) || Peer::named(server).is_some(), "{}: {server}", scenario.name);
+                let server = scenario.variant_named(server).map_or(server, |variant| &variant.of);
+                let is_known = peers::is_lamna(server) || server == peers::FLOOR || Peer::named(server).is_some();
+                assert!(is_known, "{}: {server}", scenario.name);
             }
+            let shown = scenario.results_of.as_ref();
+            assert!(shown.is_none_or(|shown| names.contains(shown.as_str())), "{}: {shown:?}", scenario.name);
             assert!(!scenario.points(true).is_empty() && !scenario.points(false).is_empty(), "{}", scenario.name);
         }
     }

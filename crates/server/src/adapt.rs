@@ -1,32 +1,40 @@
-//! A server that looks at itself: sensors, and the controller that decides what they mean.
+//! A server that looks at itself: what its sensors say, and what the controllers make of it.
 //!
-//! Owns: readings, from counters that workers hand over twice a second and from what the kernel knows of the process, and
-//! what is to be changed. Guarantees: nothing is measured on the way of a request. Decides nothing itself:
-//! `lamna_policy::control` does, which the simulator runs as well; and changes nothing: `lifecycle` does.
+//! Owns: when it looks, and what is to be changed. Guarantees: nothing is measured on the way of a request (`sensors`).
+//! Decides nothing itself: `lamna_policy::control` does, which the simulator can run as well; and changes nothing but the
+//! bound on helpers, which costs nothing: `lifecycle` does.
 
-use std::fs;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use lamna_policy::control::{Change, Controller, Crew, Engine, Profile, Reading, Workers};
-use rustix::time::{ClockId, clock_gettime};
+use lamna_policy::control::{Change, Controller, Crew, Engine, Pool, Profile, Staff, Workers};
 
+use crate::admin::steward::Now;
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, Settings};
-use crate::shift;
+use crate::engine::Clock;
+use crate::engine::desk::FLUSH_MS;
+use crate::sensors::{Between, Sample};
+use crate::shift::{self, Shift};
 
-/// Length of a reading: twice the time after which workers hand counters over would be too long to react, half too short
-/// to have them.
-const INTERVAL: Duration = Duration::from_millis(500);
-
-/// The sensors and the controller of a server that adapts.
+/// The sensors and the controllers of a server that adapts.
 #[derive(Debug)]
 pub(crate) struct Adapter {
-    controller: Controller,
+    /// Chooses the engine, if that is left to the server.
+    controller: Option<Controller>,
     workers: Workers,
+    threads: Pool,
+    helpers: Pool,
+    /// The most helper threads of each worker at present.
+    helpers_now: usize,
+    clock: Clock,
     began: Instant,
     before: Sample,
+    /// The interval in which it has looked last, counted in those of the clock.
+    looked: u64,
+    now: Option<Now>,
+    /// The last change of a number, and why.
+    why_so_many: String,
 }
 
 /// What is to be changed, and why.
@@ -40,77 +48,169 @@ pub(crate) struct Wish {
     pub(crate) engine: Option<Engine>,
 }
 
-/// Counters at one moment.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    at: Instant,
-    requests: u64,
-    accepted: u64,
-    sent_bytes: u64,
-    blocked: u64,
-    disk_bytes: u64,
-    cpu_us: u64,
-}
-
-/// Bytes read from the disk that count as one wait for it: what the kernel reads ahead.
-const WAIT_BYTES: u64 = 128 * 1024;
+/// Workers hand counters over at the same moments, so a reading has as many of their reports as the next one if it ends
+/// somewhat later.
+const AFTER_FLUSH_MS: u64 = 150;
+/// Helpers that each worker may have at first: what disks of one head are busy with, and few enough to have room to grow.
+const HELPERS_FIRST: usize = 16;
+/// Helpers and threads that each worker may always have.
+const HELPERS_LEAST: usize = 4;
+const THREADS_LEAST: usize = 16;
 
 impl Adapter {
-    /// Begins to look at a server with `settings`.
-    pub(crate) fn new(settings: &Settings, commons: &Commons) -> Adapter {
+    /// Begins to look at a server with `settings`, if they leave anything to it.
+    pub(crate) fn new(settings: &Settings, commons: &Commons) -> Option<Adapter> {
+        Adapter::is_wanted(settings).then(|| Adapter {
+            controller: settings.adapts.then(|| Adapter::controller(settings)),
+            workers: Workers::default(),
+            threads: Pool::default(),
+            helpers: Pool::default(),
+            helpers_now: HELPERS_FIRST,
+            clock: commons.clock,
+            began: Instant::now(),
+            before: Sample::take(commons),
+            looked: interval(&commons.clock),
+            now: None,
+            why_so_many: String::new(),
+        })
+    }
+
+    /// Whether `settings` leave anything to the server.
+    pub(crate) fn is_wanted(settings: &Settings) -> bool {
+        settings.adapts || settings.threads_adapt && settings.architecture == Architecture::ThreadPool
+    }
+
+    fn controller(settings: &Settings) -> Controller {
         let profile = settings.profile.clone().unwrap_or_else(Profile::built_in);
         let is_possible = |engine: &Engine| {
             shift::is_possible(&Settings { architecture: architecture(*engine), ..settings.clone() }).is_ok()
         };
         let candidates = Engine::ALL.into_iter().filter(is_possible).collect();
         let current = engine(settings.architecture).unwrap_or(Engine::Amped);
-        let controller = Controller::new(profile, candidates, current);
-        Adapter { controller, workers: Workers::default(), began: Instant::now(), before: Sample::take(commons) }
+        Controller::new(profile, candidates, current)
     }
 
     /// When to look again.
     pub(crate) fn due(&self) -> Duration {
-        INTERVAL.saturating_sub(self.before.at.elapsed())
+        let (looked, now_ms) = (self.looked, self.clock.now().0);
+        Duration::from_millis(((looked + 1) * FLUSH_MS + AFTER_FLUSH_MS).saturating_sub(now_ms))
     }
 
-    /// Why the present engine serves, in one sentence.
-    pub(crate) fn why(&self) -> &str {
-        self.controller.why()
+    /// Why the present engine serves, if the server has chosen it.
+    pub(crate) fn why(&self) -> Option<&str> {
+        self.controller.as_ref().map(Controller::why)
+    }
+
+    /// Why there are so many workers, threads or helpers, if the server has changed that.
+    pub(crate) fn why_so_many(&self) -> Option<&str> {
+        Some(self.why_so_many.as_str()).filter(|why| !why.is_empty())
+    }
+
+    /// What was measured last.
+    pub(crate) fn now(&self) -> Option<&Now> {
+        self.now.as_ref()
     }
 
     /// Looks, if it is time to. Returns what is to be changed.
-    pub(crate) fn look(&mut self, settings: &Settings, commons: &Commons) -> Option<Wish> {
-        if !self.due().is_zero() {
+    pub(crate) fn look(&mut self, shift: &Shift, commons: &Commons) -> Option<Wish> {
+        if interval(&self.clock) == self.looked {
             return None;
         }
+        self.looked = interval(&self.clock);
         let sample = Sample::take(commons);
-        let reading = sample.since(&self.before, u64::from(commons.board.load().0));
+        let between = sample.since(&self.before, &shift.connections(), commons);
         self.before = sample;
+        self.now = Some(between.now.clone());
         let now_ms = self.began.elapsed().as_millis() as u64;
-        let change = self.controller.observe(now_ms, &reading).map(|change| wish(settings, change));
-        change.or_else(|| self.look_at_workers(now_ms, settings, &reading))
+        let settings = &shift.settings;
+        let change = self.controller.as_mut().and_then(|controller| controller.observe(now_ms, &between.reading));
+        if self.controller.is_some() {
+            self.look_at_helpers(now_ms, shift, &between);
+        }
+        let change = change.map(|change| wish(settings, change));
+        let change = change.or_else(|| self.look_at_workers(now_ms, settings, &between));
+        change.or_else(|| self.look_at_threads(now_ms, settings, &between))
     }
 
     /// A wish could not be met.
     pub(crate) fn handle_failed(&mut self, wanted: Engine, settings: &Settings, why: &str) {
         let current = engine(settings.architecture).unwrap_or(Engine::Amped);
-        self.controller.handle_failed(wanted, current, why);
+        self.controller.iter_mut().for_each(|controller| controller.handle_failed(wanted, current, why));
     }
+}
 
-    fn look_at_workers(&mut self, now_ms: u64, settings: &Settings, reading: &Reading) -> Option<Wish> {
-        if !settings.workers_adapt {
+// How many of what.
+impl Adapter {
+    fn look_at_workers(&mut self, now_ms: u64, settings: &Settings, between: &Between) -> Option<Wish> {
+        if !(settings.adapts && settings.workers_adapt) {
             return None;
         }
         let processors = available_parallelism().map_or(1, usize::from);
-        let busy = reading.cpu_us as f64 / (reading.interval_ms.max(1) * 1000) as f64;
-        let crew = Crew { workers: settings.workers, processors, busy };
+        let interval_us = (between.reading.interval_ms.max(1) * 1000) as f64;
+        let (busy, kept_waiting) =
+            (between.reading.cpu_us as f64 / interval_us, between.run_queue_us as f64 / interval_us);
+        let crew = Crew { workers: settings.workers, processors, busy, kept_waiting };
         let workers = self.workers.observe(now_ms, crew)?;
         let because = format!(
-            "{} workers instead of {}: they take {busy:.1} of {processors} processors.",
+            "{} workers instead of {}: they take {busy:.1} of {processors} processors, and wait for {kept_waiting:.1}.",
             workers, settings.workers
         );
+        self.why_so_many.clone_from(&because);
         Some(Wish { settings: Settings { workers, ..settings.clone() }, because, engine: None })
     }
+
+    fn look_at_threads(&mut self, now_ms: u64, settings: &Settings, between: &Between) -> Option<Wish> {
+        if !settings.threads_adapt || settings.architecture != Architecture::ThreadPool {
+            self.threads = Pool::default();
+            return None;
+        }
+        let staff = Staff {
+            size: settings.threads,
+            size_min: THREADS_LEAST.min(settings.threads_max),
+            size_max: settings.threads_max,
+            busy_peak: between.threads_busy_peak,
+            delay_us: between.thread_delay_us,
+            is_short_of_memory: between.is_short_of_memory,
+        };
+        let threads = self.threads.observe(now_ms, staff)?;
+        let because = describe("threads", "connections", threads, staff);
+        self.why_so_many.clone_from(&because);
+        Some(Wish { settings: Settings { threads, ..settings.clone() }, because, engine: None })
+    }
+
+    /// Helpers are bounded where they are made, so their number needs nobody's consent.
+    fn look_at_helpers(&mut self, now_ms: u64, shift: &Shift, between: &Between) {
+        let (control, settings) = (&shift.shared.control, &shift.settings);
+        let staff = Staff {
+            size: self.helpers_now.min(settings.helpers_max),
+            size_min: HELPERS_LEAST.min(settings.helpers_max),
+            size_max: settings.helpers_max,
+            // Jobs of all workers are counted together.
+            busy_peak: between.helpers_busy_peak.div_ceil(settings.workers),
+            delay_us: between.helper_delay_us,
+            is_short_of_memory: between.is_short_of_memory,
+        };
+        self.helpers_now = staff.size;
+        if let Some(helpers) = self.helpers.observe(now_ms, staff) {
+            self.helpers_now = helpers;
+            self.why_so_many = describe("helpers at most", "jobs", helpers, staff);
+            // Those that are too many end by themselves, which is not worth a line.
+            if helpers > staff.size {
+                eprintln!("lamna: {} serves: {}", settings.architecture.name(), self.why_so_many);
+            }
+        }
+        // An engine that has just begun does not know.
+        control.set_helpers(self.helpers_now);
+    }
+}
+
+fn describe(what: &str, who: &str, size: usize, staff: Staff) -> String {
+    let Staff { size: before, busy_peak, delay_us, .. } = staff;
+    format!(
+        "{size} {what} instead of {before} for each worker: {busy_peak} were busy at once, and {who} waited {:.1} ms for \
+         one.",
+        delay_us / 1000.0
+    )
 }
 
 fn wish(settings: &Settings, change: Change) -> Wish {
@@ -118,41 +218,9 @@ fn wish(settings: &Settings, change: Change) -> Wish {
     Wish { settings, because: change.because, engine: Some(change.to) }
 }
 
-impl Sample {
-    fn take(commons: &Commons) -> Sample {
-        let (done, disk) = (&commons.done, &commons.disk);
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        Sample {
-            at: Instant::now(),
-            requests: done.requests.load(Relaxed),
-            accepted: done.connections.load(Relaxed),
-            sent_bytes: done.sent_bytes.load(Relaxed),
-            blocked: disk.open_blocked.load(Relaxed) + disk.read_blocked.load(Relaxed),
-            disk_bytes: disk_bytes(),
-            cpu_us: cpu.tv_sec as u64 * 1_000_000 + cpu.tv_nsec as u64 / 1000,
-        }
-    }
-
-    fn since(&self, before: &Sample, connections: u64) -> Reading {
-        // Engines that simply wait for the disk do not count that they did; the kernel does.
-        let waits = (self.disk_bytes - before.disk_bytes).div_ceil(WAIT_BYTES);
-        Reading {
-            interval_ms: (self.at - before.at).as_millis() as u64,
-            requests: self.requests - before.requests,
-            accepted: self.accepted - before.accepted,
-            connections,
-            sent_bytes: self.sent_bytes - before.sent_bytes,
-            blocked: waits.max(self.blocked - before.blocked),
-            cpu_us: self.cpu_us - before.cpu_us,
-        }
-    }
-}
-
-/// Bytes that this process has had read from disks (proc_pid_io(5)); 0 where the kernel does not say.
-fn disk_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let value = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
-    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+/// The interval of the clock that it is now.
+fn interval(clock: &Clock) -> u64 {
+    clock.now().0.saturating_sub(AFTER_FLUSH_MS) / FLUSH_MS
 }
 
 /// The controller's name of an architecture; none of those that it does not choose.
@@ -184,17 +252,5 @@ mod tests {
             assert_eq!(engine(architecture(each)), Some(each));
         }
         assert_eq!(engine(Architecture::Mp), None);
-    }
-
-    #[test]
-    fn a_reading_is_what_happened_between_two_samples() {
-        let commons = Commons::new(crate::engine::Clock::start()).unwrap();
-        let before = Sample::take(&commons);
-        commons.done.requests.fetch_add(10, Relaxed);
-        commons.done.sent_bytes.fetch_add(5_000, Relaxed);
-        commons.disk.read_blocked.fetch_add(2, Relaxed);
-        let reading = Sample::take(&commons).since(&before, 7);
-        assert_eq!((reading.requests, reading.sent_bytes, reading.connections), (10, 5_000, 7));
-        assert!(reading.blocked >= 2);
     }
 }

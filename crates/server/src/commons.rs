@@ -63,10 +63,13 @@ impl fmt::Display for Commons {
             let (dropped, lost) = (self.log.dropped(), self.log.lost());
             writeln!(formatter, "access log lines dropped: {dropped}, lost: {lost}")?;
         }
+        if let Some(account) = done.account.account() {
+            writeln!(formatter, "{account}")?;
+        }
         write!(
             formatter,
             "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
-             have blocked; residency tests: {} by cachestat, {} by page, {} not possible; helper jobs: {}; accept \
+             have blocked; residency tests: {} by cachestat, {} by page, {} not possible, believed to be in memory: {}, wrongly: {}; helper jobs: {}; accept \
              pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain; entries watched: {}, \
              not watchable: {}",
             read(&done.requests),
@@ -78,6 +81,8 @@ impl fmt::Display for Commons {
             read(&disk.tested_by_cachestat),
             read(&disk.tested_by_page),
             read(&disk.untested),
+            read(&disk.likely),
+            read(&disk.mispredicted),
             read(&disk.helper_jobs),
             read(&done.accept_pauses),
             read(&done.idle_shed),

@@ -4,6 +4,7 @@
 //! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
 //! [`io::send`] sends it, and [`log`] writes it down.
 
+pub mod account;
 mod adapt;
 pub mod admin;
 mod announce;
@@ -18,9 +19,12 @@ pub mod io;
 pub mod lifecycle;
 pub mod listen;
 pub mod log;
+#[cfg(test)]
+mod models;
 mod notify;
 pub mod orders;
-pub mod shift;
+pub mod sensors;
+mod shift;
 pub mod site;
 pub mod supervisor;
 pub mod sys;

@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::adapt::{Adapter, Wish};
 use crate::admin::office::{Administration, Body, Office, Standing};
-use crate::admin::steward::{Phase, Steward};
+use crate::admin::steward::{Now, Phase, Steward};
 use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
@@ -26,6 +26,7 @@ use crate::listen::Listener;
 use crate::orders::{Order, Orders};
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor::{self, Premises};
+use crate::sys::allocator;
 use crate::upgrade::{self, Heritage, Succession, Successor};
 
 /// How long draining waits for what is being sent before it gives up.
@@ -122,6 +123,7 @@ pub fn serve(
     mut administration: Administration,
     heritage: Option<Heritage>,
 ) -> Result<(), ServeError> {
+    allocator::set();
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let orders = Orders::by_signals()?;
     raise_descriptor_limit();
@@ -176,6 +178,15 @@ struct Departure {
     drains: bool,
 }
 
+/// How other settings were taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switched {
+    /// By the engine that serves.
+    Adjusted,
+    /// By another engine, or another process.
+    Over,
+}
+
 impl Server {
     /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
     ///
@@ -193,6 +204,9 @@ impl Server {
         first_seat: usize,
         receiver: Option<Arc<Receiver>>,
     ) -> Result<Server, ServeError> {
+        if settings.account {
+            commons.done.account.begin();
+        }
         let shift = Shift::first(settings, listeners, commons, first_seat, receiver.clone())?;
         let receiver = receiver.filter(|_| !shift::takes_arrivals_itself(settings));
         let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;
@@ -200,7 +214,7 @@ impl Server {
             shift,
             leaving: Leaving::default(),
             commons: commons.clone(),
-            adapter: settings.adapts.then(|| Adapter::new(settings, commons)),
+            adapter: Adapter::new(settings, commons),
             arrivals,
             succession: Succession::impossible(settings),
             successor: None,
@@ -217,6 +231,11 @@ impl Server {
         &self.shift.shared
     }
 
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        self.shift.connections()
+    }
+
     /// What it serves with.
     pub fn settings(&self) -> &Settings {
         &self.shift.settings
@@ -229,25 +248,40 @@ impl Server {
     /// # Errors
     /// Why not; then everything is as it was.
     pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
-        self.switch(settings)?;
-        // What has been found out so far was about something else.
-        self.adapter = settings.adapts.then(|| Adapter::new(settings, &self.commons));
+        let left_to_it = |one: &Settings| (one.adapts, Adapter::is_wanted(one), one.profile.clone());
+        let before = left_to_it(self.settings());
+        let is_same_engine = self.switch(settings)? == Switched::Adjusted;
+        if !is_same_engine || before != left_to_it(settings) {
+            // What has been found out so far was about something else.
+            self.adapter = Adapter::new(settings, &self.commons);
+        }
         Ok(())
     }
 
     /// Why the present engine serves, if the server has chosen it.
     pub(crate) fn why(&self) -> Option<&str> {
-        self.adapter.as_ref().map(Adapter::why)
+        self.adapter.as_ref()?.why()
+    }
+
+    /// Why there are so many workers, threads or helpers, if the server has changed that.
+    pub(crate) fn why_so_many(&self) -> Option<&str> {
+        self.adapter.as_ref()?.why_so_many()
+    }
+
+    /// What the sensors have measured last, if the server looks at itself.
+    pub(crate) fn sensors(&self) -> Option<Now> {
+        self.adapter.as_ref()?.now().cloned()
     }
 
     /// Lets the server look at itself, and change what it finds better.
     fn adapt(&mut self) {
         let Some(adapter) = &mut self.adapter else { return };
-        let Some(Wish { settings, because, engine }) = adapter.look(&self.shift.settings, &self.commons) else {
+        let looked = adapter.look(&self.shift, &self.commons);
+        let Some(Wish { settings, because, engine }) = looked else {
             return;
         };
         match self.switch(&settings) {
-            Ok(()) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
+            Ok(_) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
             Err(error) => {
                 eprintln!("lamna: going on as before, because {error}. It was to be changed: {because}");
                 if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
@@ -257,23 +291,28 @@ impl Server {
         }
     }
 
-    fn switch(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+    fn switch(&mut self, settings: &Settings) -> Result<Switched, SwitchError> {
         self.reap();
         self.check_staying()?;
         if settings.architecture.is_of_processes() {
             // A process that forks has one thread.
-            return self.be_succeeded(settings);
+            return self.be_succeeded(settings).map(|()| Switched::Over);
+        }
+        if self.shift.adjust(settings) {
+            return Ok(Switched::Adjusted);
         }
         let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
         };
-        match self.shift.next(settings, seat) {
+        let open =
+            self.connections().into_iter().map(|count| count as usize).sum::<usize>() + self.leaving.connections();
+        match self.shift.next(settings, seat, open) {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.shift, next);
                 previous.leave_to(&self.shift);
                 self.leaving.push(previous);
-                Ok(())
+                Ok(Switched::Over)
             }
             Err(not_next) => {
                 let NotNext { error, begun } = *not_next;
@@ -291,6 +330,16 @@ impl Server {
     /// Why not; then everything is as it was.
     pub fn upgrade(&mut self) -> Result<(), SwitchError> {
         self.be_succeeded(&self.settings().clone())
+    }
+
+    /// Begins an [`upgrade`](Server::upgrade), of which [`Server::upgrade_outcome`] says what has come.
+    pub(crate) fn begin_upgrade(&mut self) -> Result<(), SwitchError> {
+        self.begin_succession(&self.settings().clone())
+    }
+
+    /// What has come of an upgrade, once; none if that is not known yet.
+    pub(crate) fn upgrade_outcome(&mut self) -> Option<Result<(), String>> {
+        self.succession.outcome()
     }
 
     /// Waits until another process serves with `settings` in the place of this one, and begins to leave.
@@ -403,7 +452,9 @@ impl Server {
                 admin.handle(&mut self.office(standing, orders, ending));
             }
             self.look_at_succession();
-            if let (Some(_), Some(Administration { admin, .. })) = (&self.successor, &mut administration) {
+            if let (true, Some(Administration { admin, standing })) = (self.successor.is_some(), &mut administration) {
+                // Whoever waits to hear of it.
+                admin.handle(&mut self.office(standing, orders, true));
                 admin.retire();
             }
             while let Some(order) = orders.receive() {
@@ -415,7 +466,7 @@ impl Server {
                         }
                     }
                     Order::Upgrade => {
-                        if let Err(error) = self.begin_succession(&self.settings().clone()) {
+                        if let Err(error) = self.begin_upgrade() {
                             report_not_upgraded(&error);
                         }
                     }
@@ -424,6 +475,7 @@ impl Server {
                             self.leave_to(Arc::new(Sender::new(heir)), true);
                         }
                     }
+                    Order::Retire => self.shift.shared.control.retire(),
                     Order::Drain if end.is_none() => {
                         self.succession.abandon();
                         end = Some(Instant::now() + DRAIN_TIME_MAX);

@@ -29,6 +29,8 @@ pub enum Order {
     Upgrade,
     /// Give all connections to the process whose socket comes with the order ([`Orders::take_heir`]), end.
     HandOver,
+    /// Take no new connection, serve those that there are until they end by themselves, end.
+    Retire,
 }
 
 /// What a worker process tells its supervisor.
@@ -220,7 +222,7 @@ impl AsFd for Line {
 
 impl Order {
     fn decode(message: &[u8]) -> Option<Order> {
-        let orders = [Order::Drain, Order::Stop, Order::Reopen, Order::HandOver];
+        let orders = [Order::Drain, Order::Stop, Order::Reopen, Order::HandOver, Order::Retire];
         orders.into_iter().find(|order| message == [*order as u8])
     }
 }

@@ -21,6 +21,7 @@ use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
 use crate::engine::nursery::Nursery;
+use crate::engine::presence::Guests;
 use crate::engine::transfer::{Receiver, Sender};
 use crate::engine::{self, Clock, Control, Shared};
 use crate::io::Abilities;
@@ -38,8 +39,11 @@ type Worker = JoinHandle<Result<(), Errno>>;
 pub(crate) struct Shift {
     /// What its workers share.
     pub(crate) shared: Arc<Shared>,
-    /// What it was started with.
+    /// What it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
+    /// The place of its first worker among those that are pinned to processors: that of the first shift, so that a worker
+    /// stays on its processor, and with the caches there, when engines change.
+    first_place: usize,
     workers: Vec<Worker>,
 }
 
@@ -86,22 +90,22 @@ impl Shift {
     ) -> Result<Shift, ServeError> {
         let receiver = receiver.filter(|_| takes_arrivals_itself(settings));
         let shared = Shared { receiver, ..prepare(settings, listeners, commons, first_seat)? };
-        Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+        Shift::start(settings, Arc::new(shared), first_seat).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.shared.control.stop();
             cause
         })
     }
 
-    /// A shift that can take the place of this one, at work already.
+    /// A shift that can take the place of this one, at work already, with so many connections that are open.
     ///
     /// # Errors
     /// Why it cannot.
-    pub(crate) fn next(&self, settings: &Settings, first_seat: usize) -> Result<Shift, Box<NotNext>> {
+    pub(crate) fn next(&self, settings: &Settings, first_seat: usize, open: usize) -> Result<Shift, Box<NotNext>> {
         let not_begun = |error| Box::new(NotNext { error, begun: None });
-        self.check(settings).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
+        self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
         let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
-        let next = Shift::start(settings, Arc::new(shared)).map_err(|failure| {
+        let next = Shift::start(settings, Arc::new(shared), self.first_place).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.leave_to(self);
             Box::new(NotNext { error: SwitchError::Start(cause), begun: Some(begun) })
@@ -111,6 +115,32 @@ impl Shift {
             next.shared.store.change_policy(settings.cache_policy);
         }
         Ok(next)
+    }
+
+    /// Goes on with `settings` as it is, if nothing in them concerns what has begun. Whether it does.
+    pub(crate) fn adjust(&mut self, settings: &Settings) -> bool {
+        let adjusted = Settings {
+            adapts: settings.adapts,
+            workers_adapt: settings.workers_adapt,
+            threads_adapt: settings.threads_adapt,
+            profile: settings.profile.clone(),
+            cache_policy: settings.cache_policy,
+            threads: settings.threads,
+            helpers_max: if has_helper_threads(settings) { settings.helpers_max } else { self.settings.helpers_max },
+            ..self.settings.clone()
+        };
+        if adjusted != *settings {
+            return false;
+        }
+        if self.settings.cache_policy != settings.cache_policy {
+            self.shared.store.change_policy(settings.cache_policy);
+        }
+        if self.settings.threads != settings.threads {
+            self.shared.control.set_threads(settings.threads);
+        }
+        self.shared.control.set_helpers(settings.helpers_max);
+        self.settings = adjusted;
+        true
     }
 
     /// Gives all connections to `successor`, and ends.
@@ -123,6 +153,15 @@ impl Shift {
     pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
         self.shared.handover.appoint(Heir::Process(sender));
         self.shared.control.hand_over();
+    }
+
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        let (shared, workers) = (&self.shared, self.settings.workers);
+        match shows_connections(self.settings.architecture) {
+            true => (0..workers).map(|index| shared.seat(index).connections()).collect(),
+            false => shared.guests.iter().map(|guests| u32::try_from(guests.count()).unwrap_or(u32::MAX)).collect(),
+        }
     }
 
     /// Whether all workers have returned.
@@ -138,8 +177,8 @@ impl Shift {
     }
 
     /// Starts the workers, and waits until all have begun.
-    fn start(settings: &Settings, shared: Arc<Shared>) -> Result<Shift, Box<(ServeError, Shift)>> {
-        let mut shift = Shift { shared, settings: settings.clone(), workers: Vec::new() };
+    fn start(settings: &Settings, shared: Arc<Shared>, first_place: usize) -> Result<Shift, Box<(ServeError, Shift)>> {
+        let mut shift = Shift { shared, settings: settings.clone(), first_place, workers: Vec::new() };
         for index in 0..settings.workers {
             match shift.start_worker(index) {
                 Ok(worker) => shift.workers.push(worker),
@@ -153,11 +192,11 @@ impl Shift {
     }
 
     fn start_worker(&self, index: usize) -> std::io::Result<Worker> {
-        let (shared, settings) = (self.shared.clone(), self.settings.clone());
+        let (shared, settings, place) = (self.shared.clone(), self.settings.clone(), self.first_place + index);
         shared.board.take(shared.first_seat + index);
         let work = move || {
             if settings.pin {
-                stay_on_processor(shared.first_seat + index);
+                stay_on_processor(place);
             }
             let result = engine::run(&shared, index, &settings);
             if let Err(errno) = result
@@ -186,8 +225,8 @@ impl Shift {
 
 // Taking the place of another shift.
 impl Shift {
-    /// Whether an engine with `settings` could go on with what this one has.
-    fn check(&self, settings: &Settings) -> Result<(), String> {
+    /// Whether an engine with `settings` could go on with what this one has, and with `open` connections.
+    fn check(&self, settings: &Settings, open: usize) -> Result<(), String> {
         let name = settings.architecture.name();
         if settings.architecture.is_of_processes() != self.settings.architecture.is_of_processes() {
             return Err(format!("{name} cannot serve in a process of {}", self.settings.architecture.name()));
@@ -199,9 +238,9 @@ impl Shift {
             return Err("helper processes can be chosen at start only, with --helpers processes".to_owned());
         }
         match connections_max(settings) {
-            Some(most) if open_sockets() > most => {
-                Err(format!("{name} holds {most} connections at most, and more are open. Raise threads_max, or wait."))
-            }
+            Some(most) if open > most => Err(format!(
+                "{name} holds {most} connections at most, and {open} are open. Raise threads_max, or wait."
+            )),
             _ => Ok(()),
         }
     }
@@ -214,6 +253,8 @@ impl Shift {
         // Entries are found by the place of their site among the sites.
         let same_store = same_sites
             && settings.cache_bytes_max == before.cache_bytes_max
+            && settings.caches == before.caches
+            && settings.holds_alone() == before.holds_alone()
             && settings.cache_watch == before.cache_watch;
         let store = match same_store {
             true => old.store.clone(),
@@ -240,6 +281,7 @@ impl Shift {
             log_counters: old.log_counters.clone(),
             cache_counters: old.cache_counters.clone(),
             board: old.board.clone(),
+            guests: guests(settings),
             first_seat,
             alarm: old.alarm.clone(),
             nursery: old.nursery.clone(),
@@ -269,6 +311,11 @@ impl Leaving {
         }
     }
 
+    /// Connections that they have not given away yet.
+    pub(crate) fn connections(&self) -> usize {
+        self.shifts.iter().flat_map(Shift::connections).map(|count| count as usize).sum()
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.shifts.is_empty()
@@ -286,10 +333,10 @@ impl Leaving {
 }
 
 /// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking turns.
-fn stay_on_processor(index: usize) {
+fn stay_on_processor(place: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).collect();
-    if let Some(&processor) = processors.get(index % processors.len().max(1)) {
+    if let Some(&processor) = processors.get(place % processors.len().max(1)) {
         let mut one = CpuSet::new();
         one.set(processor);
         // If it fails the worker is only slower.
@@ -320,6 +367,11 @@ pub(crate) fn takes_arrivals_itself(settings: &Settings) -> bool {
     settings.architecture == Architecture::Mp
 }
 
+/// Whether helpers are threads that are made as they are needed, or none.
+fn has_helper_threads(settings: &Settings) -> bool {
+    settings.helpers == HelperKind::Threads && settings.architecture != Architecture::Proactor
+}
+
 /// How many connections an engine can hold, if that is bounded by itself.
 fn connections_max(settings: &Settings) -> Option<usize> {
     match settings.architecture {
@@ -330,11 +382,26 @@ fn connections_max(settings: &Settings) -> Option<usize> {
     }
 }
 
-/// Sockets of this process, and so at least as many as connections: not every engine counts its own.
-fn open_sockets() -> usize {
-    let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    targets.filter(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
+/// Whether workers show at the board how many connections they have, as those do that share them out by it. The others are
+/// counted by what they carry.
+fn shows_connections(architecture: Architecture) -> bool {
+    match architecture {
+        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
+        Architecture::Proactor => true,
+        Architecture::Pipelined | Architecture::ThreadPool => false,
+        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
+    }
+}
+
+/// Whether workers of this architecture say which of their connections are idle.
+pub(crate) fn shows_idle(architecture: Architecture) -> bool {
+    // A thread or process that waits for its only connection does not write down for what.
+    !matches!(architecture, Architecture::Mp | Architecture::ThreadPerSession)
+}
+
+/// Whether workers of this architecture say which of their connections wait for slow peers.
+pub(crate) fn shows_slow(architecture: Architecture) -> bool {
+    shows_connections(architecture) && architecture != Architecture::Mp || architecture == Architecture::Pipelined
 }
 
 /// Everything that the workers of the first shift share.
@@ -365,14 +432,21 @@ fn prepare(
         log_counters: commons.log.clone(),
         cache_counters: commons.cache.clone(),
         board: commons.board.clone(),
+        guests: guests(settings),
         first_seat,
         alarm: commons.alarm.clone(),
         nursery: nursery.map(Arc::new),
     })
 }
 
+fn guests(settings: &Settings) -> Vec<Guests> {
+    (0..settings.workers).map(|_| Guests::default()).collect()
+}
+
 fn control(settings: &Settings) -> Result<Control, Errno> {
-    Control::new(settings.workers, settings.threads, settings.threads_max)
+    let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
+    control.set_helpers(settings.helpers_max);
+    Ok(control)
 }
 
 fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {
@@ -395,6 +469,8 @@ fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cac
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
     Store::with(bounds, settings.cache_policy, watcher, counters.clone())
+        .with_caches(settings.caches)
+        .alone(settings.holds_alone())
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

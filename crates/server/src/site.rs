@@ -67,7 +67,10 @@ impl Sites {
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
         let mut sites = Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new() };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
-        let compression = Compression { bytes_max, ..settings.compression };
+        let compression = match settings.caches.keep_codings() {
+            true => Compression { bytes_max, ..settings.compression },
+            false => Compression::OFF,
+        };
         for (index, site) in settings.sites.iter().enumerate() {
             for host in &site.hosts {
                 match host.strip_prefix("*.") {

@@ -224,7 +224,7 @@ impl<'a> Supervisor<'a> {
                     self.end(order);
                 }
                 // It is nobody's to give.
-                Order::Drain | Order::HandOver => {}
+                Order::Drain | Order::HandOver | Order::Retire => {}
                 Order::Stop => self.end(order),
             }
         }
@@ -410,6 +410,8 @@ impl Supervisor<'_> {
             Some(Ok(successor)) => successor,
         };
         report_succession(&successor);
+        // Whoever waits to hear of it.
+        self.with_office(|admin, office| admin.handle(office));
         self.listeners.iter().for_each(Listener::leave_file);
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         if successor.takes_connections {
@@ -460,7 +462,8 @@ impl Supervisor<'_> {
         let surplus = (idle.len() / 2).min(self.wanted - self.wanted_min);
         for (seat, worker) in idle.iter_mut().rev().take(surplus) {
             worker.leaving = true;
-            worker.line.order(Order::Drain);
+            // It may have taken a connection since its seat was looked at.
+            worker.line.order(Order::Retire);
             board.seat(*seat).clear();
         }
         self.wanted -= surplus;

@@ -127,6 +127,8 @@ pub struct Succession {
     /// A duplicate of the control socket, and whether its file goes with it.
     admin: Option<(OwnedFd, bool)>,
     state: State,
+    /// What has come of the last one, until somebody has asked.
+    outcome: Option<Result<(), String>>,
 }
 
 /// ```text
@@ -177,7 +179,7 @@ impl Succession {
 
     /// That of a process that cannot be succeeded.
     pub(crate) fn impossible(configured: &Settings) -> Succession {
-        Succession { program: None, configured: configured.clone(), admin: None, state: State::None }
+        Succession { program: None, configured: configured.clone(), admin: None, state: State::None, outcome: None }
     }
 
     /// The configuration is another one from now on. Returns what it was.
@@ -216,6 +218,7 @@ impl Succession {
             SwitchError::Impossible(format!("{} cannot be started: {error}", program.path.display()))
         };
         self.state = State::Begun(candidate.map_err(failed)?);
+        self.outcome = None;
         Ok(())
     }
 
@@ -258,10 +261,21 @@ impl Succession {
                     self.state = State::Begun(candidate);
                     None
                 }
-                Ok(Look::Ready(successor)) => Some(Ok(successor)),
-                Err(why) => Some(Err(SwitchError::Impossible(why))),
+                Ok(Look::Ready(successor)) => {
+                    self.outcome = Some(Ok(()));
+                    Some(Ok(successor))
+                }
+                Err(why) => {
+                    self.outcome = Some(Err(why.clone()));
+                    Some(Err(SwitchError::Impossible(why)))
+                }
             },
         }
+    }
+
+    /// What has come of the last one, once; none if that is not known yet.
+    pub(crate) fn outcome(&mut self) -> Option<Result<(), String>> {
+        self.outcome.take()
     }
 
     /// Waits until something has come of it. A successor is what the next look finds.
@@ -285,6 +299,7 @@ impl Succession {
     pub(crate) fn abandon(&mut self) {
         if let State::Begun(candidate) = std::mem::replace(&mut self.state, State::None) {
             candidate.end();
+            self.outcome = Some(Err("the server is about to end".to_owned()));
         }
     }
 

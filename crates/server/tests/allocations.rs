@@ -19,6 +19,7 @@ use lamna_server::cache::Store;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_server::content::answers;
 use lamna_server::engine::handover::Handover;
+use lamna_server::engine::presence::Guests;
 use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
 use lamna_server::io::Abilities;
 use lamna_server::io::send::Plan;
@@ -162,6 +163,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         log_counters: Common::default(),
         cache_counters: Common::default(),
         board: Common::default(),
+        guests: vec![Guests::default()],
         first_seat: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         nursery: None,

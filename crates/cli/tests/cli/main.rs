@@ -1,5 +1,7 @@
 //! The built program from outside: exit codes and what it prints.
 
+mod lab;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;

@@ -95,13 +95,19 @@ fn the_endpoint_knows_the_server_and_counts_its_work(engine: Engine) {
         assert!(status.output.contains(&part), "{status:?}");
     }
     assert!(status.output.contains("serving, up ") && status.output.contains(engine.architecture), "{status:?}");
-    eventually("the open connection is counted, or said not to be", PATIENCE, || {
+    eventually("the open connection is counted", PATIENCE, || {
         let status = text(&get(&server, "/v1/status"));
-        let counts = !["pipelined", "thread-pool"].contains(&engine.architecture);
-        let expected = if counts { "1" } else { "null" };
-        status.contains(&format!("\"connections_open\":{expected},")).then_some(())
+        status.contains("\"connections_open\":1,").then_some(())
+    });
+    eventually("it is said to be idle", PATIENCE, || {
+        let expected = if engine.architecture == "mp" { "null" } else { "1" };
+        text(&get(&server, "/v1/stats")).contains(&format!("\"open\":1,\"idle\":{expected},")).then_some(())
     });
     drop(client);
+    eventually("it is no longer counted", PATIENCE, || {
+        let expected = if engine.architecture == "mp" { "null" } else { "0" };
+        text(&get(&server, "/v1/stats")).contains(&format!("\"open\":0,\"idle\":{expected},")).then_some(())
+    });
     eventually("all requests are counted", PATIENCE, || {
         let metrics = text(&get(&server, "/metrics"));
         let expected = [
@@ -160,6 +166,55 @@ fn clients_of_the_endpoint_that_do_not_behave_hold_up_nobody(engine: Engine) {
         assert_eq!(get(&server, "/livez").status, 200);
     }
     eventually("connections that have ended are closed", PATIENCE, || (descriptors() <= before).then_some(()));
+    server.finish();
+}
+
+#[test]
+fn open_connections_are_counted_exactly_whatever_they_do_and_whichever_engine_has_them() {
+    let launch = Launch::new(AMPED).file("hello.txt", "hello\n");
+    fs::File::create(launch.site().join("large.bin")).unwrap().set_len(64 << 20).unwrap();
+    let server = launch.start();
+    let runtime = runtime(&server);
+    let mut idle: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    assert!(idle.iter_mut().all(|client| client.get("/hello.txt").is_ok_and(|response| response.status == 200)));
+    let mut begun: Vec<_> = (0..5).map(|_| server.connect()).collect();
+    begun.iter_mut().for_each(|client| client.send(b"GET /hello.txt HT"));
+    let mut slow: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut slow {
+        client.send(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert_eq!(client.receive_head().unwrap().status, 200);
+    }
+    let counted = |open: u64, idle: Option<u64>, slow: Option<u64>| {
+        let number = |count: Option<u64>| count.map_or("null".to_owned(), |count| count.to_string());
+        let (idle, slow) = (number(idle), number(slow));
+        let expected = format!("\"open\":{open},\"idle\":{idle},\"slow\":{slow},");
+        let stats = || text(&get(&server, "/v1/stats"));
+        eventually(&format!("{expected}\n{}", stats()), PATIENCE, || stats().contains(&expected).then_some(()));
+    };
+    let engines = [
+        ("amped", Some(20), Some(3)),
+        ("pipelined", Some(20), Some(3)),
+        ("thread-pool", Some(20), None),
+        ("thread-per-session", None, None),
+        ("thread-per-request", Some(20), None),
+        ("proactor", Some(20), Some(3)),
+        ("sped", Some(20), Some(3)),
+    ];
+    for (engine, idle_ones, slow_ones) in engines {
+        let set = ctl(&runtime, &["arch", "set", engine]);
+        if set.error.contains("io_uring is refused") {
+            continue;
+        }
+        assert_eq!(set.code, Some(0), "{set:?}");
+        counted(28, idle_ones, slow_ones);
+        drop((0..10).map(|_| server.connect()).collect::<Vec<_>>());
+        drop(server.connect().get("/hello.txt").unwrap());
+        counted(28, idle_ones, slow_ones);
+    }
+    drop((begun, slow));
+    counted(20, Some(20), Some(0));
+    drop(idle);
+    counted(0, Some(0), Some(0));
     server.finish();
 }
 
@@ -352,6 +407,102 @@ fn a_pool_of_threads_is_resized_while_it_serves() {
     assert!(refused.error.contains("20 threads at most"), "{refused:?}");
     assert!(ctl(&runtime, &["arch", "--json"]).output.contains("\"threads\":8,"));
     assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    server.finish();
+}
+
+#[test]
+fn a_pool_all_of_whose_threads_wait_for_slow_clients_gets_more_of_them_and_says_why() {
+    let launch = Launch::new(THREAD_POOL).file("hello.txt", "hello\n");
+    fs::File::create(launch.site().join("large.bin")).unwrap().set_len(64 << 20).unwrap();
+    let server = launch.start();
+    let runtime = runtime(&server);
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n");
+            client
+        })
+        .collect();
+    // More than it began with, so that without new threads this one would have to wait for their patience to end.
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
+    assert!(ctl(&runtime, &["arch"]).output.contains("128, at most 1024"));
+    let why = ctl(&runtime, &["arch", "why"]);
+    assert!(why.output.contains("With 128 threads instead of 64 for each worker: 64 were busy at once"), "{why:?}");
+    drop(slow);
+    // A number that is set stays.
+    let set = ctl(&runtime, &["set", "--threads", "5"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(ctl(&runtime, &["arch"]).output.contains("5, at most 1024"));
+    server.finish();
+}
+
+#[test]
+fn the_cache_policy_and_ways_to_send_are_changed_while_serving_and_nothing_cached_is_lost() {
+    for engine in [AMPED, THREAD_POOL] {
+        let server = Launch::new(engine).file("hello.txt", "hello\n").start();
+        let runtime = runtime(&server);
+        let mut client = server.connect();
+        assert_eq!(client.get("/hello.txt").unwrap().status, 200);
+        let policy = ["set", "--cache-policy", "sieve", "--cache-objective", "bytes", "--cache-filter", "true"];
+        let set = ctl(&runtime, &policy);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        assert!(set.output.contains("the cache policy sieve for bytes instead of gdsf for requests"), "{set:?}");
+        let sending = ["arch", "set", "--send", "copy", "--stretch-copy-bytes-max", "8KiB", "--copy-bytes-max", "0"];
+        let set = ctl(&runtime, &sending);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        let arch = ctl(&runtime, &["arch"]);
+        assert!(arch.output.contains("sieve for bytes\n"), "{arch:?}");
+        assert!(arch.output.contains("copy; copied: stretches up to 8KiB, messages up to 0"), "{arch:?}");
+        assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+        eventually("what was cached has been found again", PATIENCE, || {
+            let stats = text(&get(&server, "/v1/stats"));
+            (stats.contains("\"requests\":2,") && stats.contains(",\"misses\":1}")).then_some(())
+        });
+        let refused = ctl(&runtime, &["set", "--stretch-copy-bytes-max", "1MiB"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.error.contains("stretch_copy_bytes_max is a size up to 256KiB"), "{refused:?}");
+        server.finish();
+    }
+}
+
+#[test]
+fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
+    let server = hello(AMPED);
+    let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+    let mut client = server.connect();
+    assert_eq!(client.get("/hello.txt").unwrap().status, 200);
+    let before = fs::read_to_string(&file).unwrap();
+    let keys = "cache_policy = \"lfu\"\nsend = \"sendfile\"\nmessage_copy_bytes_max = \"4KiB\"\n";
+    fs::write(&file, format!("{keys}{before}")).unwrap();
+    let reloaded = ctl(&runtime, &["reload"]);
+    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    let arch = ctl(&runtime, &["arch"]);
+    assert!(arch.output.contains("lfu for requests") && arch.output.contains("messages up to 4KiB"), "{arch:?}");
+    assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+    server.finish();
+}
+
+#[test]
+fn a_pinned_worker_stays_on_its_processor_when_engines_change() {
+    let server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--pin").start();
+    let runtime = runtime(&server);
+    let processor = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_nonzero())).unwrap();
+        let workers = tasks.filter_map(|task| {
+            let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+            let of = |key| status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
+            of("Name:").filter(|name| name == "worker-0").and(of("Cpus_allowed_list:"))
+        });
+        let workers: Vec<String> = workers.collect();
+        // While one engine takes the place of another there are two.
+        (workers.len() == 1).then(|| workers[0].clone())
+    };
+    let before = eventually("there is one worker", PATIENCE, processor);
+    for architecture in ["pipelined", "thread-pool", "sped", "amped"] {
+        let set = ctl(&runtime, &["arch", "set", architecture]);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        assert_eq!(eventually("the engine before has gone", PATIENCE, processor), before, "{architecture}");
+    }
     server.finish();
 }
 

@@ -110,6 +110,66 @@ pub(crate) const PROACTOR_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowai
 /// Another engine takes its place.
 pub(crate) const PROACTOR_WITHOUT_IO_URING: Engine = Engine { without: Some("io_uring"), ..PROACTOR };
 
+const WITHOUT_TESTS: &[&str] = &["--without", "nowait", "--without", "cachestat"];
+/// Nothing tells what is in memory.
+pub(crate) const AMPED_WITHOUT_TESTS: Engine = Engine { arguments: WITHOUT_TESTS, ..AMPED };
+/// Likewise, and files are sent from mappings.
+pub(crate) const AMPED_MAPPED_WITHOUT_TESTS: Engine =
+    Engine { arguments: &["--without", "nowait", "--without", "cachestat", "--send", "mapped"], ..AMPED };
+/// Nothing tells what is in memory.
+pub(crate) const PIPELINED_WITHOUT_TESTS: Engine = Engine { arguments: WITHOUT_TESTS, ..PIPELINED };
+/// Nothing tells what is in memory.
+pub(crate) const PROACTOR_WITHOUT_TESTS: Engine = Engine { arguments: WITHOUT_TESTS, ..PROACTOR };
+
+/// Nothing is kept from one request to the next.
+const CACHES_OFF: &[&str] = &["--caches", "off"];
+/// Heads are built again for each request.
+const ENTRIES_OFF: &[&str] = &["--caches", "translations,content"];
+/// With no other caches.
+pub(crate) const AMPED_TRANSLATIONS: Engine = Engine { arguments: &["--caches", "translations"], ..AMPED };
+/// With no other caches.
+pub(crate) const AMPED_ENTRIES: Engine = Engine { arguments: &["--caches", "entries"], ..AMPED };
+/// With no other caches.
+pub(crate) const AMPED_CONTENT: Engine = Engine { arguments: &["--caches", "content"], ..AMPED };
+/// With no other caches.
+pub(crate) const AMPED_TRANSLATIONS_AND_ENTRIES: Engine =
+    Engine { arguments: &["--caches", "translations,entries"], ..AMPED };
+/// With no other caches.
+pub(crate) const AMPED_ENTRIES_AND_CONTENT: Engine = Engine { arguments: &["--caches", "entries,content"], ..AMPED };
+/// Everything is found out for each request.
+pub(crate) const AMPED_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..AMPED };
+/// Targets and content are kept.
+pub(crate) const AMPED_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..AMPED };
+/// Everything is found out for each request.
+pub(crate) const SPED_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..SPED };
+/// Targets and content are kept.
+pub(crate) const SPED_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..SPED };
+/// Everything is found out for each request.
+pub(crate) const PIPELINED_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..PIPELINED };
+/// Targets and content are kept.
+pub(crate) const PIPELINED_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..PIPELINED };
+/// Everything is found out for each request.
+pub(crate) const THREAD_POOL_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..THREAD_POOL };
+/// Targets and content are kept.
+pub(crate) const THREAD_POOL_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..THREAD_POOL };
+/// Everything is found out for each request.
+pub(crate) const THREAD_PER_REQUEST_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..THREAD_PER_REQUEST };
+/// Targets and content are kept.
+pub(crate) const THREAD_PER_REQUEST_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..THREAD_PER_REQUEST };
+/// Everything is found out for each request.
+pub(crate) const THREAD_PER_SESSION_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..THREAD_PER_SESSION };
+/// Targets and content are kept.
+pub(crate) const THREAD_PER_SESSION_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..THREAD_PER_SESSION };
+/// Everything is found out for each request.
+pub(crate) const PROACTOR_CACHES_OFF: Engine = Engine { arguments: CACHES_OFF, ..PROACTOR };
+/// Targets and content are kept.
+pub(crate) const PROACTOR_ENTRIES_OFF: Engine = Engine { arguments: ENTRIES_OFF, ..PROACTOR };
+/// Everything is found out for each request.
+pub(crate) const MP_CACHES_OFF: Engine = Engine { arguments: &["--processes", "4", "--caches", "off"], ..MP };
+/// Everything is found out for each request.
+pub(crate) const HELPER_PROCESSES_CACHES_OFF: Engine =
+    Engine { arguments: &["--helpers", "processes", "--caches", "off"], ..AMPED_WITH_HELPER_PROCESSES };
+
 /// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name.
 macro_rules! for_engines {
     ([$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {

@@ -203,7 +203,7 @@ fn a_file_replaced_in_mid_download_is_never_mixed(engine: Engine) {
     let new = download.server.directory().join("new.bin");
     fs::write(&new, "new").unwrap();
     fs::rename(&new, download.path()).unwrap();
-    eventually("the new file is served", SEEN_WITHIN, || {
+    eventually("the new file is served", PATIENCE, || {
         let response = other.get("/large.bin").unwrap();
         (response.content == b"new").then_some(())
     });

@@ -11,6 +11,7 @@ mod crowds;
 mod engine;
 mod faults;
 mod processes;
+mod residency;
 mod script;
 mod server;
 mod skip;

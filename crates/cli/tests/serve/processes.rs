@@ -1,6 +1,7 @@
 //! Worker processes: what becomes of the server, its clients and its figures when workers or their parent die.
 //!
-//! Kills children of its own server only, by their process id. `LAMNA_KILL_SECONDS` makes the killing test longer.
+//! Kills children of its own server only, by their process id. `LAMNA_KILL_SECONDS` makes the killing test longer; with
+//! `--nocapture` it says how long the server took to be whole again (results/engines/kill.md).
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, PATIENCE};
-use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, for_engines};
+use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, MP_OF_TWO, for_engines};
 use crate::script::cool;
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
@@ -37,7 +38,7 @@ fn killing_workers_costs_only_the_requests_in_their_hands(engine: Engine) {
     let server = hello(engine);
     let (workers, address) = (workers(&server).len(), server.address());
     let (over, asked, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let kills = thread::scope(|scope| {
+    let recoveries = thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 while !over.load(Relaxed) {
@@ -46,33 +47,58 @@ fn killing_workers_costs_only_the_requests_in_their_hands(engine: Engine) {
                 }
             });
         }
-        let kills = kill_for(&server, Duration::from_secs(seconds));
+        let recoveries = kill_for(&server, Duration::from_secs(seconds));
         over.store(true, Relaxed);
-        kills
+        recoveries
     });
     // Each client has one request at a time, so that is what one process can have in its hands.
-    let (asked, lost) = (asked.into_inner(), lost.into_inner());
+    let (kills, asked, lost) = (recoveries.len() as u64, asked.into_inner(), lost.into_inner());
+    println!("{}: {kills} kills, {lost} of {asked} requests lost, {}", engine.architecture, told(recoveries));
     assert!(lost <= kills * CLIENTS, "{lost} of {asked} requests were lost with {kills} workers");
     assert!(asked > kills, "{asked} requests were made");
     is_whole(&server, workers);
     server.finish();
 }
 
-/// Kills workers at random; returns how many.
-fn kill_for(server: &Server, time: Duration) -> u64 {
+/// Kills workers at random. Returns how long after each there were as many again that serve.
+fn kill_for(server: &Server, time: Duration) -> Vec<Duration> {
+    let count = workers(server).len();
     let end = Instant::now() + time;
-    let mut kills = 0;
+    let mut recoveries = Vec::new();
     while Instant::now() < end {
         let workers = workers(server);
         // As random as the scheduler makes the clock.
         let chance = Instant::now().duration_since(end - time).subsec_nanos() as usize;
-        if let Some(worker) = workers.get(chance % workers.len().max(1)) {
-            kill(*worker, Signal::KILL);
-            kills += 1;
-        }
-        thread::sleep(KILL_INTERVAL);
+        let worker = *workers.get(chance % workers.len().max(1)).expect("the server is whole");
+        let killed = Instant::now();
+        kill(worker, Signal::KILL);
+        recoveries.push(recovery(server, worker, count, killed));
+        thread::sleep(KILL_INTERVAL.saturating_sub(killed.elapsed()));
     }
-    kills
+    recoveries
+}
+
+/// How long after `killed` the one that was killed is gone and `count` others serve.
+fn recovery(server: &Server, victim: Pid, count: usize, killed: Instant) -> Duration {
+    eventually("there are as many workers as before", PATIENCE, || {
+        let workers = workers(server);
+        let serving = workers.iter().filter(|worker| is_serving(**worker)).count();
+        (!workers.contains(&victim) && serving >= count).then(|| killed.elapsed())
+    })
+}
+
+/// Whether a worker has come to wait for connections: what it waits with is made last.
+fn is_serving(worker: Pid) -> bool {
+    let links = fs::read_dir(format!("/proc/{}/fd", worker.as_raw_nonzero())).into_iter().flatten().flatten();
+    links.filter_map(|link| fs::read_link(link.path()).ok()).any(|to| to.to_string_lossy().ends_with("[eventpoll]"))
+}
+
+/// In milliseconds.
+fn told(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let at = |part: f64| times.get(((times.len() as f64 * part) as usize).min(times.len().saturating_sub(1)));
+    let [median, p99, most] = [0.5, 0.99, 1.0].map(|part| at(part).map_or(0.0, |time| time.as_secs_f64() * 1000.0));
+    format!("whole again after {median:.1} ms (median), {p99:.1} ms (p99), {most:.1} ms (most)")
 }
 
 /// Whether a request on a connection of its own is answered. A connection that is refused fails the test: the listening
@@ -191,6 +217,28 @@ fn mp_has_as_many_processes_as_connections_and_fewer_afterwards() {
     eventually("surplus processes go", PATIENCE, || (workers(&server).len() == 4).then_some(()));
     assert!(!server.said().contains("replacing"), "those that go are not missed");
     server.finish();
+}
+
+#[test]
+fn connections_that_wait_for_a_process_when_the_server_is_terminated_are_answered() {
+    let mut server = Launch::new(MP_OF_TWO).file("hello.txt", "hello\n").start();
+    let before: Vec<_> = workers(&server).into_iter().map(|worker| (worker, sockets(worker))).collect();
+    let mut busy: Vec<_> = (0..2).map(|_| server.connect()).collect();
+    busy.iter_mut().for_each(|client| client.send(b"GET /hello.txt HTTP/1.1\r\n"));
+    eventually("both processes have a connection", PATIENCE, || {
+        before.iter().all(|(worker, idle)| sockets(*worker) > *idle).then_some(())
+    });
+    let mut waiting: Vec<_> = (0..6).map(|_| server.connect()).collect();
+    waiting.iter_mut().for_each(|client| client.send(b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n"));
+    server.signal(Signal::TERM);
+    server.wait_to_hear("finishing what has begun");
+    for client in &mut busy {
+        client.send(b"Host: a\r\n\r\n");
+    }
+    for client in busy.iter_mut().chain(&mut waiting) {
+        assert_eq!(client.receive(true).unwrap().content, b"hello\n");
+    }
+    assert!(server.wait().success());
 }
 
 #[test]

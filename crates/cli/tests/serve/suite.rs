@@ -61,6 +61,39 @@ for_engines!([
     proactor_mapped = PROACTOR_MAPPED,
 ] => [methods, files, conditions, ranges, codings]);
 
+// Nothing tells what is in memory.
+for_engines!([
+    amped_without_tests = AMPED_WITHOUT_TESTS,
+    amped_mapped_without_tests = AMPED_MAPPED_WITHOUT_TESTS,
+    pipelined_without_tests = PIPELINED_WITHOUT_TESTS,
+    proactor_without_tests = PROACTOR_WITHOUT_TESTS,
+] => [methods, files, conditions, ranges, codings]);
+
+// The three caches, each on and off.
+for_engines!([
+    amped_translations = AMPED_TRANSLATIONS,
+    amped_entries = AMPED_ENTRIES,
+    amped_content = AMPED_CONTENT,
+    amped_translations_and_entries = AMPED_TRANSLATIONS_AND_ENTRIES,
+    amped_entries_and_content = AMPED_ENTRIES_AND_CONTENT,
+    amped_caches_off = AMPED_CACHES_OFF,
+    amped_entries_off = AMPED_ENTRIES_OFF,
+    sped_caches_off = SPED_CACHES_OFF,
+    sped_entries_off = SPED_ENTRIES_OFF,
+    pipelined_caches_off = PIPELINED_CACHES_OFF,
+    pipelined_entries_off = PIPELINED_ENTRIES_OFF,
+    thread_pool_caches_off = THREAD_POOL_CACHES_OFF,
+    thread_pool_entries_off = THREAD_POOL_ENTRIES_OFF,
+    thread_per_request_caches_off = THREAD_PER_REQUEST_CACHES_OFF,
+    thread_per_request_entries_off = THREAD_PER_REQUEST_ENTRIES_OFF,
+    thread_per_session_caches_off = THREAD_PER_SESSION_CACHES_OFF,
+    thread_per_session_entries_off = THREAD_PER_SESSION_ENTRIES_OFF,
+    proactor_caches_off = PROACTOR_CACHES_OFF,
+    proactor_entries_off = PROACTOR_ENTRIES_OFF,
+    mp_caches_off = MP_CACHES_OFF,
+    helper_processes_caches_off = HELPER_PROCESSES_CACHES_OFF,
+] => [files, conditions, ranges, codings, paths, errors]);
+
 fn requests(engine: Engine) {
     converse(engine, include_str!("suite/requests.txt"), "");
 }

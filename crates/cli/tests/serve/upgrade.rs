@@ -205,6 +205,28 @@ fn connections_that_find_no_free_process_wait_for_one() {
 }
 
 #[test]
+fn the_cache_policy_and_ways_to_send_that_were_chosen_stay_chosen_in_other_processes() {
+    let mut line = Line::start(Launch::new(AMPED));
+    let (done, said) = line.ctl(&["set", "--cache-policy", "sieve", "--send", "copy"]);
+    assert!(done, "{said}");
+    for (words, architecture) in [(&["upgrade"][..], "amped"), (&["arch", "set", "co-amped"], "co-amped")] {
+        let (done, said) = line.ctl(words);
+        assert!(done, "{said}");
+        line.hear_of_successor();
+        line.is_alone();
+        let (_, arch) = line.ctl(&["arch"]);
+        assert!(arch.contains("sieve for ") && arch.contains("copy; ") && arch.contains(architecture), "{arch}");
+    }
+    // Worker processes are changed through others as well.
+    let (done, said) = line.ctl(&["set", "--message-copy-bytes-max", "1KiB"]);
+    assert!(done, "{said}");
+    line.hear_of_successor();
+    line.is_alone();
+    assert!(line.ctl(&["arch"]).1.contains("messages up to 1KiB"));
+    line.end();
+}
+
+#[test]
 fn what_waits_for_a_process_goes_on_to_the_next_program() {
     let mut line = Line::start(Launch::new(AMPED).argument("--processes=2").argument("--processes-max=2"));
     let mut clients: Vec<_> = (0..300).map(|_| line.server.connect()).collect();
@@ -273,6 +295,30 @@ fn a_second_order_while_a_process_begins_is_refused_and_an_end_ends_both() {
 }
 
 #[test]
+fn the_endpoint_answers_others_while_one_waits_for_a_process_that_begins() {
+    for engine in [AMPED, MP] {
+        let line = Line::start(Launch::new(engine));
+        let begun = line.server.directory().join("begun");
+        replace(&line.program, &format!("#!/bin/sh\necho $$ > {}\nexec sleep 1000\n", begun.display()));
+        let runtime = line.runtime();
+        thread::scope(|scope| {
+            let upgrade = scope.spawn(|| ctl(&runtime, &["upgrade"]));
+            let pid = || fs::read_to_string(&begun).ok()?.trim().parse().ok().and_then(Pid::from_raw);
+            let candidate = eventually("the new process begins", PATIENCE, pid);
+            let (done, said) = line.ctl(&["status"]);
+            assert!(done && said.contains("serving, up ") && !upgrade.is_finished(), "{said}");
+            let (done, said) = line.ctl(&["upgrade"]);
+            assert!(!done && said.contains("another process is taking over already"), "{said}");
+            kill_process(candidate, Signal::KILL).unwrap();
+            let (done, said) = upgrade.join().unwrap();
+            assert!(!done && said.contains("the new process has ended before it served"), "{said}");
+        });
+        assert!(line.ctl(&["status"]).0);
+        line.end();
+    }
+}
+
+#[test]
 fn what_was_chosen_while_serving_stays_chosen_and_the_control_socket_stays_where_it_is() {
     let mut line = Line::start(Launch::new(AMPED));
     let sockets = || fs::read_dir(line.server.directory().join("control")).unwrap().flatten().map(|one| one.path());
@@ -331,6 +377,14 @@ fn a_variable_that_was_meant_for_another_process_is_ignored() {
     server.finish();
 }
 
+/// What `lamna ctl` has done with the only server of a directory, and said.
+fn ctl(runtime: &Path, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lamna"));
+    let output = command.arg("ctl").args(arguments).env("LAMNA_RUNTIME_DIR", runtime).output();
+    let output = output.expect("the program can be started");
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
 /// A server and those that take its place.
 struct Line {
     server: Server,
@@ -379,10 +433,12 @@ impl Line {
 
     /// `lamna ctl`: whether it could, and what it said.
     fn ctl(&self, arguments: &[&str]) -> (bool, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lamna"));
-        command.arg("ctl").args(arguments).env("LAMNA_RUNTIME_DIR", self.server.directory().join("control"));
-        let output = command.output().expect("the program can be started");
-        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+        ctl(&self.runtime(), arguments)
+    }
+
+    /// The directory of its control socket.
+    fn runtime(&self) -> PathBuf {
+        self.server.directory().join("control")
     }
 
     /// Ends it. What all have said.

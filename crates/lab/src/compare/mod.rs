@@ -1,7 +1,7 @@
 //! Runs scenarios: servers side by side, in turn, round by round, so that a drift of the machine's speed meets all of them.
 //!
 //! Owns: the order of measurements and what is written down after each, so that an interruption costs one measurement.
-//! How a point is prepared is in [`prepare`], what a procedure does in the files of their names, results in [`store`].
+//! How a point is prepared is in `prepare`, what a procedure does in the files of their names, results in [`store`].
 //!
 //! ```text
 //!   for each point:  site -> servers up -> warm up each -> rounds x servers: measure, write down -> servers down
@@ -10,9 +10,11 @@
 
 mod disk;
 mod idle;
-mod prepare;
+mod memory;
+pub(crate) mod prepare;
 pub mod store;
 mod throughput;
+mod whitebox;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,14 +25,14 @@ use std::time::Duration;
 use crate::cgroup::{Groups, NotPermitted};
 use crate::load::{LoadError, Outcome};
 use crate::machine::Machine;
-use crate::peers::{self, LAMNA, Peer, Setup};
+use crate::peers::{self, Peer, Setup};
 use crate::process::{Invocation, Server};
 use crate::scenario::{Point, Procedure, Scenario};
 use prepare::Site;
 use store::{Header, Record, Results, Store};
 
 /// Length of the load before the first measurement.
-const WARM_UP: Duration = Duration::from_millis(700);
+const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How scenarios are run.
 #[derive(Clone, Debug)]
@@ -137,7 +139,7 @@ impl<'a> Bench<'a> {
         servers.extend(options.targets.iter().map(|(name, _)| name.clone()));
         let header = Header {
             scenario: scenario.name.clone(),
-            digest: store::digest(&format!("{}\n{} {seconds}", scenario.text, options.quick)),
+            digest: store::digest(&format!("{}\n{} {seconds}", scenario.circumstances(), options.quick)),
             quick: options.quick,
             machine: Machine::this(),
             versions: versions(&servers, options),
@@ -146,6 +148,10 @@ impl<'a> Bench<'a> {
             server_processors: options.server_processors.clone(),
             client_processors: options.client_processors.clone(),
         };
+        // Looking after a measurement is not to take the server's time. A server that may run anywhere would inherit it.
+        if !options.server_processors.is_empty() {
+            crate::process::stay_on(&options.client_processors);
+        }
         let path = options.results.join(format!("{}.jsonl", scenario.name));
         let store = Store::open(&path, header).map_err(|error| CompareError::File(path, error))?;
         Ok(Bench { scenario, options, watcher, store, seconds, rounds, servers })
@@ -179,7 +185,7 @@ impl<'a> Bench<'a> {
         for round in 0..self.rounds {
             for (name, server) in &running {
                 if !self.store.has(name, &point.label, round) {
-                    let measured = throughput::measure(self, point, site, server);
+                    let measured = throughput::measure(self, point, site, server, round == 0);
                     self.take(name, point, round, measured)?;
                 }
             }
@@ -195,43 +201,73 @@ impl<'a> Bench<'a> {
                     continue;
                 }
                 self.stop_check()?;
-                let measured = self.measure_alone(name, point, site);
+                let measured = self.measure_alone(name, point, site, round);
                 self.take(name, point, round, measured)?;
             }
         }
         Ok(())
     }
 
-    fn measure_alone(&mut self, name: &str, point: &Point, site: &Site) -> Result<(Values, Vec<String>), Failure> {
+    fn measure_alone(
+        &mut self,
+        name: &str,
+        point: &Point,
+        site: &Site,
+        round: usize,
+    ) -> Result<(Values, Vec<String>), Failure> {
+        let part = point.limits.memory_part.map(|part| site.bytes / part);
         let limits = crate::cgroup::Limits {
-            memory_bytes: point.limits.memory_mib.map(|mib| mib << 20),
+            memory_bytes: part.or(point.limits.memory_mib.map(|mib| mib << 20)),
             read_iops: point.limits.read_iops,
         };
         let refused = |error: NotPermitted| Failure::Server(format!("the limit cannot be set here: {error}"));
         let groups = Groups::new(&limits, &site.directory).map_err(refused)?;
         site.evict();
         // Ends before its groups do.
-        let server = self.start(name, point, site, &groups.entrances()).map_err(Failure::Server)?;
+        let server = match self.scenario.procedure {
+            // It verifies afterwards: what that asks for would be in the server's cache.
+            Procedure::Memory => self.launch(name, point, site, &groups.entrances()),
+            _ => self.start(name, point, site, &groups.entrances()),
+        };
+        let server = server.map_err(Failure::Server)?;
         match self.scenario.procedure {
             Procedure::Throughput => {
                 throughput::load(self, point, site, &server, WARM_UP * 2)?;
-                throughput::measure(self, point, site, &server)
+                throughput::measure(self, point, site, &server, round == 0)
             }
             Procedure::Idle => idle::measure(self, point, site, &server),
             Procedure::Disk => disk::measure(self, point, site, &server),
+            Procedure::Memory => memory::measure(self, point, site, &server, &groups),
+            Procedure::Whitebox => whitebox::measure(self, name, point, site, &server),
         }
     }
 
+    /// Where a server has its configuration and output.
+    fn directory(&self, name: &str, port: u16) -> PathBuf {
+        self.options.work.join(format!("{name}-{port}"))
+    }
+
+    /// Whether a metric is among those that the scenario shows.
+    fn shows(&self, metric: &str) -> bool {
+        self.scenario.metrics.iter().any(|shown| shown == metric)
+    }
+
+    /// A server that is up and serves the site.
     fn start(&self, name: &str, point: &Point, site: &Site, groups: &[PathBuf]) -> Result<Server, String> {
+        let server = self.launch(name, point, site, groups)?;
+        self.verify(point, site, &server)?;
+        Ok(server)
+    }
+
+    /// A server that is up and has not been asked for anything.
+    fn launch(&self, name: &str, point: &Point, site: &Site, groups: &[PathBuf]) -> Result<Server, String> {
         let port = prepare::free_port().ok_or("no port is free")?;
-        let directory = self.options.work.join(format!("{name}-{port}"));
+        let directory = self.directory(name, port);
         let invocation = self.invocation(name, point, site, port, directory.clone())?;
         let output = directory.join("output");
         let address = ([127, 0, 0, 1], port).into();
         let server = Server::start(&invocation, address, &self.options.server_processors, groups, &output);
-        let server = server.map_err(|error| error.reason)?;
-        self.verify(point, site, &server)?;
-        Ok(server)
+        server.map_err(|error| error.reason)
     }
 
     /// A server that answers with something else than the site would be measured in vain.
@@ -273,6 +309,15 @@ impl<'a> Bench<'a> {
         if let Some(threads) = point.load.threads {
             lamna_arguments.extend(["--threads".to_owned(), threads.to_string()]);
         }
+        let mut base = name;
+        if let Some(variant) = self.scenario.variant_named(name) {
+            base = &variant.of;
+            lamna_arguments.extend(variant.arguments.iter().cloned());
+            if variant.account {
+                let admin = format!("unix:{}", whitebox::admin_path(&directory).display());
+                lamna_arguments.extend(["--account".to_owned(), "--admin".to_owned(), admin]);
+            }
+        }
         let setup = Setup {
             port,
             site: site.directory.clone(),
@@ -282,7 +327,7 @@ impl<'a> Bench<'a> {
             lamna: self.options.lamna.clone(),
             lamna_arguments,
         };
-        peers::configure(name, &setup)
+        peers::configure(base, &setup)
     }
 
     fn take(
@@ -348,7 +393,7 @@ impl<'a> Bench<'a> {
 fn versions(servers: &[String], options: &Options) -> BTreeMap<String, String> {
     let version = |name: &String| match Peer::named(name) {
         Some(peer) => peer.version_line(),
-        None if name.starts_with(LAMNA) => {
+        None if peers::is_lamna(name) || name == peers::FLOOR => {
             let output = std::process::Command::new(&options.lamna).arg("--version").output().ok()?;
             Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }

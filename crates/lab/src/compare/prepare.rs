@@ -16,9 +16,8 @@ use super::store::digest;
 use crate::load::content::attach_contents;
 use crate::load::plan::{Order, Pace, Plan, RequestForm, Target, WEBSTONE};
 use crate::process::Server;
-use crate::replay::File;
-use crate::replay::site;
 use crate::replay::synthetic::Model;
+use crate::replay::{File, read, site};
 use crate::scenario::Point;
 
 /// Bytes of a cold file: as many as a page of text with pictures left out.
@@ -30,11 +29,15 @@ const TEXT_BYTES: usize = 51_200;
 /// Files that are compared before a server is measured.
 const VERIFIED_FILES: usize = 20;
 
+/// The hot file, or the only one.
+pub(super) const HOT_PATH: &str = "/f.html";
+
 /// A document root and how often each of its files is asked for.
 pub(super) struct Site {
     pub(super) directory: PathBuf,
-    /// Path and weight.
-    pub(super) asked: Asked,
+    /// Of all its files.
+    pub(super) bytes: u64,
+    asked: Asked,
     /// Paths of files that nobody has read lately.
     pub(super) cold: Vec<String>,
 }
@@ -42,7 +45,7 @@ pub(super) struct Site {
 impl Site {
     /// Builds what is not there yet. Sites of the same content share a directory.
     pub(super) fn build(point: &Point, work: &Path) -> Result<Site, String> {
-        let (files, asked) = wanted(point)?;
+        let (mut files, asked) = wanted(point)?;
         let cold: Vec<File> = (0..point.site.cold_files)
             .map(|number| File { path: format!("/cold/{}/{number}.html", number / 1000), bytes: COLD_BYTES })
             .collect();
@@ -51,34 +54,20 @@ impl Site {
         fs::create_dir_all(&directory).map_err(failed)?;
         // Servers that give up root have to get in.
         fs::set_permissions(work, fs::Permissions::from_mode(0o755)).map_err(failed)?;
-        site::build(&[files, cold.clone()].concat(), &directory).map_err(|error| error.to_string())?;
+        files.extend_from_slice(&cold);
+        let bytes = site::build(&files, &directory).map_err(|error| error.to_string())?.bytes;
         if point.site.text {
             fs::write(directory.join("text.html"), text_page()).map_err(failed)?;
         }
         // Pages that are not on the disk yet cannot be forgotten.
         let root = fs::File::open(&directory).map_err(failed)?;
         syncfs(&root).map_err(|error| failed(error.into()))?;
-        Ok(Site { directory, asked, cold: cold.into_iter().map(|file| file.path).collect() })
+        Ok(Site { directory, bytes, asked, cold: cold.into_iter().map(|file| file.path).collect() })
     }
 
-    /// Makes the kernel forget the content of its files. Names and attributes stay in memory: to forget those as well would
-    /// take emptying the caches of the whole machine.
+    /// See [`evict`].
     pub(super) fn evict(&self) {
-        let mut directories = vec![self.directory.clone()];
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
-                    Ok(kind) if kind.is_file() => {
-                        if let Ok(file) = fs::File::open(entry.path()) {
-                            // Advice only; pages in use stay.
-                            _ = fadvise(&file, 0, None, Advice::DontNeed);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
+        evict(&self.directory);
     }
 
     /// A job that asks `server` for all of it, without a length.
@@ -91,7 +80,12 @@ impl Site {
             fields: load.headers.clone(),
         };
         let target = |(path, weight): &(String, f64)| Target { weight: *weight, ..form.target(path) };
+        let order = match &self.asked.sequence {
+            Some(targets) => Order::Sequence { targets: targets.clone(), looped: true },
+            None => Order::Weighted,
+        };
         Plan {
+            order,
             connections: load.connections,
             new_connections: load.new_connections,
             pipelining: load.pipelining,
@@ -102,7 +96,19 @@ impl Site {
             threads: options.client_processors.len().clamp(1, load.connections),
             timeout: Duration::from_secs(20),
             duration: None,
-            ..Plan::simple(server.address, self.asked.iter().map(target).collect())
+            ..Plan::simple(server.address, self.asked.paths.iter().map(target).collect())
+        }
+    }
+
+    /// A job that asks for the hot file `per_second` times a second, without a length.
+    pub(super) fn hot_plan(&self, server: &Server, options: &Options, per_second: f64) -> Plan {
+        let form = RequestForm { host: "localhost".to_owned(), ..RequestForm::default() };
+        Plan {
+            connections: 8,
+            pace: Pace::Rate { per_second, poisson: false },
+            processors: options.client_processors.clone(),
+            timeout: Duration::from_secs(20),
+            ..Plan::simple(server.address, vec![form.target(HOT_PATH)])
         }
     }
 
@@ -135,35 +141,84 @@ impl Site {
     }
 }
 
-/// Paths, and how often each is asked for in comparison.
-type Asked = Vec<(String, f64)>;
+/// What is asked for.
+#[derive(Default)]
+struct Asked {
+    /// Paths, and how often each is asked for in comparison.
+    paths: Vec<(String, f64)>,
+    /// Their order, as indices, if they are not drawn by chance.
+    sequence: Option<Arc<[u32]>>,
+}
 
 /// The files of a point, and how often each is asked for.
 fn wanted(point: &Point) -> Result<(Vec<File>, Asked), String> {
     let site = &point.site;
+    let by_chance = |paths| Asked { paths, sequence: None };
     if site.webstone {
-        let asked = WEBSTONE.iter().map(|&(path, _, share)| (path.to_owned(), share)).collect();
-        return Ok((site::webstone(), asked));
+        let paths = WEBSTONE.iter().map(|&(path, _, share)| (path.to_owned(), share)).collect();
+        return Ok((site::webstone(), by_chance(paths)));
     }
     if site.text {
-        return Ok((Vec::new(), vec![("/text.html".to_owned(), 1.0)]));
+        return Ok((Vec::new(), by_chance(vec![("/text.html".to_owned(), 1.0)])));
     }
-    if let Some(name) = &site.workload {
-        let mut model = Model::named(name).map_err(|error| error.to_string())?;
-        if let Some(mib) = site.data_set_mib {
-            model.truncate(mib << 20, 1);
+    let hot = site.file_bytes.map(|bytes| File { path: HOT_PATH.to_owned(), bytes });
+    let Some(name) = &site.workload else {
+        let hot = hot.ok_or("the scenario says nothing about what is served")?;
+        return Ok((vec![hot], by_chance(vec![(HOT_PATH.to_owned(), 1.0)])));
+    };
+    let (mut files, asked) = match name.strip_prefix(TRACE) {
+        Some(log) => of_trace(Path::new(log), site.data_set_mib)?,
+        None => {
+            let mut model = Model::named(name).map_err(|error| error.to_string())?;
+            if let Some(mib) = site.data_set_mib {
+                model.truncate(mib << 20, 1);
+            }
+            let paths = model.files.iter().zip(&model.weights).map(|(file, weight)| (file.path.clone(), *weight));
+            let paths = paths.collect();
+            (model.files, by_chance(paths))
         }
-        let asked = model.files.iter().zip(&model.weights).map(|(file, weight)| (file.path.clone(), *weight)).collect();
-        return Ok((model.files, asked));
+    };
+    files.extend(hot);
+    Ok((files, asked))
+}
+
+/// How a workload says that it is a log.
+const TRACE: &str = "trace:";
+
+/// The files of the log at `path`, asked for in its order.
+fn of_trace(path: &Path, data_set_mib: Option<u64>) -> Result<(Vec<File>, Asked), String> {
+    let mut trace = read::read(path).map_err(|error| error.to_string())?;
+    if let Some(mib) = data_set_mib {
+        trace.truncate(mib << 20);
     }
-    let path = "/f.html".to_owned();
-    let bytes = site.file_bytes.ok_or("the scenario says nothing about what is served")?;
-    Ok((vec![File { path: path.clone(), bytes }], vec![(path, 1.0)]))
+    let paths = trace.files.iter().map(|file| (file.path.clone(), 1.0)).collect();
+    let sequence = trace.requests.iter().map(|request| request.file).collect();
+    Ok((trace.files, Asked { paths, sequence: Some(sequence) }))
+}
+
+/// Makes the kernel forget the content of the files below `directory`. Names and attributes stay in memory: to forget those
+/// as well would take emptying the caches of the whole machine.
+pub(crate) fn evict(directory: &Path) {
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    if let Ok(file) = fs::File::open(entry.path()) {
+                        // Advice only; pages in use stay.
+                        _ = fadvise(&file, 0, None, Advice::DontNeed);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// A free port of loopback that this process has not given out before: a server takes a moment to bind what it was given.
 /// Below the ports that the kernel gives to clients.
-pub(super) fn free_port() -> Option<u16> {
+pub(crate) fn free_port() -> Option<u16> {
     const PORTS: std::ops::Range<u16> = 18_700..28_700;
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     // Two laboratories at the same time begin in different places.

@@ -157,6 +157,15 @@ impl Results {
         })
     }
 
+    /// Without what is about other servers.
+    pub fn only(mut self, servers: &[String]) -> Results {
+        self.records.retain(|record| match record {
+            Record::Sample { server, .. } | Record::Failure { server, .. } => servers.contains(server),
+            Record::Header(_) => true,
+        });
+        self
+    }
+
     /// The samples of a metric.
     pub fn samples<'a>(&'a self, server: &'a str, point: &'a str, metric: &'a str) -> impl Iterator<Item = f64> + 'a {
         self.records.iter().filter_map(move |record| match record {

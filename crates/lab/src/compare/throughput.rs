@@ -1,4 +1,5 @@
-//! Load for a time, with the server's processor time, context switches and memory beside it.
+//! Load for a time, with the server's processor time, context switches and memory beside it; and a shorter load after it,
+//! once for each server and point, in which its system calls are counted, because counting takes time itself.
 
 use std::time::Duration;
 
@@ -6,8 +7,12 @@ use super::prepare::Site;
 use super::{Bench, Failure, Values};
 use crate::load::Outcome;
 use crate::load::plan::Plan;
+use crate::perf::{Counting, NotCounted};
 use crate::process::Server;
 use crate::scenario::Point;
+
+/// Length of the load under which system calls are counted.
+const COUNTED: Duration = Duration::from_millis(200);
 
 /// Load without measuring anything.
 pub(super) fn load(
@@ -21,12 +26,13 @@ pub(super) fn load(
     bench.execute(&Plan { duration: Some(length), ..plan }, |_| {})
 }
 
-/// One measurement.
+/// One measurement. `counts`: with system calls and all context switches, those of ended threads included.
 pub(super) fn measure(
     bench: &Bench,
     point: &Point,
     site: &Site,
     server: &Server,
+    counts: bool,
 ) -> Result<(Values, Vec<String>), Failure> {
     let (cpu, switches) = (server.cpu_time(), server.context_switches());
     let outcome = load(bench, point, site, server, Duration::from_secs_f64(bench.seconds))?;
@@ -44,7 +50,29 @@ pub(super) fn measure(
     if point.load.new_connections {
         put("connections_per_second", outcome.requests_per_second);
     }
-    Ok((values, outcome.doubts.iter().map(|doubt| doubt.title().to_owned()).collect()))
+    let mut doubts: Vec<String> = outcome.doubts.iter().map(|doubt| doubt.title().to_owned()).collect();
+    if counts && bench.shows("system_calls") {
+        match count(bench, point, site, server)? {
+            Ok(counted) => values.extend(counted),
+            Err(error) => doubts.push(error.to_string()),
+        }
+    }
+    Ok((values, doubts))
+}
+
+/// System calls and context switches by answer.
+fn count(bench: &Bench, point: &Point, site: &Site, server: &Server) -> Result<Result<Values, NotCounted>, Failure> {
+    let output = bench.options.work.join(format!("counts-{}", server.address.port()));
+    let counting = match Counting::begin(&server.processes(), &output) {
+        Ok(counting) => counting,
+        Err(error) => return Ok(Err(error)),
+    };
+    let answers = load(bench, point, site, server, COUNTED)?.counts.answered.max(1) as f64;
+    Ok(counting.end(&output).map(|counted| {
+        let by_answer = |name: &str, count: u64| (name.to_owned(), count as f64 / answers);
+        [by_answer("system_calls", counted.system_calls), by_answer("context_switches", counted.context_switches)]
+            .into()
+    }))
 }
 
 /// What the load generator saw.

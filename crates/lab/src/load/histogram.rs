@@ -41,6 +41,17 @@ impl Histogram {
         _ = self.0.add(&other.0);
     }
 
+    /// The same with values to one part in 32: a few KiB as JSON where thousands of durations differ.
+    pub fn coarse(&self) -> Histogram {
+        let mut coarse = Histogram::new();
+        for (value, count) in self.buckets() {
+            // The five bits after the first; half of the last one up, so that values are off both ways.
+            let lost = value.checked_ilog2().unwrap_or(0).saturating_sub(5);
+            coarse.0.saturating_record_n((value >> lost << lost) + (1 << lost >> 1), count);
+        }
+        coarse
+    }
+
     /// Durations recorded.
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -155,6 +166,14 @@ mod tests {
             let mut merged = of(&a);
             merged.merge(&of(&b));
             prop_assert_eq!(merged.buckets().collect::<Vec<_>>(), of(&[a, b].concat()).buckets().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn coarse_values_are_off_by_little(values in proptest::collection::vec(1_u64..10_000_000_000, 1..50)) {
+            let (fine, coarse) = (of(&values), of(&values).coarse());
+            prop_assert_eq!(fine.count(), coarse.count());
+            let (fine, coarse) = (fine.quantile_ns(0.5) as f64, coarse.quantile_ns(0.5) as f64);
+            prop_assert!((coarse / fine - 1.0).abs() < 0.04, "{} {}", fine, coarse);
         }
 
         #[test]

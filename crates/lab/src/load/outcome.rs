@@ -110,6 +110,9 @@ pub struct Outcome {
     pub counts: Counts,
     /// From the intended start of a request to the last byte of its answer.
     pub latency: Histogram,
+    /// The same of the requests of the warm-up, which are not in `latency`.
+    #[serde(default)]
+    pub warmup_latency: Histogram,
     /// From the first packet to the established connection, whole run.
     pub connect: Histogram,
     /// How late the generator itself sent requests that were due while a connection was free. Open loop only.
@@ -133,6 +136,7 @@ impl Outcome {
             self.generator_cpu_us * self.counts.answered as f64 + other.generator_cpu_us * other.counts.answered as f64;
         self.counts.merge(&other.counts);
         self.latency.merge(&other.latency);
+        self.warmup_latency.merge(&other.warmup_latency);
         self.connect.merge(&other.connect);
         self.lag.merge(&other.lag);
         self.seconds += other.seconds;

@@ -68,6 +68,8 @@ pub(super) struct Recorder {
     pub(super) counts: Counts,
     /// From the intended start to the last byte, of measured requests.
     pub(super) latency: Histogram,
+    /// The same of the requests of the warm-up.
+    pub(super) warmup_latency: Histogram,
     /// From the first packet to the established connection.
     pub(super) connect: Histogram,
     /// From the time a request was due to its sending, when a connection was free: the generator's own lateness.
@@ -83,6 +85,7 @@ impl Recorder {
             measure_until_ns: u64::MAX,
             counts: Counts::default(),
             latency: Histogram::new(),
+            warmup_latency: Histogram::new(),
             connect: Histogram::new(),
             lag: Histogram::new(),
             per_second: Vec::new(),
@@ -95,6 +98,8 @@ impl Recorder {
         if due_ns >= self.measure_from_ns {
             self.counts.measured += 1;
             self.latency.record(now_ns.saturating_sub(due_ns));
+        } else if self.measure_from_ns != u64::MAX {
+            self.warmup_latency.record(now_ns.saturating_sub(due_ns));
         }
         if now_ns >= self.measure_from_ns && now_ns < self.measure_until_ns {
             self.counts.in_window += 1;

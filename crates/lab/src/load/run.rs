@@ -195,6 +195,7 @@ fn sum(plan: &Plan, start_ns: u64, reports: Vec<Report>) -> Outcome {
         },
         counts: Counts::default(),
         latency: Histogram::new(),
+        warmup_latency: Histogram::new(),
         connect: Histogram::new(),
         lag: Histogram::new(),
         per_second: Vec::new(),
@@ -206,6 +207,7 @@ fn sum(plan: &Plan, start_ns: u64, reports: Vec<Report>) -> Outcome {
     for Report { recorder, first_wrong, .. } in reports {
         outcome.add_counts(&recorder.counts);
         outcome.latency.merge(&recorder.latency);
+        outcome.warmup_latency.merge(&recorder.warmup_latency);
         outcome.connect.merge(&recorder.connect);
         outcome.lag.merge(&recorder.lag);
         let longer = outcome.per_second.len().max(recorder.per_second.len());

@@ -2,7 +2,7 @@
 
 use crate::compare::store::Results;
 use crate::metric::{Metric, format_number};
-use crate::scenario::{At, Check, Point, Scenario};
+use crate::scenario::{At, Check, Point, Scenario, Value};
 
 /// What came of a check.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +21,27 @@ pub fn verdicts(scenario: &Scenario, results: &Results) -> Vec<Verdict> {
     scenario.check.iter().map(|check| verdict(check, &points, results)).collect()
 }
 
+/// All of it in one sentence.
+pub fn sentence(verdicts: &[Verdict]) -> String {
+    let count = |holds| verdicts.iter().filter(|verdict| verdict.holds == holds).count();
+    let (held, failed, unchecked) = (count(Some(true)), count(Some(false)), count(None));
+    let found = match (held, failed) {
+        (0, 0) => "No claim could be checked against figures".to_owned(),
+        (1, 0) => "The figures agree: the claim holds".to_owned(),
+        (_, 0) => format!("The figures agree: all {held} claims hold"),
+        (0, 1) => "The figures do not agree: the claim does not hold".to_owned(),
+        (0, _) => format!("The figures do not agree: none of {failed} claims holds"),
+        _ => format!("The figures agree in part: {held} of {} claims hold", held + failed),
+    };
+    if unchecked > 0 && held + failed > 0 { format!("{found}, {unchecked} not checked") } else { found }
+}
+
 fn verdict(check: &Check, points: &[Point], results: &Results) -> Verdict {
-    let ratios: Vec<f64> =
-        chosen(check.at, points).into_iter().filter_map(|point| ratio(check, point, results)).collect();
+    let pairs = match (&check.left_at, &check.right_at) {
+        (Some(left), Some(right)) => between(left, right, points),
+        _ => chosen(check.at, points).into_iter().map(|point| (point, point)).collect(),
+    };
+    let ratios: Vec<f64> = pairs.into_iter().filter_map(|(left, right)| ratio(check, left, right, results)).collect();
     let claim = check.claim.clone();
     if ratios.is_empty() {
         let missing = [&check.left, &check.right].into_iter().find_map(|server| {
@@ -44,7 +62,9 @@ fn verdict(check: &Check, points: &[Point], results: &Results) -> Verdict {
     let bound =
         |word: &str, bound: Option<f64>| bound.map_or(String::new(), |bound| format!(", {word} {bound} expected"));
     let (most, least) = (bound("at most", check.at_most), bound("at least", check.at_least));
-    let (left, right) = (&check.left, &check.right);
+    let named =
+        |server: &str, at: &Option<Value>| at.as_ref().map_or(server.to_owned(), |at| format!("{server} at {at}"));
+    let (left, right) = (named(&check.left, &check.left_at), named(&check.right, &check.right_at));
     Verdict { claim, holds: Some(holds), detail: format!("{title}: {left} / {right} = {found}{most}{least}") }
 }
 
@@ -58,18 +78,29 @@ fn chosen(at: At, points: &[Point]) -> Vec<&Point> {
     }
 }
 
-fn ratio(check: &Check, point: &Point, results: &Results) -> Option<f64> {
-    let median = |server: &str| results.estimate(server, &point.label, &check.metric).map(|estimate| estimate.median);
-    let (left, right) = (median(&check.left)?, median(&check.right)?);
+/// In each panel, the places of two values of the sweep.
+fn between<'a>(left: &Value, right: &Value, points: &'a [Point]) -> Vec<(&'a Point, &'a Point)> {
+    let place = |panel: &'a [Point], value: &Value| {
+        panel.iter().find(|point| point.place.as_ref().is_some_and(|place| *place == value.to_string()))
+    };
+    let panels = points.chunk_by(|a, b| a.panel == b.panel);
+    panels.filter_map(|panel| Some((place(panel, left)?, place(panel, right)?))).collect()
+}
+
+fn ratio(check: &Check, left: &Point, right: &Point, results: &Results) -> Option<f64> {
+    let median = |server: &str, point: &Point| {
+        results.estimate(server, &point.label, &check.metric).map(|estimate| estimate.median)
+    };
+    let (left, right) = (median(&check.left, left)?, median(&check.right, right)?);
     (right != 0.0).then(|| left / right)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::compare::store::{Header, Record};
     use crate::machine::Machine;
-    use crate::report::table::{markdown, ratios};
+    use crate::report::table::markdown;
 
     const SCENARIO: &str = r#"
         name = "s"
@@ -101,6 +132,15 @@ mod tests {
         right = "caddy"
         at = "last"
         at_most = 0.2
+
+        [[check]]
+        claim = "d"
+        metric = "cpu_us"
+        left = "nginx"
+        left_at = 2
+        right = "nginx"
+        right_at = 1
+        at_least = 1.1
 
         [[check]]
         claim = "c"
@@ -137,6 +177,16 @@ mod tests {
         Results { header, records: samples.iter().map(sample).chain(failures.iter().map(failure)).collect() }
     }
 
+    /// A sample of `cpu_us`.
+    pub(in crate::report) fn sample<'a>(server: &'a str, point: &'a str, value: f64) -> (&'a str, &'a str, f64) {
+        (server, point, value)
+    }
+
+    /// A scenario called `s` with two places, and these samples.
+    pub(in crate::report) fn measured_by(samples: &[(&str, &str, f64)]) -> (Scenario, Results) {
+        (Scenario::parse(SCENARIO).expect("it is valid"), results(samples, &[]))
+    }
+
     fn measured() -> (Scenario, Results) {
         let samples = [
             ("nginx", "connections=1", 10.0),
@@ -152,10 +202,15 @@ mod tests {
     fn claims_hold_fail_or_cannot_be_checked() {
         let (scenario, results) = measured();
         let found = verdicts(&scenario, &results);
-        assert_eq!(found.iter().map(|verdict| verdict.holds).collect::<Vec<_>>(), [Some(true), Some(false), None]);
+        assert_eq!(
+            found.iter().map(|verdict| verdict.holds).collect::<Vec<_>>(),
+            [Some(true), Some(false), Some(true), None]
+        );
         assert_eq!(found[0].detail, "CPU time per request: nginx / caddy = 0.250 to 0.300, at most 0.5 expected");
         assert_eq!(found[1].detail, "CPU time per request: nginx / caddy = 0.300, at most 0.2 expected");
-        assert_eq!(found[2].detail, "h2o: not | installed");
+        assert_eq!(found[2].detail, "CPU time per request: nginx at 2 / nginx at 1 = 1.20, at least 1.1 expected");
+        assert_eq!(found[3].detail, "h2o: not | installed");
+        assert_eq!(sentence(&found), "The figures agree in part: 2 of 3 claims hold, 1 not checked");
     }
 
     #[test]
@@ -167,7 +222,5 @@ mod tests {
         assert_eq!(rows[0], "| nginx | 10.0 (10.0 to 10.0) | - |");
         assert_eq!(rows[1], "| caddy | 40.0 (40.0 to 40.0) | - |");
         assert_eq!(rows[2], "| h2o | not / installed |  |");
-        let metric = Metric::named("cpu_us").expect("it exists");
-        assert_eq!(ratios(&results, "connections=1", metric, "nginx"), [("caddy".to_owned(), 0.25)]);
     }
 }

@@ -5,13 +5,15 @@
 
 use std::fmt::Write as _;
 
-use super::check::verdicts;
+use super::check::{sentence, verdicts};
+use super::headline::{MEASURES, lines, peers};
 use super::svg::{self, Series};
-use super::table::{Row, metrics, ratios, rows};
+use super::table::{Row, metrics, rows};
 use crate::compare::store::Results;
 use crate::metric::{METRICS, Metric, format_number};
-use crate::peers::{LAMNA, PEERS};
-use crate::scenario::{Point, Scenario};
+use crate::peers::PEERS;
+use crate::scenario::{Point, Procedure, Scenario};
+use crate::whitebox::category::Category;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -36,7 +38,7 @@ pub fn report(results: &[(Scenario, Option<Results>)]) -> String {
     for (scenario, results) in results {
         section(&mut page, scenario, results.as_ref());
     }
-    peers(&mut page);
+    set_up(&mut page);
     _ = writeln!(page, "<script>{SCRIPT}</script></html>");
     page
 }
@@ -82,23 +84,22 @@ fn introduction(page: &mut String, measured: &[(&Scenario, &Results)]) {
     }
 }
 
-/// Lamna's best engine against every peer, scenario by scenario.
+/// Lamna against every peer, scenario by scenario.
 fn headline(page: &mut String, measured: &[(&Scenario, &Results)]) {
-    for name in ["cpu_us", "latency_p99_ms"] {
-        let Some(metric) = Metric::named(name) else { continue };
-        let peers: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
-        _ = write!(page, "<h2>Lamna's best engine and every peer: {}</h2>", escape(metric.title));
-        page.push_str("<p>Ratios; below 1 Lamna needs less. Where a scenario has a sweep, at its last place.");
-        page.push_str("<div class=wide><table><tr><th>scenario<th>best engine");
-        peers.iter().for_each(|peer| _ = write!(page, "<th>{peer}"));
-        for (scenario, results) in measured {
-            let Some(point) = scenario.points(results.header.quick).pop() else { continue };
-            let Some(best) = best_engine(results, &point, metric) else { continue };
-            let ratios = ratios(results, &point.label, metric, &best);
-            _ = write!(page, "<tr><th><a href='#{0}'>{0}</a><td>{1}", escape(&scenario.name), escape(&best));
-            for peer in &peers {
-                match ratios.iter().find(|(name, _)| name == peer) {
-                    Some((_, ratio)) => {
+    for measure in &MEASURES {
+        _ = write!(page, "<h2>Lamna and every peer: {}</h2>", escape(&measure.title.replace('`', "")));
+        page.push_str(
+            "<p>Lamna's figure divided by the peer's; below 1 Lamna needs less. For each scenario the best engine and, as \
+             <i>lamna</i>, the one that the server chooses itself; the geometric mean over all places of a sweep.\
+             <div class=wide><table><tr><th>scenario<th>Lamna",
+        );
+        peers().iter().for_each(|peer| _ = write!(page, "<th>{peer}"));
+        for line in lines(measured, measure) {
+            let (scenario, server) = (escape(&line.scenario), escape(&line.server));
+            _ = write!(page, "<tr><th><a href='#{scenario}'>{scenario}</a><td>{server}");
+            for ratio in &line.ratios {
+                match ratio {
+                    Some(ratio) => {
                         let class = if *ratio <= 1.0 { "good" } else { "bad" };
                         _ = write!(page, "<td class='number {class}'>{}", format_number(*ratio));
                     }
@@ -108,13 +109,6 @@ fn headline(page: &mut String, measured: &[(&Scenario, &Results)]) {
         }
         page.push_str("</table></div>");
     }
-}
-
-fn best_engine(results: &Results, point: &Point, metric: &Metric) -> Option<String> {
-    let engines = results.servers().into_iter().filter(|server| server.starts_with(LAMNA));
-    let median = |server: &str| results.estimate(server, &point.label, metric.name).map(|estimate| estimate.median);
-    let best = engines.filter_map(|engine| Some((engine, median(engine)?))).min_by(|a, b| a.1.total_cmp(&b.1));
-    best.map(|(engine, _)| engine.to_owned())
 }
 
 fn tally(scenario: &Scenario, results: &Results) -> String {
@@ -142,12 +136,8 @@ fn section(page: &mut String, scenario: &Scenario, results: Option<&Results>) {
         page.push_str("</dl><p><strong>Not measured.</strong></section>");
         return;
     };
-    page.push_str("<dt>Found here<dd>");
     let verdicts = verdicts(scenario, results);
-    if verdicts.is_empty() {
-        page.push_str("No claim is checked by a rule; see the plot.");
-    }
-    page.push_str("<ul>");
+    _ = write!(page, "<dt>Found here<dd><p><b>{}.</b> {}<ul>", text(&sentence(&verdicts)), text(&scenario.reading));
     for verdict in verdicts {
         let (class, word) = match verdict.holds {
             Some(true) => ("good", "Holds"),
@@ -158,20 +148,37 @@ fn section(page: &mut String, scenario: &Scenario, results: Option<&Results>) {
     }
     page.push_str("</ul></dl>");
     let points = scenario.points(results.header.quick);
-    for (number, metric) in metrics(scenario).into_iter().enumerate() {
-        if number == 1 {
-            page.push_str("<details><summary>Further plots</summary>");
-        }
-        points.chunk_by(|a, b| a.panel == b.panel).for_each(|panel| plot(page, scenario, results, panel, metric));
+    if scenario.procedure == Procedure::Whitebox {
+        points.iter().for_each(|point| stack(page, results, point));
     }
-    if metrics(scenario).len() > 1 {
-        page.push_str("</details>");
+    let is_alone = |metric: &&&Metric| scenario.procedure != Procedure::Whitebox || !is_share(metric);
+    for metric in metrics(scenario).iter().filter(is_alone) {
+        points.chunk_by(|a, b| a.panel == b.panel).for_each(|panel| plot(page, scenario, results, panel, metric));
     }
     page.push_str("<details><summary>Figures</summary>");
     points.iter().for_each(|point| table(page, scenario, point, &rows(scenario, results, point)));
     page.push_str("</details>");
     circumstances(page, results);
     page.push_str("</section>");
+}
+
+/// Whether it is one of the shares that are drawn as one bar.
+fn is_share(metric: &Metric) -> bool {
+    Category::ALL.iter().any(|category| category.metric() == metric.name)
+}
+
+/// What each server's time is spent on.
+fn stack(page: &mut String, results: &Results, point: &Point) {
+    let median = |server: &str, category: Category| {
+        results.estimate(server, &point.label, category.metric()).map_or(0.0, |estimate| estimate.median)
+    };
+    let bar = |server: &str| (server.to_owned(), Category::ALL.map(|category| median(server, category)).to_vec());
+    let mut bars: Vec<(String, Vec<f64>)> = results.servers().into_iter().map(bar).collect();
+    bars.retain(|(_, parts)| parts.iter().sum::<f64>() > 0.0);
+    let titles = Category::ALL.map(|category| Metric::named(category.metric()).map_or("", |metric| metric.title));
+    if !bars.is_empty() {
+        _ = write!(page, "<figure>{}</figure>", svg::stacks("Share of CPU time per request (%)", &titles, &bars));
+    }
 }
 
 fn plot(page: &mut String, scenario: &Scenario, results: &Results, panel: &[Point], metric: &Metric) {
@@ -265,7 +272,7 @@ fn circumstances(page: &mut String, results: &Results) {
     );
 }
 
-fn peers(page: &mut String) {
+fn set_up(page: &mut String) {
     page.push_str("<section id=peers><h2>How the peers are set up</h2><dl>");
     for peer in PEERS {
         _ = write!(page, "<dt>{}<dd>{}", escape(peer.name), escape(peer.note));

@@ -155,6 +155,60 @@ pub fn bars(title: &str, bars: &[(String, usize, Estimate)]) -> String {
     text + "</svg>"
 }
 
+/// For each name a bar of parts, as shares of their sum, with the sum behind it.
+pub fn stacks(title: &str, parts: &[&str], bars: &[(String, Vec<f64>)]) -> String {
+    let left = 190.0;
+    let columns = 3;
+    let legend = (parts.len().div_ceil(columns) as f64) * 18.0 + 8.0;
+    let height = TOP + bars.len() as f64 * BAR + 34.0 + legend;
+    let whole = WIDTH - left - 90.0;
+    let mut text = open(WIDTH, height, title);
+    for (number, (name, values)) in bars.iter().enumerate() {
+        let top = TOP + number as f64 * BAR;
+        let sum = values.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let mut at = left;
+        _ = write!(text, "<text x={:.1} y={:.1} text-anchor=end>{}</text>", left - 8.0, top + 15.0, escape(name));
+        for (colour, (part, value)) in parts.iter().zip(values).enumerate() {
+            let (share, width) = (value / sum * 100.0, value / sum * whole);
+            _ = write!(
+                text,
+                "<g class=s{colour}><rect x={at:.1} y={:.1} width={width:.1} height={:.1} fill=currentColor \
+                 fill-opacity=.8><title>{}: {} {share:.1} % ({})</title></rect></g>",
+                top + 3.0,
+                BAR - 6.0,
+                escape(name),
+                escape(part),
+                format_number(*value)
+            );
+            if share >= 6.0 {
+                let middle = at + width / 2.0;
+                _ = write!(
+                    text,
+                    "<text x={middle:.1} y={:.1} text-anchor=middle class=inside>{share:.0}</text>",
+                    top + 15.0
+                );
+            }
+            at += width;
+        }
+        _ = write!(text, "<text x={:.1} y={:.1}>{} us</text>", left + whole + 8.0, top + 15.0, format_number(sum));
+    }
+    let below = TOP + bars.len() as f64 * BAR + 18.0;
+    _ = write!(text, "<text x={:.1} y={below:.1} text-anchor=middle>{}</text>", left + whole / 2.0, escape(title));
+    for (number, part) in parts.iter().enumerate() {
+        let x = 20.0 + (number % columns) as f64 * 245.0;
+        let y = below + 24.0 + (number / columns) as f64 * 18.0;
+        _ = write!(
+            text,
+            "<g class=s{number}><rect x={x:.1} y={:.1} width=12 height=12 fill=currentColor fill-opacity=.8 /></g>\
+             <text x={:.1} y={y:.1}>{}</text>",
+            y - 11.0,
+            x + 18.0,
+            escape(part)
+        );
+    }
+    text + "</svg>"
+}
+
 fn open(width: f64, height: f64, title: &str) -> String {
     format!(
         "<svg viewBox='0 0 {width} {height}' role=img aria-label='{0}' font-family=sans-serif font-size=12 fill=currentColor>\
@@ -222,6 +276,8 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("<a&"));
+        let text = stacks("t", &["<p>"], &[("<b>".into(), vec![2.0])]);
+        assert!(text.contains("&lt;b&gt;: &lt;p&gt; 100.0 % (2.00)") && !text.contains("<b>"));
         let text = bars("t", &[("<b>".into(), 0, value)]);
         assert!(text.contains("&lt;b&gt;") && !text.contains("<b>"));
     }

@@ -71,15 +71,6 @@ pub fn metrics(scenario: &Scenario) -> Vec<&'static Metric> {
     scenario.metrics.iter().filter_map(|name| Metric::named(name)).collect()
 }
 
-/// The ratio table of a scenario: `mine` to every other server, in the first metric, losses included.
-pub fn ratios(results: &Results, point: &str, metric: &Metric, mine: &str) -> Vec<(String, f64)> {
-    let median = |server: &str| results.estimate(server, point, metric.name).map(|estimate| estimate.median);
-    let Some(own) = median(mine) else { return Vec::new() };
-    let others = results.servers().into_iter().filter(|server| *server != mine);
-    let ratio = |server: &str| median(server).filter(|other| *other > 0.0).map(|other| own / other);
-    others.filter_map(|server| Some((server.to_owned(), ratio(server)?))).collect()
-}
-
 fn cell(results: &Results, server: &str, point: &Point, metric: &Metric) -> String {
     results
         .estimate(server, &point.label, metric.name)

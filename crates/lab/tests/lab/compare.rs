@@ -125,23 +125,35 @@ fn the_report_is_one_page_that_a_browser_shows() {
     }
     let file = directory.path().join("report.html");
     fs::write(&file, page).expect("it is ours");
-    screenshot(&file, directory.path());
+    let Some(light) = screenshot(&file, directory.path(), "light") else {
+        return skip("the_report_is_one_page_that_a_browser_shows: no chromium");
+    };
+    // A blank page of this size compresses to a few kilobytes.
+    assert!(light.len() > 15_000, "the page is blank: {} bytes", light.len());
+    let dark = screenshot(&file, directory.path(), "dark").expect("the browser is there");
+    assert!(dark.len() > 15_000 && dark != light, "dark is like light");
+    let printed = browse(&file, directory.path(), &["--no-pdf-header-footer"], "--print-to-pdf", "report.pdf");
+    assert!(printed.is_some_and(|pdf| pdf.starts_with(b"%PDF-") && pdf.len() > 10_000), "nothing was printed");
 }
 
-fn screenshot(page: &Path, directory: &Path) {
-    let picture = directory.join("report.png");
+/// A picture of the page in a colour scheme; none without a browser.
+fn screenshot(page: &Path, directory: &Path, scheme: &str) -> Option<Vec<u8>> {
+    // Blink's settings number the schemes: dark 0, light 1.
+    let scheme = format!("--blink-settings=preferredColorScheme={}", if scheme == "dark" { 0 } else { 1 });
+    browse(page, directory, &["--hide-scrollbars", "--window-size=1000,1600", &scheme], "--screenshot", "report.png")
+}
+
+/// What a browser makes of the page; none if there is no browser.
+fn browse(page: &Path, directory: &Path, options: &[&str], product: &str, name: &str) -> Option<Vec<u8>> {
+    let file = directory.join(name);
     let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,1600"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu"])
+        .args(options)
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
-        .arg(format!("--screenshot={}", picture.display()))
+        .arg(format!("{product}={}", file.display()))
         .arg(format!("file://{}", page.display()))
         .output();
-    if output.is_err() {
-        return skip("the_report_is_one_page_that_a_browser_shows: no chromium");
-    }
-    let bytes = fs::read(&picture).expect("the browser took a picture");
-    // A blank page of this size compresses to a few kilobytes.
-    assert!(bytes.len() > 15_000, "the page is blank: {} bytes", bytes.len());
+    output.ok().map(|_| fs::read(&file).expect("the browser made it"))
 }
 
 /// Says that a test could not run here, where the gate counts it.

@@ -3,10 +3,8 @@
 //!
 //! Guarantees: the bytes held are at most the bound after every call; an object is held at most once.
 
-use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, cover, hand_over};
-
-/// Size of an object that is not held.
-const ABSENT: u64 = u64::MAX;
+use super::sizes::Sizes;
+use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};
 
 /// What became of an object that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub enum Offer {
 pub struct Bounded {
     policy: Box<dyn Replacement>,
     admission: Option<Admission>,
-    sizes: Vec<u64>,
+    sizes: Sizes,
     bytes: u64,
     bound_bytes: u64,
 }
@@ -33,7 +31,7 @@ impl Bounded {
         Bounded {
             policy: algorithm.build(bound_bytes, objective),
             admission: None,
-            sizes: Vec::new(),
+            sizes: Sizes::default(),
             bytes: 0,
             bound_bytes,
         }
@@ -74,8 +72,8 @@ impl Bounded {
     /// perhaps among them.
     pub fn resize(&mut self, object: ObjectId, size_bytes: u64, mut evicted: impl FnMut(ObjectId)) {
         debug_assert!(self.holds(object), "resized what is not held");
-        self.bytes = self.bytes - self.sizes[object.index()] + size_bytes;
-        self.sizes[object.index()] = size_bytes;
+        self.bytes = self.bytes - self.size_bytes(object) + size_bytes;
+        self.sizes.set(object, size_bytes);
         self.policy.resize(object, size_bytes);
         self.shrink_to(self.bound_bytes, &mut evicted);
     }
@@ -92,7 +90,7 @@ impl Bounded {
     /// Bytes of memory that the books themselves have allocated.
     pub fn memory_bytes(&self) -> usize {
         let filter = self.admission.as_ref().map_or(0, Admission::memory_bytes);
-        self.policy.memory_bytes() + self.sizes.capacity() * size_of::<u64>() + filter
+        self.policy.memory_bytes() + self.sizes.memory_bytes() + filter
     }
 
     /// Offers `object`, which is not held, with its size. `evicted` is told each object that had to go.
@@ -105,8 +103,7 @@ impl Bounded {
             return Offer::Refused;
         }
         self.shrink_to(self.bound_bytes - size_bytes, &mut evicted);
-        cover(&mut self.sizes, object, ABSENT);
-        self.sizes[object.index()] = size_bytes;
+        self.sizes.set(object, size_bytes);
         self.bytes += size_bytes;
         self.policy.admit(object, size_bytes);
         Offer::Admitted
@@ -130,13 +127,13 @@ impl Bounded {
     pub fn change_policy(&mut self, algorithm: Algorithm, objective: Objective) {
         let mut next = algorithm.build(self.bound_bytes, objective);
         let sizes = &self.sizes;
-        hand_over(self.policy.as_mut(), next.as_mut(), |object| sizes[object.index()]);
+        hand_over(self.policy.as_mut(), next.as_mut(), |object| sizes.of(object).unwrap_or(0));
         self.policy = next;
     }
 
     /// Whether `object` is held. Does not count as a use.
     pub fn holds(&self, object: ObjectId) -> bool {
-        self.sizes.get(object.index()).is_some_and(|&size| size != ABSENT)
+        self.sizes.of(object).is_some()
     }
 
     /// Bytes held; at most [`Bounded::bound_bytes`].
@@ -159,13 +156,18 @@ impl Bounded {
         self.policy.is_empty()
     }
 
+    /// Of what is not held, nothing.
+    fn size_bytes(&self, object: ObjectId) -> u64 {
+        self.sizes.of(object).unwrap_or(0)
+    }
+
     fn is_refused(&mut self, object: ObjectId, size_bytes: u64) -> bool {
         let Some(admission) = &self.admission else {
             return false;
         };
         let full = self.bytes + size_bytes > self.bound_bytes;
         let victim = if full { self.policy.victim() } else { None };
-        let victim = victim.map(|victim| (victim, self.sizes[victim.index()]));
+        let victim = victim.map(|victim| (victim, self.size_bytes(victim)));
         !admission.admits((object, size_bytes), victim)
     }
 
@@ -181,7 +183,7 @@ impl Bounded {
     }
 
     fn drop_object(&mut self, object: ObjectId, removal: Removal) {
-        self.bytes -= std::mem::replace(&mut self.sizes[object.index()], ABSENT);
+        self.bytes -= self.sizes.unset(object).unwrap_or(0);
         self.policy.remove(object, removal);
     }
 }

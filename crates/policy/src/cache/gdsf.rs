@@ -4,10 +4,11 @@
 //!
 //! The cost is 1 to have many requests answered from memory (small objects stay), and the object's size to have many
 //! bytes answered from memory (which makes it LFU with ageing). Keys are fixed point, 1 / 2^24 of a use per byte: exact
-//! comparisons, the same order on every machine.
+//! comparisons, the same order on every machine. Departures: an object of 4 GiB or more counts as one of 4 GiB, and one that is
+//! worth more than 128 uses a byte as one that is worth that.
 
 use super::heap::Heap;
-use super::{ObjectId, Objective, Removal, Replacement, cover};
+use super::{ObjectId, Objective, Removal, Replacement, bounded, cover};
 
 /// Fractional bits of a key. An object of 16 MiB and one use is still worth one step.
 const FRACTION_BITS: u32 = 24;
@@ -15,7 +16,8 @@ const FRACTION_BITS: u32 = 24;
 #[derive(Clone, Copy, Default)]
 struct Object {
     uses: u32,
-    size_bytes: u64,
+    /// At most so many.
+    size_bytes: u32,
 }
 
 /// A heap by value per byte.
@@ -23,26 +25,21 @@ pub struct Gdsf {
     heap: Heap,
     objects: Vec<Object>,
     objective: Objective,
-    /// The key of the last victim.
-    age: u64,
-    /// Counts notifications; breaks ties.
-    instant: u64,
 }
 
 impl Gdsf {
     /// Holds nothing.
     pub fn new(objective: Objective) -> Self {
-        Gdsf { heap: Heap::default(), objects: Vec::new(), objective, age: 0, instant: 0 }
+        Gdsf { heap: Heap::default(), objects: Vec::new(), objective }
     }
 
     fn place(&mut self, object: ObjectId) {
-        self.instant += 1;
         let Object { uses, size_bytes } = self.objects[object.index()];
         let value = match self.objective {
-            Objective::Requests => (u64::from(uses) << FRACTION_BITS) / size_bytes.max(1),
+            Objective::Requests => (u64::from(uses) << FRACTION_BITS) / u64::from(size_bytes.max(1)),
             Objective::Bytes => u64::from(uses),
         };
-        self.heap.set(object, (self.age.saturating_add(value), self.instant));
+        self.heap.place(object, value);
     }
 }
 
@@ -50,7 +47,7 @@ impl Replacement for Gdsf {
     fn admit(&mut self, object: ObjectId, size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
         cover(&mut self.objects, object, Object::default());
-        self.objects[object.index()] = Object { uses: 1, size_bytes };
+        self.objects[object.index()] = Object { uses: 1, size_bytes: bounded(size_bytes) };
         self.place(object);
     }
 
@@ -62,17 +59,15 @@ impl Replacement for Gdsf {
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
-        self.heap.top().map(|(_, object)| object)
+        self.heap.top()
     }
 
     fn remove(&mut self, object: ObjectId, removal: Removal) {
         debug_assert!(self.holds(object), "removed what is not held");
-        if let (Removal::Evicted, Some(((key, _), top))) = (removal, self.heap.top())
-            && top == object
-        {
-            self.age = key;
+        match removal {
+            Removal::Evicted => self.heap.evict(object),
+            Removal::Withdrawn => self.heap.remove(object),
         }
-        self.heap.remove(object);
     }
 
     fn uses(&mut self, object: ObjectId, count: u32) {
@@ -82,7 +77,7 @@ impl Replacement for Gdsf {
     }
 
     fn resize(&mut self, object: ObjectId, size_bytes: u64) {
-        self.objects[object.index()].size_bytes = size_bytes;
+        self.objects[object.index()].size_bytes = bounded(size_bytes);
         self.place(object);
     }
 

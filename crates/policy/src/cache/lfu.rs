@@ -11,10 +11,6 @@ use super::{ObjectId, Removal, Replacement, cover};
 pub struct Lfu {
     heap: Heap,
     uses: Vec<u32>,
-    /// The key of the last victim.
-    age: u64,
-    /// Counts notifications; breaks ties.
-    instant: u64,
 }
 
 impl Lfu {
@@ -24,9 +20,7 @@ impl Lfu {
     }
 
     fn place(&mut self, object: ObjectId) {
-        self.instant += 1;
-        let key = self.age + u64::from(self.uses[object.index()]);
-        self.heap.set(object, (key, self.instant));
+        self.heap.place(object, self.uses[object.index()].into());
     }
 }
 
@@ -45,17 +39,15 @@ impl Replacement for Lfu {
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
-        self.heap.top().map(|(_, object)| object)
+        self.heap.top()
     }
 
     fn remove(&mut self, object: ObjectId, removal: Removal) {
         debug_assert!(self.holds(object), "removed what is not held");
-        if let (Removal::Evicted, Some(((key, _), top))) = (removal, self.heap.top())
-            && top == object
-        {
-            self.age = key;
+        match removal {
+            Removal::Evicted => self.heap.evict(object),
+            Removal::Withdrawn => self.heap.remove(object),
         }
-        self.heap.remove(object);
     }
 
     fn uses(&mut self, object: ObjectId, count: u32) {

@@ -29,8 +29,10 @@ mod heap;
 mod lfu;
 mod list;
 mod lru;
+pub mod residency;
 mod s3fifo;
 mod sieve;
+mod sizes;
 
 use std::fmt;
 use std::str::FromStr;
@@ -225,8 +227,20 @@ pub fn hand_over(from: &mut dyn Replacement, to: &mut dyn Replacement, size_byte
     }
 }
 
-/// Makes `values` have a place for `object`. Grows in smaller steps than doubling, because what is not used counts as well
+/// A size as policies remember it: 4 GiB stand for all that is larger.
+fn bounded(size_bytes: u64) -> u32 {
+    size_bytes.try_into().unwrap_or(u32::MAX)
+}
+
+/// Makes `values` have a place for one more. Grows in smaller steps than doubling, because what is not used counts as well
 /// where memory is bounded.
+fn grow<T>(values: &mut Vec<T>) {
+    if values.len() == values.capacity() {
+        values.reserve_exact(values.len() / 8 + 64);
+    }
+}
+
+/// Makes `values` have a place for `object`, in the same steps.
 fn cover<T: Clone>(values: &mut Vec<T>, object: ObjectId, absent: T) {
     if object.index() >= values.capacity() {
         values.reserve_exact(object.index() - values.len() + values.len() / 8 + 64);

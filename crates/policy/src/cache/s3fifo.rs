@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::list::{Links, List};
-use super::{ObjectId, Removal, Replacement, cover};
+use super::{ObjectId, Removal, Replacement, bounded, cover};
 
 /// Uses are counted up to this.
 const USES_MAX: u8 = 3;
@@ -31,9 +31,10 @@ enum Queue {
 struct Object {
     queue: Queue,
     uses: u8,
-    size_bytes: u64,
+    /// At most so many.
+    size_bytes: u32,
     /// The newest place in the ghost queue, or zero.
-    ghost: u64,
+    ghost: u32,
 }
 
 /// The queues. Both lists share their links.
@@ -44,8 +45,9 @@ pub struct S3Fifo {
     small_bytes: u64,
     bound_bytes: u64,
     objects: Vec<Object>,
-    ghosts: VecDeque<(ObjectId, u64)>,
-    ghosts_made: u64,
+    ghosts: VecDeque<(ObjectId, u32)>,
+    /// Begins again at one when it has run out, when those of the same number are long gone.
+    ghosts_made: u32,
 }
 
 impl S3Fifo {
@@ -67,7 +69,7 @@ impl S3Fifo {
         self.objects[object.index()].queue = queue;
         match queue {
             Queue::Small => {
-                self.small_bytes += self.objects[object.index()].size_bytes;
+                self.small_bytes += u64::from(self.objects[object.index()].size_bytes);
                 self.small.push_front(&mut self.links, object);
             }
             Queue::Main => self.main.push_front(&mut self.links, object),
@@ -78,7 +80,7 @@ impl S3Fifo {
     fn leave(&mut self, object: ObjectId) {
         match self.objects[object.index()].queue {
             Queue::Small => {
-                self.small_bytes -= self.objects[object.index()].size_bytes;
+                self.small_bytes -= u64::from(self.objects[object.index()].size_bytes);
                 self.small.unlink(&mut self.links, object);
             }
             Queue::Main => self.main.unlink(&mut self.links, object),
@@ -88,7 +90,7 @@ impl S3Fifo {
     }
 
     fn haunt(&mut self, object: ObjectId) {
-        self.ghosts_made += 1;
+        self.ghosts_made = self.ghosts_made.checked_add(1).unwrap_or(1);
         self.objects[object.index()].ghost = self.ghosts_made;
         self.ghosts.push_back((object, self.ghosts_made));
         while self.ghosts.len() > self.main.len().max(GHOSTS_MIN) {
@@ -114,7 +116,7 @@ impl Replacement for S3Fifo {
         cover(&mut self.objects, object, Object::default());
         let known = std::mem::replace(
             &mut self.objects[object.index()],
-            Object { queue: Queue::None, uses: 0, size_bytes, ghost: 0 },
+            Object { queue: Queue::None, uses: 0, size_bytes: bounded(size_bytes), ghost: 0 },
         );
         self.enter(object, if known.ghost == 0 { Queue::Small } else { Queue::Main });
     }
@@ -156,9 +158,9 @@ impl Replacement for S3Fifo {
     fn resize(&mut self, object: ObjectId, size_bytes: u64) {
         let held = &mut self.objects[object.index()];
         if held.queue == Queue::Small {
-            self.small_bytes = self.small_bytes - held.size_bytes + size_bytes;
+            self.small_bytes = self.small_bytes - u64::from(held.size_bytes) + u64::from(bounded(size_bytes));
         }
-        held.size_bytes = size_bytes;
+        held.size_bytes = bounded(size_bytes);
     }
 
     fn forget(&mut self, object: ObjectId) {
@@ -168,7 +170,7 @@ impl Replacement for S3Fifo {
     }
 
     fn memory_bytes(&self) -> usize {
-        let ghosts = self.ghosts.capacity() * size_of::<(ObjectId, u64)>();
+        let ghosts = self.ghosts.capacity() * size_of::<(ObjectId, u32)>();
         self.links.memory_bytes() + self.objects.capacity() * size_of::<Object>() + ghosts
     }
 

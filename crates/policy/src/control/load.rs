@@ -20,12 +20,20 @@ pub struct Reading {
     pub blocked: u64,
     /// CPU time of the server, user and system, in microseconds.
     pub cpu_us: u64,
+    /// Time for which loops stood still in the middle of their work, neither on a processor nor waiting for one, in
+    /// milliseconds, added up over all of them.
+    pub stalled_ms: u64,
 }
 
 impl Reading {
     /// Requests a second.
     pub fn requests_per_s(&self) -> f64 {
         self.requests as f64 * 1000.0 / self.interval_ms.max(1) as f64
+    }
+
+    /// Whether loops stood still for a notable part of the interval.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled_ms as f64 > STALLED * self.interval_ms as f64
     }
 
     /// CPU time per request in microseconds.
@@ -73,25 +81,46 @@ impl Load {
 /// Requests a second below which there is nothing to gain.
 const REQUESTS_PER_S_MIN: f64 = 20.0;
 /// Waits for the disk, per thousand requests, from which on they matter.
-const BLOCKED_PER_THOUSAND: u64 = 2;
+const BLOCKED_PER_THOUSAND: f64 = 2.0;
+/// Waits for the disk a second from which on they matter, however many requests need none: where one takes 5 ms, a loop that
+/// waits itself stands still for a tenth of its time.
+const BLOCKED_PER_S: f64 = 20.0;
 /// Mean bytes per request from which on moving them is what costs.
-const LARGE_BYTES: u64 = 128 * 1024;
+const LARGE_BYTES: f64 = 128.0 * 1024.0 - 1.0;
+/// New connections for each request from which on taking them is what costs.
+const ACCEPTED: f64 = 0.5;
 /// Open connections from which on looking after them is what costs, if few are active.
-const CROWD: u64 = 1_000;
+const CROWD: f64 = 999.0;
+/// Open connections for each request of half a second, from which on few are active.
+const CROWDED: f64 = 0.25;
 
-/// The kind of load of a reading. None if there is hardly any.
-pub(super) fn classify(reading: &Reading) -> Option<Load> {
+/// Part of the time of one loop from which on it is stalled.
+const STALLED: f64 = 0.05;
+/// What part of a bound is enough for a load that was of this kind before: so one at the bound does not go to and fro.
+const STICKS: f64 = 0.7;
+
+/// The kind of load of a reading, after one of the kind `before`. None if there is hardly any.
+pub(super) fn classify(reading: &Reading, before: Option<Load>) -> Option<Load> {
     if reading.requests_per_s() < REQUESTS_PER_S_MIN && reading.blocked == 0 {
         return None;
     }
-    let requests = reading.requests.max(1);
-    if reading.blocked * 1000 > requests * BLOCKED_PER_THOUSAND {
+    let requests = reading.requests.max(1) as f64;
+    // By how much a bound is reached.
+    let reaches = |load: Load, value: f64, bound: f64| value > bound * if before == Some(load) { STICKS } else { 1.0 };
+    let of_each = |number: u64| number as f64 / requests;
+    let blocked_per_s = reading.blocked as f64 * 1000.0 / reading.interval_ms.max(1) as f64;
+    if reaches(Load::Disk, of_each(reading.blocked) * 1000.0, BLOCKED_PER_THOUSAND)
+        || reaches(Load::Disk, blocked_per_s, BLOCKED_PER_S)
+        || reading.is_stalled()
+    {
         Some(Load::Disk)
-    } else if reading.sent_bytes / requests >= LARGE_BYTES {
+    } else if reaches(Load::Large, of_each(reading.sent_bytes), LARGE_BYTES) {
         Some(Load::Large)
-    } else if reading.accepted * 2 > requests {
+    } else if reaches(Load::Connections, of_each(reading.accepted), ACCEPTED) {
         Some(Load::Connections)
-    } else if reading.connections >= CROWD && requests < reading.connections * 4 {
+    } else if reaches(Load::Crowd, reading.connections as f64, CROWD)
+        && reaches(Load::Crowd, of_each(reading.connections), CROWDED)
+    {
         Some(Load::Crowd)
     } else {
         Some(Load::Cached)
@@ -110,6 +139,7 @@ mod tests {
         sent_bytes: 10_000 * 700,
         blocked: 0,
         cpu_us: 60_000,
+        stalled_ms: 0,
     };
 
     #[test]
@@ -118,14 +148,32 @@ mod tests {
             (BUSY, Some(Load::Cached)),
             (Reading { blocked: 30, ..BUSY }, Some(Load::Disk)),
             (Reading { blocked: 3, ..BUSY }, Some(Load::Cached)),
+            (Reading { requests: 100_000, blocked: 100, ..BUSY }, Some(Load::Disk)),
             (Reading { sent_bytes: 10_000 << 18, ..BUSY }, Some(Load::Large)),
             (Reading { accepted: 9_000, ..BUSY }, Some(Load::Connections)),
             (Reading { connections: 10_000, ..BUSY }, Some(Load::Crowd)),
             (Reading { requests: 3, ..BUSY }, None),
             (Reading { requests: 0, blocked: 5, ..BUSY }, Some(Load::Disk)),
+            (Reading { stalled_ms: 100, ..BUSY }, Some(Load::Disk)),
+            (Reading { stalled_ms: 20, ..BUSY }, Some(Load::Cached)),
         ];
         for (reading, load) in kinds {
-            assert_eq!(classify(&reading), load, "{reading:?}");
+            assert_eq!(classify(&reading, None), load, "{reading:?}");
+            assert_eq!(classify(&reading, Some(Load::Cached)), load, "{reading:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_at_the_bound_stays_of_the_kind_that_it_was() {
+        for (below, load) in [
+            (Reading { blocked: 8, ..BUSY }, Load::Disk),
+            (Reading { sent_bytes: 10_000 * 100_000, ..BUSY }, Load::Large),
+            (Reading { accepted: 4_000, ..BUSY }, Load::Connections),
+            (Reading { connections: 900, requests: 2_000, ..BUSY }, Load::Crowd),
+        ] {
+            assert_eq!(classify(&below, None), Some(Load::Cached), "{below:?}");
+            assert_eq!(classify(&below, Some(load)), Some(load), "{below:?}");
+            assert_eq!(classify(&BUSY, Some(load)), Some(Load::Cached));
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
 //! the simulator runs the same code; changes only when the expected gain, less what is uncertain about it, exceeds
-//! [`GAIN_MIN`], and never within [`STAY_MS`] of the last change; tries an engine out at most once for each kind of load.
-//! Carries nothing out.
+//! [`GAIN_MIN`], and under the same kind of load never within [`STAY_MS`] of the last change; tries an engine out at most
+//! once for each kind of load; does not follow a load that goes to and fro. Carries nothing out.
 //!
 //! # How it decides
 //! ```text
@@ -11,22 +11,29 @@
 //!                  │ load::classify
 //!                  ▼
 //!   ┌──────── Watching ◄───────────────────────────────┐
-//!   │              │ an engine that might be better     │ after TRIAL_MS: what the trial cost is compared with the
-//!   │ one that is  │ has never been tried under this    │ cost before, and kept as an estimate
+//!   │              │ an engine that might be better     │ after TRIAL_MS, or as soon as it is surely worse: what the trial
+//!   │ one that is  │ has never been tried under this    │ cost is compared with the cost before, and kept as an estimate
 //!   │ surely       ▼ kind of load                       │
 //!   │ better     Trying ────────────────────────────────┘
 //!   ▼
 //!  change
 //! ```
+//! A load that has become another one is answered after [`STEADY`] readings, about a second and a half, however short ago the
+//! last change was.
+//!
 //! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
 //! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
 //! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
 
+use std::collections::VecDeque;
+
 mod load;
+mod pool;
 mod profile;
 mod workers;
 
 pub use load::{Load, Reading};
+pub use pool::{Pool, Staff};
 pub use profile::{Estimate, Profile};
 pub use workers::{Crew, Workers};
 
@@ -111,11 +118,19 @@ pub struct Controller {
     state: State,
     /// The kind of load of the last readings, and of how many in a row.
     load: Option<(Load, u32)>,
+    /// When the load became another, within the last minute.
+    turns_ms: VecDeque<u64>,
     /// Mean cost of the current engine under that load, in microseconds of CPU per request.
     cost_us: Mean,
-    changed_ms: Option<u64>,
-    /// The next reading is of the change itself: connections move, caches are cold.
+    /// Mean requests a second of the current engine under that load.
+    rate: Mean,
+    /// When the engine was last changed, and under which kind of load.
+    changed: Option<(u64, Load)>,
+    /// The next reading is not of this engine under this load alone: of a change, in which connections move and caches are
+    /// cold, or of the interval in which the load became another.
     settling: bool,
+    /// When requests last had to wait for the disk.
+    waited_ms: Option<u64>,
     /// What has been tried: not again.
     tried: Vec<(Load, Engine)>,
     why: String,
@@ -124,12 +139,23 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Watching,
-    /// The current engine is tried out. `home` is the one before, which cost `home_cost_us`.
-    Trying {
-        home: Engine,
-        home_cost_us: f64,
-        until_ms: u64,
-    },
+    /// The current engine is tried out.
+    Trying(Trial),
+}
+
+/// An engine that is tried out, which is the current one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Trial {
+    /// Under this load.
+    load: Load,
+    /// The engine before.
+    home: Engine,
+    /// What that one cost.
+    home_cost_us: Mean,
+    /// Requests a second that that one answered.
+    home_rate: f64,
+    /// When it is over.
+    until_ms: u64,
 }
 
 /// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
@@ -137,12 +163,25 @@ enum State {
 pub const GAIN_MIN: f64 = 0.05;
 /// See [`Engine::risk`].
 const STALL_RISK: f64 = 0.03;
-/// How long an engine stays at least, in milliseconds.
+/// How long an engine stays at least under the same kind of load, in milliseconds.
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
-/// Readings of the same kind of load before anything is done about it.
-const STEADY: u32 = 3;
+/// How often a minute a load may become another and be followed: as often as an engine may change. A load that goes to and fro
+/// more often is between two kinds, and is not followed.
+const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
+const MINUTE_MS: u64 = 60_000;
+/// Readings of the same kind of load before anything is done about it. The first one may be of two kinds.
+pub const STEADY: u32 = 3;
+/// Readings of an engine's cost before another is compared with it. A server that has just been started gets cheaper by the
+/// second, which three readings may hide.
+const COMPARABLE: u32 = 4;
+/// How long after the last wait for the disk an engine that stalls is not chosen, in milliseconds.
+const CALM_MS: u64 = 600_000;
+/// A trial that costs so much more than what was before, or answers so much less, is over at the first good look.
+const SURELY_WORSE: f64 = 1.15;
+/// Requests a second by which an engine may fall behind before that counts: clients do not come evenly.
+const RATE_DOUBT: f64 = 0.08;
 /// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
 const CHANGE_US: f64 = 20_000.0;
 /// Over how long a change has to pay, in milliseconds.
@@ -158,9 +197,12 @@ impl Controller {
             current,
             state: State::Watching,
             load: None,
+            turns_ms: VecDeque::new(),
             cost_us: Mean::default(),
-            changed_ms: None,
+            rate: Mean::default(),
+            changed: None,
             settling: false,
+            waited_ms: None,
             tried: Vec::new(),
             why,
         }
@@ -183,24 +225,25 @@ impl Controller {
 
     /// What was measured in the interval that ends at `now_ms`. Returns a change, if one is wanted now.
     pub fn observe(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
-        let Some(load) = load::classify(reading) else {
+        let Some(load) = load::classify(reading, self.load.map(|(load, _)| load)) else {
             // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
-        self.note(load, reading);
-        if let State::Trying { home, home_cost_us, until_ms } = self.state {
-            return self.try_on(now_ms, load, home, home_cost_us, until_ms);
+        self.note(now_ms, load, reading);
+        if let State::Trying(trial) = self.state {
+            return self.try_on(now_ms, load, trial);
         }
         let (_, steady) = self.load?;
-        let stays = self.changed_ms.is_some_and(|at| now_ms < at + STAY_MS);
+        let stays = self.changed.is_some_and(|(at, under)| under == load && now_ms < at + STAY_MS);
         // Stalling is not a matter of cost.
         if self.current.stalls() && load == Load::Disk {
-            return self.flee(now_ms);
+            return self.flee(now_ms, reading);
         }
-        if steady < STEADY || stays {
+        let is_restless = self.turns_ms.len() > TURNS_MAX;
+        if steady < STEADY || stays || is_restless {
             return None;
         }
-        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load))
+        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load, reading))
     }
 
     /// The change could not be made: `why`. The engine that was wanted is no candidate any more.
@@ -211,31 +254,39 @@ impl Controller {
         self.why = format!("{} serves because {} could not take its place: {why}", current.name(), wanted.name());
     }
 
-    fn note(&mut self, load: Load, reading: &Reading) {
+    fn note(&mut self, now_ms: u64, load: Load, reading: &Reading) {
+        self.turns_ms.retain(|at_ms| at_ms + MINUTE_MS > now_ms);
+        if load == Load::Disk {
+            self.waited_ms = Some(now_ms);
+        }
         match &mut self.load {
             Some((before, steady)) if *before == load => *steady += 1,
             _ => {
+                if self.load.is_some() {
+                    self.turns_ms.push_back(now_ms);
+                    self.settling = true;
+                }
                 self.load = Some((load, 1));
-                self.cost_us = Mean::default();
+                (self.cost_us, self.rate) = (Mean::default(), Mean::default());
             }
         }
         if !std::mem::take(&mut self.settling) {
             self.cost_us.add(reading.cost_us());
+            self.rate.add(reading.requests_per_s());
         }
     }
 
     /// An engine that is surely better under this load.
     fn better(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
         let mine = self.profile.estimate(load, self.current);
-        let allowed = |engine: &Engine| *engine != self.current && !(engine.stalls() && load == Load::Disk);
+        let allowed = |engine: &Engine| *engine != self.current && !self.might_stall(*engine, now_ms);
         let others = self.candidates.iter().copied().filter(allowed);
         let (best, ratio) = others
             .map(|engine| (engine, self.profile.estimate(load, engine)))
             .min_by(|(one, its), (other, others)| (its.ratio + one.risk()).total_cmp(&(others.ratio + other.risk())))?;
         let gain = 1.0 - ratio.ratio / mine.ratio;
         let doubt = ratio.doubt + mine.doubt;
-        let saved_us = gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0;
-        if gain - doubt < GAIN_MIN || saved_us < CHANGE_US {
+        if gain - doubt < GAIN_MIN || self.saved_us(gain, reading) < CHANGE_US {
             return None;
         }
         let because = format!(
@@ -252,80 +303,105 @@ impl Controller {
         Some(self.change(now_ms, best, because))
     }
 
+    /// Whether this engine would make all requests wait for those that need the disk, which there have been of late.
+    fn might_stall(&self, engine: Engine, now_ms: u64) -> bool {
+        engine.stalls() && self.waited_ms.is_some_and(|at_ms| now_ms < at_ms + CALM_MS)
+    }
+
+    /// CPU time that a gain saves within the time in which a change has to pay.
+    fn saved_us(&self, gain: f64, reading: &Reading) -> f64 {
+        gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0
+    }
+
     /// Leaves an engine that stalls.
-    fn flee(&mut self, now_ms: u64) -> Option<Change> {
+    fn flee(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
         let load = Load::Disk;
         let others = self.candidates.iter().copied().filter(|engine| !engine.stalls());
         let best = others.min_by(|one, other| {
             self.profile.estimate(load, *one).ratio.total_cmp(&self.profile.estimate(load, *other).ratio)
         })?;
-        let because = format!(
-            "requests have to wait for the disk, and {} makes all others wait with them; {} does not.",
-            self.current.name(),
-            best.name()
-        );
+        let (now, other) = (self.current.name(), best.name());
+        let because = match reading.is_stalled() {
+            true => format!(
+                "the loops of {now} stood still for {} of {} ms, and all their connections with them; {other} does not.",
+                reading.stalled_ms, reading.interval_ms
+            ),
+            false => {
+                format!(
+                    "requests have to wait for the disk, and {now} makes all others wait with them; {other} does not."
+                )
+            }
+        };
         Some(self.change(now_ms, best, because))
     }
 
     /// An engine of which it is not known whether it is better, and which could be.
-    fn begin_trial(&mut self, now_ms: u64, load: Load) -> Option<Change> {
+    fn begin_trial(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
+        // Against a cost that is not the same from one reading to the next, nothing can be compared.
+        if self.cost_us.count < COMPARABLE || self.cost_us.doubt() > GAIN_MIN {
+            return None;
+        }
         let mine = self.profile.estimate(load, self.current);
         let promising = |engine: &Engine| {
             let theirs = self.profile.estimate(load, *engine);
-            let best_case = 1.0 - (theirs.ratio - theirs.doubt) / mine.ratio;
-            let excluded = *engine == self.current || engine.stalls() && load == Load::Disk;
-            !excluded && !self.tried.contains(&(load, *engine)) && best_case > GAIN_MIN
+            let best_case = 1.0 - (theirs.ratio * (1.0 - theirs.doubt)) / (mine.ratio * (1.0 + mine.doubt));
+            let best_case = best_case + self.current.risk() - engine.risk();
+            let excluded = *engine == self.current || self.might_stall(*engine, now_ms);
+            let is_new = !excluded && !self.tried.contains(&(load, *engine));
+            // There and back again.
+            is_new && best_case > GAIN_MIN && self.saved_us(best_case, reading) > 2.0 * CHANGE_US
         };
         let engine = self.candidates.iter().copied().find(promising)?;
         self.tried.push((load, engine));
-        let (home, home_cost_us) = (self.current, self.cost_us.value());
+        let (home, home_cost_us, home_rate) = (self.current, self.cost_us, self.rate.value());
         let because = format!(
             "{} might cost less than {} under {} load ({:.1} us a request now): it is tried for {TRIAL_MS} ms.",
             engine.name(),
             home.name(),
             load.name(),
-            home_cost_us
+            home_cost_us.value()
         );
         let change = self.change(now_ms, engine, because);
-        self.state = State::Trying { home, home_cost_us, until_ms: now_ms + TRIAL_MS };
+        self.state = State::Trying(Trial { load, home, home_cost_us, home_rate, until_ms: now_ms + TRIAL_MS });
         Some(change)
     }
 
     /// Goes on with a trial, or ends it.
-    fn try_on(&mut self, now_ms: u64, load: Load, home: Engine, home_cost_us: f64, until_ms: u64) -> Option<Change> {
+    fn try_on(&mut self, now_ms: u64, load: Load, trial: Trial) -> Option<Change> {
+        let Trial { home, home_cost_us, home_rate, until_ms, .. } = trial;
         let tried = self.current;
-        if !self.tried.contains(&(load, tried)) {
+        if load != trial.load {
+            // What it costs under another load says nothing.
             return self.abandon_trial(now_ms, "the load has changed");
         }
-        if now_ms < until_ms || home_cost_us <= 0.0 {
+        if home_cost_us.value() <= 0.0 || self.cost_us.count == 0 {
             return None;
         }
-        let measured = self.cost_us.value() / home_cost_us;
-        self.profile.learn(load, home, tried, measured);
+        let ratio = trial.ratio(self.cost_us.value(), self.rate.value());
+        if now_ms < until_ms && ratio < SURELY_WORSE {
+            return None;
+        }
+        self.profile.learn(load, home, tried, ratio, self.cost_us.doubt().hypot(home_cost_us.doubt()));
         self.state = State::Watching;
-        if 1.0 - measured >= GAIN_MIN {
-            self.why = format!(
-                "{} serves because a trial of {TRIAL_MS} ms under {} load cost {:.1} us a request, and {} cost {home_cost_us:.1}.",
-                tried.name(),
-                load.name(),
-                self.cost_us.value(),
-                home.name(),
-            );
-            self.changed_ms = Some(now_ms);
-            return None;
-        }
-        let because = format!(
-            "a trial of {} under {} load cost {:.1} us a request, and {} {home_cost_us:.1}: not worth a change.",
+        let measured = format!(
+            "a trial of {} under {} load cost {:.1} us a request at {:.0} a second, and {} {:.1} at {home_rate:.0}",
             tried.name(),
             load.name(),
             self.cost_us.value(),
+            self.rate.value(),
             home.name(),
+            home_cost_us.value(),
         );
-        Some(self.change(now_ms, home, because))
+        if 1.0 - ratio + home.risk() - tried.risk() >= GAIN_MIN {
+            self.why = format!("{} serves because {measured}.", tried.name());
+            self.changed = Some((now_ms, load));
+            return None;
+        }
+        Some(self.change(now_ms, home, format!("{measured}: not worth a change.")))
     }
 
     fn abandon_trial(&mut self, now_ms: u64, why: &str) -> Option<Change> {
-        let State::Trying { home, .. } = self.state else { return None };
+        let State::Trying(Trial { home, .. }) = self.state else { return None };
         let because = format!("{} goes on, the trial of {} being over: {why}.", home.name(), self.current.name());
         self.state = State::Watching;
         Some(self.change(now_ms, home, because))
@@ -333,34 +409,57 @@ impl Controller {
 
     fn change(&mut self, now_ms: u64, to: Engine, because: String) -> Change {
         self.current = to;
-        self.changed_ms = Some(now_ms);
+        self.changed = self.load.map(|(load, _)| (now_ms, load));
         self.settling = true;
         self.state = State::Watching;
-        self.cost_us = Mean::default();
+        (self.cost_us, self.rate) = (Mean::default(), Mean::default());
         self.load = self.load.map(|(load, _)| (load, 0));
         self.why = format!("{} serves because {because}", to.name());
         Change { to, because }
     }
 }
 
+impl Trial {
+    /// What the engine costs that is tried, as a multiple of what the one before did: in CPU time, or in requests that it
+    /// did not answer, if those are more than can be because clients do not come evenly. Where the disk or the network bounds
+    /// a server, the CPU time says little.
+    fn ratio(&self, cost_us: f64, rate: f64) -> f64 {
+        let (cost, slowness) = (cost_us / self.home_cost_us.value(), self.home_rate / rate.max(1.0));
+        if slowness > 1.0 + RATE_DOUBT { cost.max(slowness) } else { cost }
+    }
+}
+
 /// A mean over the readings since it began, the last few counting most.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Mean {
     value: f64,
+    /// Mean square of the distance to it.
+    variance: f64,
     count: u32,
 }
 
 impl Mean {
     /// As many readings as count in full.
     const WINDOW: u32 = 10;
+    /// However well a few readings agree, the next ones may differ by as much.
+    const DOUBT_MIN: f64 = 0.015;
 
     fn add(&mut self, value: f64) {
         self.count = (self.count + 1).min(Mean::WINDOW);
-        self.value += (value - self.value) / f64::from(self.count);
+        let (weight, off) = (1.0 / f64::from(self.count), value - self.value);
+        self.value += off * weight;
+        self.variance = (1.0 - weight) * (self.variance + off * off * weight);
     }
 
     fn value(self) -> f64 {
         self.value
+    }
+
+    /// By how much it may be off, as a part of it: its standard error.
+    fn doubt(self) -> f64 {
+        // Of one reading nothing is known.
+        let Some(others) = self.count.checked_sub(1).filter(|others| *others > 0) else { return 1.0 };
+        ((self.variance / f64::from(others)).sqrt() / self.value.max(1e-9)).max(Mean::DOUBT_MIN)
     }
 }
 

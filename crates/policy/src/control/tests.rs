@@ -23,6 +23,7 @@ impl World {
             sent_bytes: requests * 700,
             blocked: 0,
             cpu_us: (cost_us * requests as f64) as u64,
+            stalled_ms: 0,
         };
         match load {
             Load::Cached => plain,
@@ -84,14 +85,14 @@ fn what_a_trial_shows_to_be_worse_goes_at_once_and_is_not_tried_again() {
     let changes = world.run(&mut controller, &mut now_ms, Load::Cached, 600);
     let engines: Vec<Engine> = changes.iter().map(|(_, engine)| *engine).collect();
     assert_eq!(engines, [Engine::Proactor, Engine::Amped], "{}", controller.why());
-    assert!(changes[1].0 - changes[0].0 <= TRIAL_MS + 500);
+    assert!(changes[1].0 - changes[0].0 <= TRIAL_MS);
 }
 
 #[test]
 fn an_engine_that_stalls_is_left_at_the_first_wait_for_the_disk_and_never_chosen_during_it() {
     let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::Sped), 0);
     let changes = world.run(&mut controller, &mut now_ms, Load::Disk, 60);
-    assert_eq!(changes.first(), Some(&(500, Engine::Amped)));
+    assert_eq!(changes.first().map(|(at, _)| *at), Some(500));
     assert!(changes.iter().all(|(_, engine)| !engine.stalls()), "{changes:?}");
 }
 
@@ -109,10 +110,80 @@ fn engines_that_are_equal_under_a_load_that_goes_to_and_fro_are_not_changed_more
 }
 
 #[test]
+fn an_engine_that_stalls_is_not_tried_where_requests_have_waited_for_the_disk_of_late() {
+    let cost_us = |engine, _| if engine == Engine::Sped { 5.0 } else { 6.0 };
+    let profile = || {
+        let mut profile = Profile::built_in();
+        profile.set(Load::Cached, Engine::Sped, Estimate { ratio: 0.95, doubt: 0.1 });
+        profile.set(Load::Cached, Engine::Proactor, Estimate { ratio: 1.0, doubt: 0.01 });
+        profile
+    };
+    let candidates = vec![Engine::Sped, Engine::Amped, Engine::Proactor];
+    let (mut world, mut now_ms) = (world(cost_us), 0);
+    let mut controller = Controller::new(profile(), candidates, Engine::Amped);
+    world.run(&mut controller, &mut now_ms, Load::Disk, 10);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Cached, 500);
+    assert!(changes.iter().all(|(_, engine)| *engine != Engine::Sped), "{changes:?}");
+    world.run(&mut controller, &mut now_ms, Load::Cached, 200);
+    assert_eq!(controller.current(), Engine::Sped, "{}", controller.why());
+}
+
+#[test]
+fn a_load_between_two_kinds_is_not_followed_to_and_fro() {
+    let cost_us = |engine, load| match (engine, load) {
+        (Engine::Proactor, Load::Cached) => 5.0,
+        (Engine::Proactor, _) => 8.0,
+        _ => 6.0,
+    };
+    let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
+    let mut changes = Vec::new();
+    for turn in 0_u64..1200 {
+        // Without an order, three alike in a row every few seconds.
+        let load = if turn.wrapping_mul(0x9e37_79b9_7f4a_7c15).count_ones() % 2 == 0 {
+            Load::Cached
+        } else {
+            Load::Connections
+        };
+        now_ms += 500;
+        let reading = world.reading(controller.current(), load);
+        changes.extend(controller.observe(now_ms, &reading).map(|_| now_ms));
+    }
+    let late = changes.iter().filter(|at| **at > 15_000).count();
+    assert!(changes.len() <= 3 && late == 0, "{changes:?}");
+}
+
+#[test]
+fn kinds_of_load_that_stay_for_seconds_are_followed() {
+    let cost_us = |engine, load| match (engine, load) {
+        (Engine::Proactor, Load::Cached) => 5.0,
+        (Engine::Proactor, _) => 8.0,
+        _ => 6.0,
+    };
+    let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
+    for _ in 0..5 {
+        world.run(&mut controller, &mut now_ms, Load::Cached, 8);
+        assert_eq!(controller.current(), Engine::Proactor, "{}", controller.why());
+        world.run(&mut controller, &mut now_ms, Load::Large, 8);
+        assert_eq!(controller.current(), Engine::Amped, "{}", controller.why());
+    }
+}
+
+#[test]
 fn of_two_that_cost_the_same_the_one_that_does_not_stall_takes_over() {
     let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::ThreadPool), 0);
     let changes = world.run(&mut controller, &mut now_ms, Load::Connections, 10);
     assert_eq!(changes.first().map(|(_, engine)| *engine), Some(Engine::Amped), "{changes:?}");
+}
+
+#[test]
+fn the_interval_in_which_the_load_becomes_another_does_not_count_for_a_trial() {
+    let (mut world, mut controller, mut now_ms) = (world(|_, _| 6.0), controller(Engine::Amped), 0);
+    let mixed = Reading { cpu_us: 5_000_000, ..world.reading(Engine::Amped, Load::Cached) };
+    controller.observe(500, &world.reading(Engine::Amped, Load::Disk));
+    controller.observe(1_000, &mixed);
+    now_ms += 1_000;
+    world.run(&mut controller, &mut now_ms, Load::Cached, 60);
+    assert_eq!(controller.current(), Engine::Amped, "{}", controller.why());
 }
 
 #[test]
@@ -163,4 +234,115 @@ fn a_profile_that_is_sure_needs_no_trials() {
     let changes = world.run(&mut controller, &mut now_ms, Load::Connections, 60);
     assert_eq!(changes.iter().map(|(_, engine)| *engine).collect::<Vec<_>>(), [Engine::Proactor]);
     assert!(controller.why().contains("20 % less"), "{}", controller.why());
+}
+
+#[test]
+fn another_kind_of_load_is_answered_within_two_seconds_however_short_ago_the_last_change_was() {
+    let (profile, best) = profile_of_specialists();
+    let mut controller = Controller::new(profile, Engine::ALL.to_vec(), Engine::Amped);
+    let (mut world, mut now_ms) = (world(specialists), 0);
+    let phases = [Load::Cached, Load::Disk, Load::Crowd, Load::Large, Load::Connections, Load::Disk];
+    for (phase, load) in phases.into_iter().enumerate() {
+        let began_ms = now_ms;
+        let changes = world.run(&mut controller, &mut now_ms, load, 4);
+        assert_eq!(controller.current(), best(load), "phase {phase}: {}", controller.why());
+        assert!(changes.len() <= 1, "phase {phase}: {changes:?}");
+        // Readings do not begin with phases: half a second more at worst.
+        assert!(changes.iter().all(|(at, _)| at - began_ms <= 1_500), "phase {phase} from {began_ms}: {changes:?}");
+    }
+}
+
+#[test]
+fn a_load_that_goes_to_and_fro_between_kinds_with_engines_of_their_own_is_not_followed_for_long() {
+    let (profile, _) = profile_of_specialists();
+    for seconds in [1, 2, 3, 4] {
+        let mut controller = Controller::new(profile.clone(), Engine::ALL.to_vec(), Engine::Amped);
+        let (mut world, mut now_ms, mut changes) = (world(specialists), 0, Vec::new());
+        while now_ms < 600_000 {
+            changes.extend(world.run(&mut controller, &mut now_ms, Load::Cached, seconds));
+            changes.extend(world.run(&mut controller, &mut now_ms, Load::Connections, seconds));
+        }
+        let in_any_minute = changes
+            .iter()
+            .map(|(from, _)| changes.iter().filter(|(at, _)| (*from..from + 60_000).contains(at)).count());
+        assert!(changes.len() <= 14, "turns of {seconds} s: {changes:?}");
+        assert!(in_any_minute.max().unwrap_or(0) <= 14, "turns of {seconds} s: {changes:?}");
+    }
+}
+
+#[test]
+fn a_load_at_the_bound_of_two_kinds_changes_engines_less_than_once_a_minute() {
+    let (profile, _) = profile_of_specialists();
+    let mut controller = Controller::new(profile, Engine::ALL.to_vec(), Engine::Amped);
+    let (mut world, mut random, mut late) = (world(specialists), 7u64, 0);
+    for tick in 1..=1_200 {
+        // Around two waits in a thousand requests, as chance has it.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let blocked = 30 + (random >> 33) % 20;
+        let reading = Reading { blocked, ..world.reading(controller.current(), Load::Cached) };
+        let change = controller.observe(tick * 500, &reading);
+        late += usize::from(change.is_some() && tick > 60);
+    }
+    assert!(late <= 9, "{late} changes in the nine and a half minutes after the first half");
+}
+
+#[test]
+fn an_engine_that_costs_less_and_answers_fewer_is_not_kept() {
+    let mut controller = controller(Engine::Amped);
+    let mut world = world(|engine, _| if engine == Engine::Proactor { 5.0 } else { 6.0 });
+    let mut engines = Vec::new();
+    for tick in 1..=120 {
+        let reading = world.reading(controller.current(), Load::Cached);
+        // As where few threads wait for something that is not the processor.
+        let slow = controller.current() == Engine::Proactor;
+        let part = |number: u64| if slow { number / 2 } else { number };
+        let (requests, sent_bytes) = (part(reading.requests), part(reading.sent_bytes));
+        let reading = Reading { requests, sent_bytes, cpu_us: part(reading.cpu_us), ..reading };
+        engines.extend(controller.observe(tick * 500, &reading).map(|change| change.to));
+    }
+    assert_eq!(engines, [Engine::Proactor, Engine::Amped], "{}", controller.why());
+}
+
+#[test]
+fn a_trial_that_is_surely_worse_is_over_in_a_second() {
+    let cost_us = |engine, _| if engine == Engine::Proactor { 9.0 } else { 6.0 };
+    let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
+    let changes = world.run(&mut controller, &mut now_ms, Load::Cached, 30);
+    assert_eq!(changes.len(), 2);
+    assert!(changes[1].0 - changes[0].0 <= 1_000, "{changes:?}");
+}
+
+#[test]
+fn a_loop_that_stands_still_is_left_though_nobody_said_that_it_waits_for_a_disk() {
+    let mut controller = controller(Engine::Sped);
+    let mut world = world(|_, _| 6.0);
+    let reading = Reading { stalled_ms: 300, ..world.reading(Engine::Sped, Load::Cached) };
+    assert!(controller.observe(500, &reading).is_some_and(|change| !change.to.stalls()));
+    assert!(controller.why().contains("stood still for 300 of 500 ms"), "{}", controller.why());
+}
+
+/// Each kind of load has an engine of its own that is a fifth better than the others.
+fn specialists(engine: Engine, load: Load) -> f64 {
+    if engine == specialist(load) { 4.8 } else { 6.0 }
+}
+
+fn specialist(load: Load) -> Engine {
+    match load {
+        Load::Cached => Engine::Proactor,
+        Load::Disk => Engine::Amped,
+        Load::Large => Engine::ThreadPool,
+        Load::Connections => Engine::ThreadPerSession,
+        Load::Crowd => Engine::Pipelined,
+    }
+}
+
+/// A profile that knows it, as `lamna tune` would.
+fn profile_of_specialists() -> (Profile, fn(Load) -> Engine) {
+    let mut profile = Profile::built_in();
+    for load in Load::ALL {
+        for engine in Engine::ALL {
+            profile.set(load, engine, Estimate { ratio: specialists(engine, load) / 6.0, doubt: 0.01 });
+        }
+    }
+    (profile, specialist)
 }

@@ -1,7 +1,8 @@
 //! How many workers an engine should have: as many as are busy, and no more than there are processors.
 //!
 //! Owns: the bounds between which nothing is changed. A worker too many costs a second warm cache and wakes for nothing;
-//! one too few leaves a processor idle while requests wait.
+//! one too few leaves a processor idle while requests wait. Where those that there are wait for a processor that somebody
+//! else has, another one would wait as well.
 
 /// What is measured of the workers in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +13,8 @@ pub struct Crew {
     pub processors: usize,
     /// CPU time of the server as a part of that of one processor: 2.0 is two processors busy all the time.
     pub busy: f64,
+    /// Time in which they could have run and waited for a processor, in the same measure.
+    pub kept_waiting: f64,
 }
 
 /// Decides on the number of workers.
@@ -26,6 +29,8 @@ pub struct Workers {
 const FULL: f64 = 0.85;
 /// Part of a processor that each of one worker fewer would be busy with, below which there are too many.
 const EMPTY: f64 = 0.5;
+/// Time waited for a processor, as a part of that on one, from which on there is none left.
+const CROWDED: f64 = 0.5;
 /// How long it has to have been so.
 const MORE_AFTER_MS: u64 = 2_000;
 const FEWER_AFTER_MS: u64 = 60_000;
@@ -33,8 +38,10 @@ const FEWER_AFTER_MS: u64 = 60_000;
 impl Workers {
     /// How many workers there should be from now on, if that is another number.
     pub fn observe(&mut self, now_ms: u64, crew: Crew) -> Option<usize> {
-        let Crew { workers, processors, busy } = crew;
-        let wants_more = workers < processors && busy > FULL * workers as f64;
+        let Crew { workers, processors, busy, kept_waiting } = crew;
+        // A worker that is kept waiting is as full as one that runs.
+        let is_full = busy + kept_waiting > FULL * workers as f64;
+        let wants_more = workers < processors && is_full && kept_waiting < CROWDED * busy;
         let wants_fewer = workers > 1 && busy < EMPTY * (workers - 1) as f64;
         self.more_since_ms = wants_more.then(|| self.more_since_ms.unwrap_or(now_ms));
         self.fewer_since_ms = wants_fewer.then(|| self.fewer_since_ms.unwrap_or(now_ms));
@@ -56,6 +63,10 @@ impl Workers {
 mod tests {
     use super::*;
 
+    fn crew(workers: usize, processors: usize, busy: f64) -> Crew {
+        Crew { workers, processors, busy, kept_waiting: 0.0 }
+    }
+
     fn after(seconds: u64, crew: Crew) -> usize {
         let (mut workers, mut crew) = (Workers::default(), crew);
         for tick in 0..seconds * 2 {
@@ -66,23 +77,28 @@ mod tests {
 
     #[test]
     fn a_full_worker_gets_company_while_there_are_processors() {
-        assert_eq!(after(3, Crew { workers: 1, processors: 4, busy: 0.95 }), 2);
-        assert_eq!(after(30, Crew { workers: 1, processors: 4, busy: 4.0 }), 4);
-        assert_eq!(after(30, Crew { workers: 1, processors: 1, busy: 1.0 }), 1);
-        assert_eq!(after(1, Crew { workers: 1, processors: 4, busy: 0.95 }), 1, "a moment is not enough");
+        assert_eq!(after(3, crew(1, 4, 0.95)), 2);
+        assert_eq!(after(30, crew(1, 4, 4.0)), 4);
+        assert_eq!(after(30, crew(1, 1, 1.0)), 1);
+        assert_eq!(after(1, crew(1, 4, 0.95)), 1, "a moment is not enough");
+    }
+
+    #[test]
+    fn a_worker_that_waits_a_little_for_its_processor_is_full_and_one_that_waits_long_gets_no_company() {
+        assert_eq!(after(3, Crew { kept_waiting: 0.2, ..crew(1, 4, 0.7) }), 2);
+        assert_eq!(after(600, Crew { kept_waiting: 0.5, ..crew(1, 4, 0.5) }), 1);
     }
 
     #[test]
     fn workers_go_slowly_and_the_last_stays() {
-        assert_eq!(after(59, Crew { workers: 4, processors: 4, busy: 0.1 }), 4);
-        assert_eq!(after(600, Crew { workers: 4, processors: 4, busy: 0.1 }), 1);
+        assert_eq!(after(59, crew(4, 4, 0.1)), 4);
+        assert_eq!(after(600, crew(4, 4, 0.1)), 1);
     }
 
     #[test]
     fn between_the_bounds_nothing_changes() {
         for busy in [0.55, 0.6, 0.8, 1.2, 1.6] {
-            let crew = Crew { workers: 2, processors: 4, busy };
-            assert_eq!(after(600, crew), 2, "{busy}");
+            assert_eq!(after(600, crew(2, 4, busy)), 2, "{busy}");
         }
     }
 }

@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use lamna_proto::tally::{BUCKETS, bound_us};
 
 use super::duration::Distribution;
-use super::steward::{Phase, Stats, Status};
+use super::steward::{HitStats, Now, Phase, Stats, Status};
 use super::tasks::Task;
+use crate::account::Account;
 
 /// What it is sent as.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -21,8 +22,21 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     about_connections(status, stats, &mut page);
     about_caches_and_disk(status, stats, &mut page);
     about_the_server(status, stats, &mut page);
+    stats.now.iter().for_each(|now| about_now(now, &mut page));
     about_tasks(&stats.tasks, &mut page);
+    stats.account.iter().for_each(|account| about_steps(account, &mut page));
     page.text
+}
+
+fn about_steps(account: &Account, page: &mut Page) {
+    page.family("lamna_step_nanoseconds_total", "counter", "Time in each step of serving, without steps within.");
+    for step in &account.steps {
+        page.sample(&format!("lamna_step_nanoseconds_total{{step=\"{}\"}}", step.step), step.ns);
+    }
+    page.family("lamna_steps_total", "counter", "How often each step of serving was taken.");
+    for step in &account.steps {
+        page.sample(&format!("lamna_steps_total{{step=\"{}\"}}", step.step), step.times);
+    }
 }
 
 fn about_requests(stats: &Stats, page: &mut Page) {
@@ -46,6 +60,12 @@ fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {
         page.family("lamna_connections_open", "gauge", "Open connections of each worker.");
         open_connections(workers, page);
     }
+    for (name, help, count) in [
+        ("lamna_connections_idle", "Open connections that wait for a request.", connections.idle),
+        ("lamna_connections_slow", "Open connections whose peers do not take what is sent.", connections.slow),
+    ] {
+        count.into_iter().for_each(|count| page.gauge(name, help, count));
+    }
     page.counter("lamna_connections_total", "Connections accepted.", connections.accepted);
     page.counter("lamna_accept_pauses_total", "Pauses for want of descriptors.", connections.accept_pauses);
     page.counter("lamna_connections_shed_total", "Idle connections closed for descriptors.", connections.idle_shed);
@@ -62,6 +82,17 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
     page.family("lamna_cache_lookups_total", "counter", "What workers knew of the targets that were asked for.");
     for (result, count) in [("hit", lookups.hits), ("stale", lookups.stale), ("miss", lookups.misses)] {
         page.sample(&format!("lamna_cache_lookups_total{{result=\"{result}\"}}"), count);
+    }
+    page.family("lamna_cache_requests_total", "counter", "Requests for which a cache had what was needed, or had not.");
+    let caches = &stats.caches;
+    let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];
+    for (cache, HitStats { hits, misses }) in each {
+        page.sample(&format!("lamna_cache_requests_total{{cache=\"{cache}\",result=\"hit\"}}"), hits);
+        page.sample(&format!("lamna_cache_requests_total{{cache=\"{cache}\",result=\"miss\"}}"), misses);
+    }
+    page.family("lamna_cache_content_bytes_total", "counter", "Bytes of content from memory, or from files.");
+    for (result, bytes) in [("hit", caches.content_bytes.hits), ("miss", caches.content_bytes.misses)] {
+        page.sample(&format!("lamna_cache_content_bytes_total{{result=\"{result}\"}}"), bytes);
     }
     if let Some(bytes) = status.cache_bytes {
         page.gauge("lamna_cache_bytes", "Bytes in the cache.", bytes);
@@ -82,6 +113,16 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
         page.sample(&format!("lamna_disk_operations_total{{{labels}}}"), count);
     }
     page.counter("lamna_helper_jobs_total", "Jobs given to helpers.", disk.helper_jobs);
+    page.gauge("lamna_helper_queue", "Jobs that no helper has begun yet.", disk.helper_queue);
+    page.family("lamna_helper_wait_seconds_total", "counter", "Time that jobs have waited for a helper thread.");
+    page.sample("lamna_helper_wait_seconds_total", seconds(disk.helper_wait_us));
+    let waits = &stats.waits;
+    page.family("lamna_loop_stalled_seconds_total", "counter", "Time of event loops in batches of 20 ms and more.");
+    page.sample("lamna_loop_stalled_seconds_total", seconds(waits.stalled_ms * 1000));
+    page.gauge("lamna_thread_queue", "Connections that wait for a thread of a pool.", waits.thread_queue);
+    page.counter("lamna_thread_waits_total", "Connections that threads of pools have taken up.", waits.thread_waits);
+    page.family("lamna_thread_wait_seconds_total", "counter", "Time that these have waited for a thread.");
+    page.sample("lamna_thread_wait_seconds_total", seconds(waits.thread_wait_ms * 1000));
 }
 
 fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {
@@ -102,6 +143,27 @@ fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {
             "Share of ten seconds in which something waited for memory.",
         );
         page.sample("lamna_memory_pressure_ratio", percent / 100.0);
+    }
+}
+
+/// What the sensors of a server that adapts have measured last.
+fn about_now(now: &Now, page: &mut Page) {
+    let figures = [
+        ("requests_per_second", "Requests a second.", now.requests_per_s),
+        ("request_cpu_seconds", "CPU time for each request.", now.cpu_us_per_request / 1e6),
+        ("request_bytes", "Bytes sent for each request.", now.bytes_per_request),
+        ("hit_ratio", "Targets that were in the cache and fresh.", now.hit_ratio),
+        ("would_block_ratio", "Names and reads that would have blocked.", now.would_block_ratio),
+        ("stalled_ratio", "Time for which loops stood still; 1 is one loop all the time.", now.stalled_ratio),
+        ("helper_delay_seconds", "Wait of a job for a helper thread.", now.helper_delay_us / 1e6),
+        ("thread_delay_seconds", "Wait of a connection for a thread of a pool.", now.thread_delay_us / 1e6),
+        ("run_queue_processors", "Threads that could run and wait for a processor.", now.run_queue_processors),
+        ("request_switches", "Context switches for each request.", now.switches_per_request),
+    ];
+    for (name, help, value) in figures {
+        let name = format!("lamna_sensor_{name}");
+        page.family(&name, "gauge", &format!("{help} In the last half second."));
+        page.sample(&name, value);
     }
 }
 

@@ -4,21 +4,23 @@
 //! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
 //! draining and opening the log again are orders like those of signals.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::duration::Distribution;
 use super::steward::{
-    Arch, Change, ConnectionStats, DiskStats, LookupStats, Phase, ResponseStats, Stats, Status, Steward,
+    Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, ResponseStats, Stats, Status,
+    Steward, WaitStats,
 };
 use super::{Admin, tasks};
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, Choice, ListenAddress, Settings};
-use crate::engine::Control;
+use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::config::size::format_size;
+use crate::engine::{Control, Counters};
 use crate::lifecycle::Server;
 use crate::listen::Listener;
 use crate::orders::{Order, Orders};
+use crate::shift;
 use crate::upgrade::Succession;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
@@ -109,6 +111,14 @@ impl Office<'_> {
         }
     }
 
+    /// Open connections of each worker.
+    fn connections(&self) -> Vec<u32> {
+        match &self.body {
+            Body::Threads(server) => server.connections(),
+            Body::Processes { commons, .. } => commons.board.connections().collect(),
+        }
+    }
+
     fn control(&self) -> Option<&Control> {
         match &self.body {
             Body::Threads(server) => Some(&server.shared().control),
@@ -134,19 +144,17 @@ impl Office<'_> {
 impl Steward for Office<'_> {
     fn status(&self) -> Status {
         let done = &self.commons().done;
-        let workers: Vec<u32> = self.commons().board.connections().collect();
-        let count = workers.len();
-        let workers = shows_connections(self.settings().architecture).then_some(workers);
+        let workers = self.connections();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_s: self.standing.started.elapsed().as_secs(),
             phase: self.phase,
-            arch: self.arch(count),
+            arch: self.arch(workers.len()),
             addresses: self.listeners().iter().map(url).collect(),
             roots: self.settings().sites.iter().map(|site| site.root.display().to_string()).collect(),
-            connections_open: workers.as_deref().map(sum),
-            workers,
+            connections_open: Some(sum(&workers)),
+            workers: Some(workers),
             connections: read(&done.connections),
             requests: read(&done.requests),
             cache_bytes: self.cache_bytes(),
@@ -155,12 +163,16 @@ impl Steward for Office<'_> {
 
     fn stats(&self) -> Stats {
         let Commons { done, disk, log, board, .. } = self.commons();
-        let open: Vec<u32> = board.connections().collect();
+        let (idle, slow) = board.postures();
+        let waits = board.waits();
+        let architecture = self.settings().architecture;
         let processes = self.processes().iter().copied().chain([std::process::id()]);
         Stats {
             connections: ConnectionStats {
                 accepted: read(&done.connections),
-                open: shows_connections(self.settings().architecture).then(|| sum(&open)),
+                open: Some(sum(&self.connections())),
+                idle: shift::shows_idle(architecture).then_some(u64::from(idle)),
+                slow: shift::shows_slow(architecture).then_some(u64::from(slow)),
                 accept_pauses: read(&done.accept_pauses),
                 idle_shed: read(&done.idle_shed),
             },
@@ -174,6 +186,7 @@ impl Steward for Office<'_> {
                 },
             },
             lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
+            caches: caches(done),
             disk: DiskStats {
                 open_cached: read(&disk.open_cached),
                 open_blocked: read(&disk.open_blocked),
@@ -183,36 +196,47 @@ impl Steward for Office<'_> {
                 tested_by_page: read(&disk.tested_by_page),
                 untested: read(&disk.untested),
                 helper_jobs: read(&disk.helper_jobs),
+                helper_queue: read(&disk.helper_jobs).saturating_sub(read(&disk.helper_jobs_begun)),
+                helper_wait_us: read(&disk.helper_wait_us),
+            },
+            waits: WaitStats {
+                stalled_ms: waits.stalled_ms,
+                thread_queue: u64::from(waits.queued),
+                thread_waits: waits.taken_up,
+                thread_wait_ms: waits.waited_ms,
+            },
+            now: match &self.body {
+                Body::Threads(server) => server.sensors(),
+                Body::Processes { .. } => None,
             },
             log_lines_dropped: log.dropped(),
             log_lines_lost: log.lost(),
             cache_bytes: self.cache_bytes(),
             tasks: tasks::of(processes),
+            account: done.account.account(),
             memory_pressure_percent: tasks::memory_pressure_percent(),
         }
     }
 
     fn architecture_why(&self) -> String {
-        if let Body::Threads(server) = &self.body
-            && let Some(why) = server.why()
-        {
-            return why.to_owned();
+        let (chosen, so_many) = match &self.body {
+            Body::Threads(server) => (server.why(), server.why_so_many()),
+            Body::Processes { .. } => (None, None),
+        };
+        let why = match chosen {
+            Some(why) => why.to_owned(),
+            None if !self.standing.why.is_empty() => self.standing.why.clone(),
+            None => self.configured_why(),
+        };
+        match so_many {
+            Some(so_many) => format!("{} With {so_many}", with_full_stop(why)),
+            None => why,
         }
-        if !self.standing.why.is_empty() {
-            return self.standing.why.clone();
-        }
-        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
-        let mut why = format!("{} serves because it was configured", asked.name());
-        if asked != serving {
-            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
-        }
-        let _ = write!(why, "; nothing has been changed by the server itself");
-        why
     }
 
     fn set(&mut self, change: &Change) -> Result<String, String> {
         let before = self.settings().clone();
-        let settings = changed(&before, change)?;
+        let settings = change.apply(&before)?;
         if settings == before {
             return Ok(format!("{} serves already", before.architecture.name()));
         }
@@ -233,15 +257,37 @@ impl Steward for Office<'_> {
     }
 
     fn upgrade(&mut self) -> Result<String, String> {
-        match &mut self.body {
-            Body::Threads(server) => server.upgrade().map_err(|error| error.to_string())?,
-            Body::Processes { .. } => self.change(&self.settings().clone())?,
-        }
-        Ok("another process has taken over; this one hands over what it has, and ends".to_owned())
+        let begun = match &mut self.body {
+            Body::Threads(server) => server.begin_upgrade(),
+            Body::Processes { succession, settings, listeners, commons, .. } => {
+                succession.begin(settings, listeners, commons.clock)
+            }
+        };
+        begun.map_err(|error| error.to_string())?;
+        Ok("another process has been started to take over".to_owned())
+    }
+
+    fn upgraded(&mut self) -> Option<Result<String, String>> {
+        let outcome = match &mut self.body {
+            Body::Threads(server) => server.upgrade_outcome(),
+            Body::Processes { succession, .. } => succession.outcome(),
+        };
+        let done = "another process has taken over; this one hands over what it has, and ends";
+        outcome.map(|outcome| outcome.map(|()| done.to_owned()))
     }
 }
 
 impl Office<'_> {
+    /// Why this architecture serves if nobody has changed it.
+    fn configured_why(&self) -> String {
+        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
+        let mut why = format!("{} serves because it was configured", asked.name());
+        if asked != serving {
+            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
+        }
+        why + "; nothing has been changed by the server itself"
+    }
+
     /// Goes on with `settings`: in this process, or in another one where one has to take its place.
     fn change(&mut self, settings: &Settings) -> Result<(), String> {
         let changed = match &mut self.body {
@@ -269,6 +315,9 @@ impl Office<'_> {
         if settings.workers_adapt {
             settings.workers = self.settings().workers;
         }
+        if settings.adapts && settings.threads_adapt {
+            settings.threads = self.settings().threads.min(settings.threads_max);
+        }
         // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
         // file itself.
         let before = self.set_succession(configured.clone());
@@ -290,27 +339,8 @@ impl Office<'_> {
     }
 }
 
-/// `settings` with `change`.
-///
-/// # Errors
-/// What cannot be had.
-fn changed(settings: &Settings, change: &Change) -> Result<Settings, String> {
-    let mut settings = settings.clone();
-    let Change { architecture, workers, threads, helpers_max, cache_policy, copy_bytes_max } = change;
-    if let Some(name) = architecture {
-        settings.choose(Choice::from_name(name).ok_or_else(|| format!("there is no architecture {name:?}"))?);
-    }
-    if cache_policy.is_some() || copy_bytes_max.is_some() {
-        return Err("cache_policy and copy_bytes_max cannot be set while serving".to_owned());
-    }
-    settings.workers = workers.unwrap_or(settings.workers);
-    settings.workers_adapt &= workers.is_none();
-    settings.helpers_max = helpers_max.unwrap_or(settings.helpers_max);
-    settings.threads = threads.unwrap_or(settings.threads);
-    if settings.threads > settings.threads_max {
-        return Err(format!("each worker may have {} threads at most (threads_max)", settings.threads_max));
-    }
-    Ok(settings)
+fn with_full_stop(sentence: String) -> String {
+    if sentence.ends_with('.') { sentence } else { sentence + "." }
 }
 
 /// What has become different.
@@ -330,7 +360,30 @@ fn describe(before: &Settings, after: &Settings) -> String {
     ];
     let changed = counts.into_iter().filter(|(_, before, after)| before != after);
     parts.extend(changed.map(|(name, before, after)| format!("{after} {name} instead of {before}")));
+    let names = [
+        ("the cache policy", describe_policy(before), describe_policy(after)),
+        ("sending by", describe_sending(before), describe_sending(after)),
+    ];
+    let changed = names.into_iter().filter(|(_, before, after)| before != after);
+    parts.extend(changed.map(|(name, before, after)| format!("{name} {after} instead of {before}")));
     parts.join(", with ")
+}
+
+fn describe_policy(settings: &Settings) -> String {
+    let policy = settings.cache_policy;
+    let filter = if policy.is_filtered { "" } else { ", without a filter" };
+    format!("{} for {}{filter}", policy.algorithm.name(), policy.objective.name())
+}
+
+fn describe_sending(settings: &Settings) -> String {
+    let plan = settings.sending;
+    let (stretch, message) = (plan.stretch_copy_bytes_max, plan.message_copy_bytes_max as u64);
+    format!(
+        "{} (copied: stretches up to {}, messages up to {})",
+        plan.strategy.name(),
+        format_size(stretch),
+        format_size(message)
+    )
 }
 
 impl Office<'_> {
@@ -343,6 +396,12 @@ impl Office<'_> {
             threads: self.control().map_or(settings.threads, Control::threads),
             threads_max: settings.threads_max,
             helpers_max: settings.helpers_max,
+            cache_policy: settings.cache_policy.algorithm.name().to_owned(),
+            cache_objective: settings.cache_policy.objective.name().to_owned(),
+            cache_filter: settings.cache_policy.is_filtered,
+            send: settings.sending.strategy.name().to_owned(),
+            stretch_copy_bytes_max: settings.sending.stretch_copy_bytes_max,
+            message_copy_bytes_max: settings.sending.message_copy_bytes_max as u64,
             cache_bytes_max: match settings.architecture {
                 Architecture::Mp => settings.process_cache_bytes_max,
                 _ => settings.cache_bytes_max,
@@ -359,18 +418,22 @@ pub(crate) fn url(listener: &Listener) -> String {
     }
 }
 
-/// Whether workers show how many connections they have, which those do that share them out by it.
-fn shows_connections(architecture: Architecture) -> bool {
-    match architecture {
-        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
-        Architecture::Proactor => true,
-        Architecture::Pipelined | Architecture::ThreadPool => false,
-        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
-    }
-}
-
 fn sum(connections: &[u32]) -> u64 {
     connections.iter().copied().map(u64::from).sum()
+}
+
+/// How often each cache had what was needed.
+fn caches(done: &Counters) -> CacheStats {
+    let (stale, missing) = (read(&done.stale), read(&done.misses));
+    let lookups = read(&done.hits) + stale + missing;
+    let elsewhere = read(&done.contents_read) + read(&done.file_hits);
+    let elsewhere_bytes = read(&done.contents_read_bytes) + read(&done.file_bytes);
+    CacheStats {
+        translations: HitStats::of(lookups, stale + missing),
+        entries: HitStats::of(lookups, read(&done.described)),
+        content: HitStats::of(lookups, elsewhere),
+        content_bytes: HitStats::of(read(&done.content_bytes), elsewhere_bytes),
+    }
 }
 
 fn read(counter: &AtomicU64) -> u64 {

@@ -10,13 +10,27 @@ use super::request::Request;
 use super::steward::{Change, Phase, Steward};
 use super::visit::{Answer, Ask, Rights};
 
-/// The answer to what has come from who has these rights. Over TCP (`by_tcp`), requests that a browser may have been
-/// made to send are refused.
-pub(super) fn answer(ask: Ask, rights: Rights, by_tcp: bool, steward: &mut dyn Steward) -> Answer {
-    let request = match ask {
-        Ask::Request(request) => request,
-        Ask::Nonsense(status, why) => return failure(status, why),
-    };
+/// The answer to what has come from who has these rights; none if it takes its time, and is to be asked for again. Over TCP
+/// (`by_tcp`), requests that a browser may have been made to send are refused.
+pub(super) fn answer(ask: Ask, rights: Rights, by_tcp: bool, steward: &mut dyn Steward) -> Option<Answer> {
+    match ask {
+        Ask::Request(request) if is_upgrade(&request) => {
+            let refused = answer_at_once(&request, rights, by_tcp, steward);
+            // Begun: what comes of it is known later.
+            if refused.status == 200 { None } else { Some(refused) }
+        }
+        Ask::Request(request) => Some(answer_at_once(&request, rights, by_tcp, steward)),
+        Ask::Nonsense(status, why) => Some(failure(status, why)),
+        Ask::Outcome => steward.upgraded().map(done),
+    }
+}
+
+/// Whether it is the one order that takes its time.
+fn is_upgrade(request: &Request) -> bool {
+    request.path == UPGRADE && request.method == "POST"
+}
+
+fn answer_at_once(request: &Request, rights: Rights, by_tcp: bool, steward: &mut dyn Steward) -> Answer {
     if rights == Rights::None {
         return failure(403, "only root and the user that runs this server may control it");
     }
@@ -36,7 +50,7 @@ pub(super) fn answer(ask: Ask, rights: Rights, by_tcp: bool, steward: &mut dyn S
         (false, _, Some(_)) if rights != Rights::All => {
             failure(403, "orders are taken from this machine only: use its Unix socket or a loopback address")
         }
-        (false, _, Some(order)) => order(steward, &request),
+        (false, _, Some(order)) => order(steward, request),
         _ => not_allowed(route),
     }
 }
@@ -58,8 +72,10 @@ const ROUTES: [Route; 10] = [
     Route { path: "/v1/arch/why", read: Some(|steward| done(Ok(steward.architecture_why()))), order: None },
     Route { path: "/v1/reload", read: None, order: Some(|steward, _| done(steward.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
-    Route { path: "/v1/upgrade", read: None, order: Some(|steward, _| done(steward.upgrade())) },
+    Route { path: UPGRADE, read: None, order: Some(|steward, _| done(steward.upgrade())) },
 ];
+
+const UPGRADE: &str = "/v1/upgrade";
 
 /// What was done or found out, in words.
 #[derive(Serialize)]

@@ -3,11 +3,15 @@
 //! Owns: the vocabulary. Who runs a server implements [`Steward`]; the endpoint knows nothing else of it. Numbers are
 //! gathered when they are asked for and may be half a second old, because workers hand theirs over twice a second.
 
+use lamna_policy::cache::{Algorithm, Objective};
 use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::tasks::Task;
-use crate::config::settings::{Choice, HELPERS, THREADS, WORKERS};
+use crate::account::Account;
+use crate::config::settings::{COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
+use crate::config::size::format_size;
+use crate::io::send::SendStrategy;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait Steward {
@@ -35,11 +39,14 @@ pub trait Steward {
     /// Begins to drain: no new connection, what has begun is finished, then the server ends.
     fn drain(&mut self);
 
-    /// Hands everything over to a new process of the executable as it is now. Returns what has been done, in words.
+    /// Begins to hand everything over to a new process of the executable as it is now. Returns what has been begun, in words.
     ///
     /// # Errors
-    /// Why this process goes on, in words.
+    /// Why that cannot be begun, in words.
     fn upgrade(&mut self) -> Result<String, String>;
+
+    /// What has come of it, once: what has been done, or why this process goes on, in words. None if that is not known yet.
+    fn upgraded(&mut self) -> Option<Result<String, String>>;
 }
 
 /// Where in its life a server is.
@@ -71,8 +78,7 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// The directories that it serves.
     pub roots: Vec<String>,
-    /// Open connections of each worker, and how many they are in all; none where the architecture does not count them:
-    /// `pipelined` and the thread engines.
+    /// Open connections of each worker, and how many they are in all; none in answers of earlier versions.
     pub workers: Option<Vec<u32>>,
     /// See `workers`.
     pub connections_open: Option<u64>,
@@ -101,6 +107,18 @@ pub struct Arch {
     pub helpers_max: usize,
     /// Bytes that the cache may hold.
     pub cache_bytes_max: u64,
+    /// Which entries of the cache go when room is needed.
+    pub cache_policy: String,
+    /// What the cache is to have many of.
+    pub cache_objective: String,
+    /// Whether what was asked for once only is kept out of a full cache.
+    pub cache_filter: bool,
+    /// How stretches of files are sent.
+    pub send: String,
+    /// Bytes of the longest stretch of a file that `auto` copies.
+    pub stretch_copy_bytes_max: u64,
+    /// Bytes of the longest message that is copied behind those before it.
+    pub message_copy_bytes_max: u64,
 }
 
 /// What is to become different. What is not named stays.
@@ -122,9 +140,21 @@ pub struct Change {
     /// The name of another cache policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_policy: Option<String>,
-    /// Messages up to this many bytes are copied together before they are sent.
+    /// What the cache is to have many of: `requests` or `bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub copy_bytes_max: Option<u64>,
+    pub cache_objective: Option<String>,
+    /// Whether what was asked for once only is kept out of a full cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_filter: Option<bool>,
+    /// The name of another way to send stretches of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send: Option<String>,
+    /// Bytes of the longest stretch of a file that `send = "auto"` copies, within [`COPY_BYTES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretch_copy_bytes_max: Option<u64>,
+    /// Bytes of the longest message that is copied behind those before it, within [`COPY_BYTES`].
+    #[serde(skip_serializing_if = "Option::is_none", alias = "copy_bytes_max")]
+    pub message_copy_bytes_max: Option<u64>,
 }
 
 impl Change {
@@ -136,12 +166,10 @@ impl Change {
         if *self == Change::default() {
             return Err("nothing was named that is to change".to_owned());
         }
-        if let Some(name) = &self.architecture
-            && Choice::from_name(name).is_none()
-        {
-            let known: Vec<&str> = Choice::all().map(Choice::name).collect();
-            return Err(format!("there is no architecture {name:?}; there are {}", known.join(", ")));
-        }
+        is_among("architecture", &self.architecture, Choice::all().map(Choice::name).collect())?;
+        is_among("cache policy", &self.cache_policy, Algorithm::ALL.map(Algorithm::name).to_vec())?;
+        is_among("cache objective", &self.cache_objective, Objective::ALL.map(Objective::name).to_vec())?;
+        is_among("way to send", &self.send, SendStrategy::ALL.map(SendStrategy::name).to_vec())?;
         let counts = [
             ("workers", self.workers, WORKERS),
             ("threads", self.threads, THREADS),
@@ -152,7 +180,63 @@ impl Change {
                 return Err(format!("{name} is a number from {} to {}", bounds.start(), bounds.end()));
             }
         }
+        let sizes = [
+            ("stretch_copy_bytes_max", self.stretch_copy_bytes_max),
+            ("message_copy_bytes_max", self.message_copy_bytes_max),
+        ];
+        for (name, size) in sizes {
+            if size.is_some_and(|size| !COPY_BYTES.contains(&size)) {
+                return Err(format!("{name} is a size up to {}", format_size(*COPY_BYTES.end())));
+            }
+        }
         Ok(())
+    }
+
+    /// `settings` with the change, which has been checked.
+    ///
+    /// # Errors
+    /// What cannot be had, in words.
+    pub fn apply(&self, settings: &Settings) -> Result<Settings, String> {
+        let mut settings = settings.clone();
+        if let Some(choice) = self.architecture.as_deref().and_then(Choice::from_name) {
+            settings.choose(choice);
+        }
+        settings.workers_adapt &= self.workers.is_none();
+        settings.threads_adapt &= self.threads.is_none();
+        put(&mut settings.workers, self.workers);
+        put(&mut settings.helpers_max, self.helpers_max);
+        put(&mut settings.threads, self.threads);
+        if settings.threads > settings.threads_max {
+            return Err(format!("each worker may have {} threads at most (threads_max)", settings.threads_max));
+        }
+        let policy = &mut settings.cache_policy;
+        put(&mut policy.algorithm, self.cache_policy.as_deref().and_then(|name| name.parse().ok()));
+        put(&mut policy.objective, self.cache_objective.as_deref().and_then(Objective::from_name));
+        put(&mut policy.is_filtered, self.cache_filter);
+        let sending = &mut settings.sending;
+        put(&mut sending.strategy, self.send.as_deref().and_then(SendStrategy::from_name));
+        put(&mut sending.stretch_copy_bytes_max, self.stretch_copy_bytes_max);
+        put(&mut sending.message_copy_bytes_max, self.message_copy_bytes_max.map(|bytes| bytes as usize));
+        Ok(settings)
+    }
+}
+
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// Whether a name, if one is given, is one that there is.
+fn is_among(what: &str, name: &Option<String>, mut known: Vec<&str>) -> Result<(), String> {
+    // Other names that are understood are not offered.
+    let is_alias = |name: &str| what == "architecture" && Choice::from_name(name).is_some();
+    match name.as_deref() {
+        Some(name) if !known.contains(&name) && !is_alias(name) => {
+            let last = known.pop().unwrap_or_default();
+            Err(format!("there is no {what} {name:?}; there are {} and {last}", known.join(", ")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -167,8 +251,17 @@ pub struct Stats {
     pub responses: ResponseStats,
     /// What workers knew of the targets that were asked for.
     pub lookups: LookupStats,
+    /// How often each cache had what was needed.
+    #[serde(default)]
+    pub caches: CacheStats,
     /// Which way disk operations went.
     pub disk: DiskStats,
+    /// What workers have waited for, while others waited for them.
+    #[serde(default)]
+    pub waits: WaitStats,
+    /// What the sensors of a server that adapts have measured last; none if it does not.
+    #[serde(default)]
+    pub now: Option<Now>,
     /// Access log lines that could not be handed over, and that could not be written.
     pub log_lines_dropped: u64,
     /// See `log_lines_dropped`.
@@ -180,6 +273,9 @@ pub struct Stats {
     /// Share of the last ten seconds in which some task of this machine or container waited for memory, in percent
     /// (`/proc/pressure/memory`); none where the kernel does not say.
     pub memory_pressure_percent: Option<f64>,
+    /// Where the time went, if books are kept.
+    #[serde(default)]
+    pub account: Option<Account>,
 }
 
 /// Connections.
@@ -187,8 +283,15 @@ pub struct Stats {
 pub struct ConnectionStats {
     /// Accepted so far.
     pub accepted: u64,
-    /// Open now; none where the architecture does not count them.
+    /// Open now; none in answers of earlier versions.
     pub open: Option<u64>,
+    /// Of these, those that wait for a request; none where workers do not say so: `mp` and `thread-per-session`.
+    #[serde(default)]
+    pub idle: Option<u64>,
+    /// Of these, those whose peers do not take what is sent to them; none where workers do not say so: `mp` and the thread
+    /// engines.
+    #[serde(default)]
+    pub slow: Option<u64>,
     /// Times that accepting had to pause for want of descriptors or memory.
     pub accept_pauses: u64,
     /// Idle ones closed to get descriptors.
@@ -217,6 +320,40 @@ pub struct LookupStats {
     pub misses: u64,
 }
 
+/// How often each cache had what was needed. What waits for the same thing as another request counts as found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheStats {
+    /// From targets to entries that need not be looked at.
+    pub translations: HitStats,
+    /// Entries, with their heads.
+    pub entries: HitStats,
+    /// Content in memory.
+    pub content: HitStats,
+    /// Bytes of content: sent from memory, and read or sent from files.
+    pub content_bytes: HitStats,
+}
+
+/// Found in a cache, or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HitStats {
+    /// Found.
+    pub hits: u64,
+    /// Not found.
+    pub misses: u64,
+}
+
+impl HitStats {
+    /// Of `all`, so many were not found.
+    pub fn of(all: u64, misses: u64) -> HitStats {
+        HitStats { hits: all.saturating_sub(misses), misses }
+    }
+
+    /// What part was found, in percent; of nothing, nothing.
+    pub fn hit_percent(self) -> f64 {
+        100.0 * self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+}
+
 /// Which way disk operations went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStats {
@@ -236,6 +373,72 @@ pub struct DiskStats {
     pub untested: u64,
     /// Jobs given to helpers.
     pub helper_jobs: u64,
+    /// Of these, those that no helper has begun yet.
+    #[serde(default)]
+    pub helper_queue: u64,
+    /// How long jobs have waited for a helper thread, in microseconds; those for helper processes and the helpers of
+    /// `pipelined` do not say.
+    #[serde(default)]
+    pub helper_wait_us: u64,
+}
+
+/// What workers have waited for, while others waited for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitStats {
+    /// How long event loops have worked at a stretch, where that was 20 ms and more, in milliseconds.
+    pub stalled_ms: u64,
+    /// Connections that wait for a thread of `thread-pool`.
+    pub thread_queue: u64,
+    /// Connections that threads of `thread-pool` have taken up.
+    pub thread_waits: u64,
+    /// How long these have waited for a thread, in milliseconds.
+    pub thread_wait_ms: u64,
+}
+
+/// What the sensors have measured in the last half second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Now {
+    /// Length of the measurement.
+    pub interval_ms: u64,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// CPU time of the process for each request.
+    pub cpu_us_per_request: f64,
+    /// Bytes sent for each request.
+    pub bytes_per_request: f64,
+    /// Part of the targets asked for that were in the cache and fresh.
+    pub hit_ratio: f64,
+    /// Part of the names and reads that would have blocked.
+    pub would_block_ratio: f64,
+    /// Names and reads that would have blocked, or what the kernel has read from disks in units of 128 KiB if that is more.
+    pub disk_waits: u64,
+    /// Time for which event loops stood still, neither on a processor nor waiting for one; 1.0 is one loop all the time.
+    pub stalled_ratio: f64,
+    /// Jobs that no helper has begun yet.
+    pub helper_queue: u64,
+    /// How long a job waited for a helper thread, on average.
+    pub helper_delay_us: f64,
+    /// The most jobs that helpers had under way at a time.
+    pub helpers_busy_peak: u64,
+    /// Connections that wait for a thread of `thread-pool`.
+    pub thread_queue: u64,
+    /// How long a connection waited for a thread, on average, by a clock of some milliseconds.
+    pub thread_delay_us: f64,
+    /// The most threads of a pool that were busy at a time.
+    pub threads_busy_peak: u64,
+    /// Connections that wait for a request, as far as workers say so.
+    pub connections_idle: u64,
+    /// Connections whose peers do not take what is sent, as far as workers say so.
+    pub connections_slow: u64,
+    /// Time that threads could have run and waited for a processor; 1.0 is one thread all the time.
+    pub run_queue_processors: f64,
+    /// Context switches for each request.
+    pub switches_per_request: f64,
+    /// As [`Stats::memory_pressure_percent`].
+    pub memory_pressure_percent: Option<f64>,
+    /// The share of a processor that the first thread of each worker had.
+    pub workers_busy: Vec<f64>,
 }
 
 #[cfg(test)]
@@ -251,8 +454,25 @@ mod tests {
         assert!(error("{}").contains("nothing was named"));
         assert!(error(r#"{"architecture": "mpm"}"#).contains("there is no architecture \"mpm\"; there are auto, mp, "));
         assert!(error(r#"{"threads": 0}"#).contains("threads is a number from 1"));
+        assert!(error(r#"{"cache_policy": "fifo"}"#).contains("there is no cache policy \"fifo\"; there are lru, "));
+        assert!(error(r#"{"cache_objective": "x"}"#).ends_with("there are requests and bytes"));
+        assert!(error(r#"{"send": "splice"}"#).contains("there is no way to send \"splice\""));
+        assert!(error(r#"{"copy_bytes_max": 300000}"#).contains("message_copy_bytes_max is a size up to 256KiB"));
         let change: Change = serde_json::from_str(r#"{"architecture": "mt", "workers": 2}"#).unwrap();
         assert_eq!(change.check(), Ok(()));
         assert!(serde_json::from_str::<Change>(r#"{"worker": 2}"#).is_err());
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        let change: Change = serde_json::from_str(r#"{"cache_policy": "sieve", "stretch_copy_bytes_max": 0}"#).unwrap();
+        let before = Settings::default();
+        let after = change.apply(&before).unwrap();
+        assert_eq!(after.cache_policy.algorithm, Algorithm::Sieve);
+        assert_eq!(after.sending.stretch_copy_bytes_max, 0);
+        let undone = Settings { cache_policy: before.cache_policy, sending: before.sending, ..after };
+        assert_eq!(undone, before);
+        let threads = Change { threads: Some(2000), ..Change::default() };
+        assert!(threads.apply(&before).unwrap_err().contains("1024 threads at most"));
     }
 }

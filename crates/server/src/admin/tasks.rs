@@ -3,10 +3,13 @@
 //! Owns: reading `/proc` (proc_pid_task(5), proc_pid_schedstat in the kernel's sched-stats.rst, proc_pressure). Costs
 //! nothing until somebody asks, and workers do nothing for it. What the kernel does not say is left out.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use crate::sys::usage;
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,41 @@ pub struct Task {
 /// The most threads that are reported of one process: engines may have thousands.
 pub const TASKS_MAX: usize = 256;
 
+/// The most threads of this process that are looked at twice a second.
+const TIMES_MAX: usize = 64;
+
+/// What the scheduler says of a thread of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Its name.
+    pub(crate) name: String,
+    /// Time on a processor.
+    pub(crate) cpu_us: u64,
+    /// Time that it could have run, and waited for a processor.
+    pub(crate) run_queue_us: u64,
+}
+
+/// What the scheduler says of the first threads of this process, by their ids: workers are among them, having begun before
+/// any that they start.
+pub(crate) fn times() -> HashMap<u32, Times> {
+    let directory = Path::new("/proc/self/task");
+    let mut times = HashMap::new();
+    for tid in ids(directory).into_iter().take(TIMES_MAX) {
+        let text = |name: &str| fs::read_to_string(directory.join(tid.to_string()).join(name)).ok();
+        // One that has ended meanwhile is left out.
+        if let Some((cpu_us, run_queue_us)) = text("schedstat").as_deref().and_then(schedule) {
+            let name = text("comm").unwrap_or_default().trim_end().to_owned();
+            times.insert(tid, Times { name, cpu_us, run_queue_us });
+        }
+    }
+    times
+}
+
+/// Context switches of this process so far, of threads that have ended as well (getrusage(2)).
+pub(crate) fn switches() -> u64 {
+    usage::context_switches()
+}
+
 /// The threads of these processes, in the order of their ids.
 pub fn of(processes: impl Iterator<Item = u32>) -> Vec<Task> {
     processes.flat_map(of_process).collect()
@@ -48,11 +86,16 @@ fn pressure(text: &str) -> Option<f64> {
 
 fn of_process(pid: u32) -> Vec<Task> {
     let directory = format!("/proc/{pid}/task");
-    let entries = fs::read_dir(&directory).into_iter().flatten();
+    let tasks = ids(Path::new(&directory)).into_iter().take(TASKS_MAX);
+    tasks.filter_map(|tid| read(pid, tid, &Path::new(&directory).join(tid.to_string()))).collect()
+}
+
+/// The ids of threads, in their order.
+fn ids(directory: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
     let mut ids: Vec<u32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     ids.sort_unstable();
-    let tasks = ids.into_iter().take(TASKS_MAX);
-    tasks.filter_map(|tid| read(pid, tid, &Path::new(&directory).join(tid.to_string()))).collect()
+    ids
 }
 
 /// None if the thread has ended meanwhile.

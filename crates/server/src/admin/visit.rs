@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! Receiving --request or refusal--> Sending --all sent--> Lingering --peer closes--> (gone)
-//!     any state --peer gone, or TIME_MAX over--> (gone)
+//!     |                               ^
+//!     +-what takes its time--> Waiting -+ what has come of it
+//!     any state --peer gone, or its time over--> (gone)
 //! ```
 //!
 //! Owns: the connection and its bounds. Guarantees: never waits; what a peer sends or does not read costs bounded
@@ -21,6 +23,8 @@ use super::request::{self, Parsed, Request};
 
 /// How long a visit may last in all.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
+/// How long one may last that waits for what takes its time: somewhat longer than a new process has to begin to serve.
+const WAIT_MAX: Duration = Duration::from_secs(15);
 /// Receives of one look: what is discarded of a peer that never stops must not hold up everybody else.
 const RECEIVES_MAX: usize = 16;
 
@@ -60,6 +64,7 @@ pub(super) struct Visit {
 #[derive(Debug)]
 enum State {
     Receiving(Vec<u8>),
+    Waiting,
     Sending { bytes: Vec<u8>, sent: usize },
     Lingering,
     Gone,
@@ -75,15 +80,20 @@ impl Visit {
     }
 
     /// Goes on as far as that is possible without waiting; `answer` is asked once, for the whole request or the reason
-    /// why there is none. False when the visit is over.
-    pub(super) fn go_on(&mut self, now: Instant, answer: impl FnOnce(&Visit, Ask) -> Answer) -> bool {
+    /// why there is none, and again at each look if it has no answer yet. False when the visit is over.
+    pub(super) fn go_on(&mut self, now: Instant, answer: impl FnOnce(&Visit, Ask) -> Option<Answer>) -> bool {
         if self.until <= now {
             return false;
         }
-        if let Some(ask) = self.receive() {
+        let waits = matches!(self.state, State::Waiting);
+        let ask = if waits { Some(Ask::Outcome) } else { self.receive() };
+        if let Some(ask) = ask {
             let without_content = matches!(&ask, Ask::Request(request) if request.method == "HEAD");
-            let bytes = answer(self, ask).encode(without_content);
-            self.state = State::Sending { bytes, sent: 0 };
+            match answer(self, ask) {
+                Some(answer) => self.state = State::Sending { bytes: answer.encode(without_content), sent: 0 },
+                None if waits => {}
+                None => (self.state, self.until) = (State::Waiting, now + WAIT_MAX),
+            }
         }
         self.send();
         self.linger();
@@ -152,6 +162,8 @@ pub(super) enum Ask {
     Request(Request),
     /// None: the status that says so, and why.
     Nonsense(u16, &'static str),
+    /// What has come of the request, which takes its time.
+    Outcome,
 }
 
 impl Answer {

@@ -1,4 +1,5 @@
-//! The scoreboard: how many connections each worker has, in memory that worker processes have in common.
+//! The scoreboard: how many connections each worker has, and how long it has kept them waiting, in memory that worker
+//! processes have in common.
 //!
 //! Owns: what the seats are made of, so that a model can make them of something else.
 
@@ -6,7 +7,7 @@
 mod model;
 mod seats;
 
-pub use seats::{Board, Seat};
+pub use seats::{Board, Seat, Waits};
 
 /// Workers that a server may have, of all kinds: several times as many as can be asked for, because while one engine takes
 /// the place of another both have theirs.
@@ -14,7 +15,7 @@ pub const WORKERS_MAX: usize = 4096;
 
 /// What seats are made of. The model has another one.
 mod sync {
-    pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 #[cfg(test)]
@@ -30,6 +31,23 @@ mod tests {
         assert_eq!((board.load(), board.is_crowded()), ((7, 2), false));
         board.seat(900).clear();
         assert_eq!((board.load(), board.is_crowded()), ((7, 1), true));
+    }
+
+    #[test]
+    fn what_was_waited_for_is_remembered_when_workers_have_gone_and_peaks_are_told_once() {
+        let board = Board::default();
+        board.take(0);
+        board.take(1);
+        board.seat(0).add_stall(30);
+        board.seat(1).add_stall(20);
+        (0..3).for_each(|_| board.seat(1).begin_thread(0));
+        (0..2).for_each(|_| board.seat(1).end_thread());
+        board.seat(1).begin_thread(5);
+        board.seat(1).show_queued(4);
+        assert_eq!(board.waits(), Waits { stalled_ms: 50, taken_up: 4, waited_ms: 5, queued: 4 });
+        assert_eq!((board.take_busy_peak(), board.take_busy_peak()), (3, 2));
+        board.seat(1).clear();
+        assert_eq!(board.waits(), Waits { stalled_ms: 50, taken_up: 4, waited_ms: 5, queued: 0 });
     }
 
     #[test]

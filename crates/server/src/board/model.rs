@@ -13,7 +13,7 @@ mod seats;
 
 /// What seats are made of in the model.
 mod sync {
-    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 use std::sync::Arc;

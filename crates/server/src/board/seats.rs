@@ -5,7 +5,7 @@
 //! between seats: their numbers are read for decisions that may be a little wrong (who takes the next connection).
 
 use super::WORKERS_MAX;
-use super::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use super::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
 const SHARE_SLACK: usize = 4;
@@ -24,6 +24,33 @@ pub struct Board {
 pub struct Seat {
     taken: AtomicBool,
     connections: AtomicU32,
+    /// Of these, those whose peers say nothing.
+    idle: AtomicU32,
+    /// Of these, those whose peers do not take what is sent.
+    slow: AtomicU32,
+    /// How long its loop has stalled since the server started, in milliseconds.
+    stalled_ms: AtomicU64,
+    /// How many connections its threads have taken up, and how long these have waited for one, in milliseconds.
+    taken_up: AtomicU64,
+    waited_ms: AtomicU64,
+    /// How many of its threads are busy, and the most that were so at a time since somebody last looked.
+    busy: AtomicU32,
+    busy_peak: AtomicU32,
+    /// Connections that wait for a thread.
+    queued: AtomicU32,
+}
+
+/// What workers have shown of waiting, since the server started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How long loops have stalled, in milliseconds, added up over all workers.
+    pub stalled_ms: u64,
+    /// Connections that threads of pools have taken up.
+    pub taken_up: u64,
+    /// How long these have waited for a thread, in milliseconds.
+    pub waited_ms: u64,
+    /// Connections that wait for a thread now.
+    pub queued: u32,
 }
 
 impl Default for Board {
@@ -49,6 +76,7 @@ impl Board {
         self.end.fetch_max(index + 1, Relaxed);
         let seat = self.seat(index);
         seat.show(0);
+        seat.show_postures((0, 0));
         seat.taken.store(true, Relaxed);
     }
 
@@ -69,6 +97,30 @@ impl Board {
         self.taken().map(Seat::connections)
     }
 
+    /// How many connections of all workers are idle, and how many wait for slow peers; of those workers that say so.
+    pub fn postures(&self) -> (u32, u32) {
+        let read = |seat: &Seat| (seat.idle.load(Relaxed), seat.slow.load(Relaxed));
+        self.taken().map(read).fold((0, 0), |(idle, slow), (more, slower)| (idle + more, slow + slower))
+    }
+
+    /// What workers have waited for, those included that have gone.
+    pub fn waits(&self) -> Waits {
+        let mut waits = Waits::default();
+        for seat in &self.seats[..self.end.load(Relaxed)] {
+            waits.stalled_ms += seat.stalled_ms.load(Relaxed);
+            waits.taken_up += seat.taken_up.load(Relaxed);
+            waits.waited_ms += seat.waited_ms.load(Relaxed);
+            waits.queued += seat.queued.load(Relaxed);
+        }
+        waits
+    }
+
+    /// The most threads that any worker had busy at a time since this was asked last.
+    pub fn take_busy_peak(&self) -> u32 {
+        let peak = |seat: &Seat| seat.busy_peak.swap(0, Relaxed).max(seat.busy.load(Relaxed));
+        self.taken().map(peak).max().unwrap_or(0)
+    }
+
     /// Whether a worker with so many connections has notably more than its share.
     pub fn is_over_share(&self, connections: usize) -> bool {
         let (all, workers) = self.load();
@@ -86,15 +138,71 @@ impl Seat {
     pub fn clear(&self) {
         self.taken.store(false, Relaxed);
         self.show(0);
+        self.show_postures((0, 0));
+        show(&self.queued, 0);
+        // Whatever became of its threads.
+        show(&self.busy, 0);
+        show(&self.busy_peak, 0);
     }
 
     /// The worker has so many connections.
     pub fn show(&self, connections: usize) {
-        self.connections.store(u32::try_from(connections).unwrap_or(u32::MAX), Relaxed);
+        show(&self.connections, connections);
+    }
+
+    /// So many of the worker's connections are idle, and so many wait for slow peers.
+    pub fn show_postures(&self, (idle, slow): (usize, usize)) {
+        self.show_idle(idle);
+        self.show_slow(slow);
+    }
+
+    /// So many of the worker's connections are idle.
+    pub fn show_idle(&self, idle: usize) {
+        show(&self.idle, idle);
+    }
+
+    /// So many of the worker's connections wait for peers that do not take what is sent.
+    pub fn show_slow(&self, slow: usize) {
+        show(&self.slow, slow);
+    }
+
+    /// The worker's loop has stalled so long.
+    pub fn add_stall(&self, stall_ms: u64) {
+        self.stalled_ms.fetch_add(stall_ms, Relaxed);
+    }
+
+    /// A thread of the worker has taken up a connection that has waited so long.
+    pub fn begin_thread(&self, wait_ms: u64) {
+        self.taken_up.fetch_add(1, Relaxed);
+        if wait_ms > 0 {
+            self.waited_ms.fetch_add(wait_ms, Relaxed);
+        }
+        let busy = self.busy.fetch_add(1, Relaxed) + 1;
+        if busy > self.busy_peak.load(Relaxed) {
+            self.busy_peak.fetch_max(busy, Relaxed);
+        }
+    }
+
+    /// The thread is free again.
+    pub fn end_thread(&self) {
+        self.busy.fetch_sub(1, Relaxed);
+    }
+
+    /// So many connections wait for a thread.
+    pub fn show_queued(&self, queued: usize) {
+        show(&self.queued, queued);
     }
 
     /// How many connections the worker has.
     pub fn connections(&self) -> u32 {
         self.connections.load(Relaxed)
+    }
+}
+
+/// Writes only what is different, so that the line stays where it is.
+fn show(place: &AtomicU32, number: usize) {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    if place.load(Relaxed) != number {
+        place.store(number, Relaxed);
     }
 }

@@ -1,59 +1,44 @@
 //! What a target was found to stand for, and what that rests on.
 //!
-//! Owns: when an entry was last compared with the file system and whether changes would be noticed, and how much memory
-//! it holds. Guarantees: an entry whose files were disturbed since it was compared is never called fresh. Does not look
-//! at files.
+//! Owns: the resource, and what it holds in memory; when it was last compared with the file system and whether changes would
+//! be noticed is in `validity`, what it counts in `account`. Does not look at files.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+mod account;
+mod validity;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lamna_proto::resource::Resource;
 
 use super::ledger::{Ledger, allocated};
-use super::{FRESH_MS, RECHECK_MS, REFRESH_MS};
 use crate::content::file::Stamps;
+use account::Account;
+use validity::Validity;
+
+pub(super) use validity::Freshness;
+
+/// What both are made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::OnceLock;
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+}
 
 /// What a target was found to stand for, and what that rests on.
 ///
-/// Whether changes are noticed is told by two numbers: `events`, zero as long as nobody watches, then counting what
-/// happened to its names; and `seen`, what `events` was when the last comparison that found nothing new began.
-///
-/// ```text
-/// events 0                      nobody watches: good for FRESH_MS
-/// events 1, seen 0              watched, but not yet compared since: good for FRESH_MS
-/// events = seen                 watched: good as long as the watcher is awake, and for RECHECK_MS
-/// events > 1, events != seen    disturbed: to be compared before it is used
-/// with UNWATCHED                no longer watched, otherwise as above
-/// ```
+/// How long it may be used is for its [`Validity`] to say, what it counts for its [`Account`].
 #[derive(Debug)]
 pub struct Entry {
     /// What to answer with.
     pub resource: Arc<Resource>,
     /// The state of the files that the resource was made from.
     pub stamps: Stamps,
-    /// When it was last compared with the file system, in the server's milliseconds. Zero: it must not be used without
-    /// comparing, because the file was changing while it was read.
-    checked_ms: AtomicU64,
-    events: AtomicU32,
-    seen: AtomicU32,
+    validity: Validity,
     /// Whether watching was asked for.
     is_submitted: AtomicBool,
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
-    /// How many targets the store keeps it for.
-    kept: AtomicU32,
-    /// Bytes that the ledger knows of.
-    counted_bytes: AtomicU64,
-    ledger: OnceLock<Arc<Ledger>>,
-}
-
-/// How long an entry may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Freshness {
-    /// Not from this moment on, without asking again.
-    pub until_ms: u64,
-    /// From this moment on it should be compared while it is in use.
-    pub refresh_at_ms: u64,
+    account: Account,
 }
 
 impl Entry {
@@ -70,65 +55,55 @@ impl Entry {
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
         Entry {
             resource,
-            checked_ms: AtomicU64::new(if stamps.settled { now_ms } else { 0 }),
+            validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
-            events: AtomicU32::new(0),
-            seen: AtomicU32::new(0),
             is_submitted: AtomicBool::new(false),
             owns_resource,
-            kept: AtomicU32::new(0),
-            counted_bytes: AtomicU64::new(0),
-            ledger: OnceLock::new(),
+            account: Account::default(),
         }
     }
 
     /// What is to be handed to [`Entry::confirm`]: to be read before a comparison begins.
     pub fn events(&self) -> u32 {
-        self.events.load(Acquire)
+        self.validity.events()
     }
 
     /// It was compared at `now_ms` and still holds; `events` was read before.
     pub fn confirm(&self, now_ms: u64, events: u32) {
         if self.stamps.settled {
-            self.seen.store(events, Relaxed);
-            self.checked_ms.store(now_ms, Relaxed);
+            self.validity.confirm(now_ms, events);
         }
     }
 
     /// Something happened to one of its names. Nothing is answered from it until it has been compared.
     pub fn disturb(&self) {
-        self.events.fetch_add(1, AcqRel);
+        self.validity.disturb();
     }
 
     /// Whether something happened since it was compared.
     pub fn is_disturbed(&self) -> bool {
-        let events = self.events();
-        events > 1 && self.seen.load(Relaxed) != events
+        self.validity.is_disturbed()
     }
 
     /// Its names are being watched from now on.
     pub(super) fn begin_watch(&self) {
-        // If it is watched already, or was, this is like an event.
-        let counted = |events: u32| Some((events & !UNWATCHED).wrapping_add(1));
-        let _ = self.events.fetch_update(AcqRel, Acquire, counted);
+        self.validity.begin_watch();
     }
 
     /// What happens to its names will be noticed no longer; something has happened to them.
     pub(super) fn end_watch(&self) {
-        let counted = |events: u32| Some(events.wrapping_add(1) | UNWATCHED);
-        let _ = self.events.fetch_update(AcqRel, Acquire, counted);
+        self.validity.end_watch();
         self.want_watch_again();
     }
 
     /// Whether changes of its names will be noticed.
     pub fn is_watched(&self) -> bool {
-        let events = self.events();
-        is_watching(events) && self.seen.load(Relaxed) == events
+        self.validity.is_watched()
     }
 
     /// Whether it should be watched and nobody has asked for that: true once.
     pub fn wants_watch(&self) -> bool {
-        let can_be = self.stamps.are_watchable() && !is_watching(self.events());
+        let can_be = self.stamps.are_watchable() && !self.validity.is_being_watched();
         can_be && !self.is_submitted.swap(true, Relaxed)
     }
 
@@ -144,15 +119,7 @@ impl Entry {
 
     /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`. Nothing: it has to be compared.
     pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64) -> Option<Freshness> {
-        let checked_ms = self.checked_ms.load(Relaxed);
-        if checked_ms == 0 || self.is_disturbed() {
-            return None;
-        }
-        let plain = Freshness { until_ms: checked_ms + FRESH_MS, refresh_at_ms: checked_ms + REFRESH_MS };
-        let until_ms = (awake_ms.min(now_ms) + FRESH_MS).min(checked_ms + RECHECK_MS);
-        let watched = Freshness { until_ms, refresh_at_ms: checked_ms + RECHECK_MS - FRESH_MS };
-        let best = if self.is_watched() && until_ms > plain.until_ms { watched } else { plain };
-        (best.until_ms > now_ms).then_some(best)
+        self.validity.freshness(now_ms, awake_ms)
     }
 
     /// Files that it holds open.
@@ -181,45 +148,18 @@ impl Entry {
 impl Entry {
     /// The store keeps it for one target more.
     pub(super) fn keep(&self, ledger: &Arc<Ledger>) {
-        self.ledger.get_or_init(|| ledger.clone());
-        if self.kept.fetch_add(1, Relaxed) == 0 {
-            ledger.count_held(self.counted_bytes.load(Relaxed));
-        }
-        self.weigh();
+        self.account.keep(ledger, self.memory_bytes());
     }
 
     /// The store keeps it for one target less.
     pub(super) fn release(&self) {
-        if self.kept.fetch_sub(1, Relaxed) == 1
-            && let Some(ledger) = self.ledger.get()
-        {
-            ledger.discount_held(self.counted_bytes.load(Relaxed));
-        }
+        self.account.release();
     }
 
-    /// Lets the ledger know what it holds now. To be called by one at a time, while it is kept.
+    /// Lets the ledger know what it holds now.
     pub(super) fn weigh(&self) {
-        let Some(ledger) = self.ledger.get() else { return };
-        let bytes = self.memory_bytes();
-        let more = bytes.saturating_sub(self.counted_bytes.fetch_max(bytes, Relaxed));
-        ledger.count_alive(more);
-        ledger.count_held(more);
+        self.account.weigh(self.memory_bytes());
     }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        if let Some(ledger) = self.ledger.get() {
-            ledger.discount_alive(*self.counted_bytes.get_mut());
-        }
-    }
-}
-
-/// A bit of [`Entry::events`].
-const UNWATCHED: u32 = 1 << 31;
-
-fn is_watching(events: u32) -> bool {
-    events > 0 && events & UNWATCHED == 0
 }
 
 /// The two counts of an `Arc`.
@@ -230,6 +170,7 @@ const OPEN_FILE_BYTES: u64 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::{FRESH_MS, RECHECK_MS};
     use crate::content::file::inspect;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation};

@@ -3,79 +3,27 @@
 //! Owns: which keys are being looked up by threads that may wait. Guarantees: for each key at most one of them looks;
 //! no lock is held while it does; if it fails to (a panic), those who waited look themselves.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(test)]
+mod model;
+mod table;
+
+use std::sync::Arc;
 
 use super::entry::Entry;
-use super::generations::Key;
 
 /// The lookups under way.
-#[derive(Debug, Default)]
-pub(super) struct Flights {
-    under_way: Mutex<HashMap<Name, Arc<Flight>>>,
-}
+pub(super) type Flights = table::Table<Arc<Entry>>;
 
-/// A key in values of its own.
-type Name = (u32, Box<[u8]>);
-
-#[derive(Debug, Default)]
-struct Flight {
-    landed: Mutex<Option<Option<Arc<Entry>>>>,
-    changed: Condvar,
-}
-
-impl Flights {
-    /// What `find` finds, for one of all who ask for `key` at the same time; the others get the same. May wait as long as
-    /// `find` does.
-    pub(super) fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
-        let own = Arc::new(Flight::default());
-        let name = (key.site, Box::from(key.path));
-        let flight = lock(&self.under_way).entry(name.clone()).or_insert_with(|| own.clone()).clone();
-        if !Arc::ptr_eq(&flight, &own) {
-            return flight.wait().unwrap_or_else(find);
-        }
-        let mut lands = Landing { flights: self, name, flight, found: None };
-        let found = find();
-        lands.found = Some(found.clone());
-        found
-    }
-}
-
-impl Flight {
-    fn wait(&self) -> Option<Arc<Entry>> {
-        let mut landed = lock(&self.landed);
-        loop {
-            match &*landed {
-                Some(found) => return found.clone(),
-                None => landed = self.changed.wait(landed).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
-}
-
-/// Tells those who wait, in any case.
-struct Landing<'a> {
-    flights: &'a Flights,
-    name: Name,
-    flight: Arc<Flight>,
-    found: Option<Arc<Entry>>,
-}
-
-impl Drop for Landing<'_> {
-    fn drop(&mut self) {
-        lock(&self.flights.under_way).remove(&self.name);
-        *lock(&self.flight.landed) = Some(self.found.take());
-        self.flight.changed.notify_all();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// What the table is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
 #[cfg(test)]
 mod tests {
+    use super::table::lock;
     use super::*;
+    use crate::cache::generations::Key;
     use crate::content::file::Stamps;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};

@@ -1,10 +1,14 @@
 //! What the memory of cached entries comes to, entry by entry.
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
-//! holds. The difference is what workers and answers in flight hold on to though the store has let go of it, and the
-//! store makes room for it. Guarantees: an entry counts once, however many targets stand for it.
+//! holds; and what of the store's room is lent. The difference is what workers and answers in flight hold on to though the
+//! store has let go of it, and mapped chunks of large files, which count among the former only; the store makes room for
+//! it, as it does for what is lent. Guarantees: an entry counts once, however many targets stand for it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use super::sync::{AtomicU64, Relaxed};
+use crate::sys::allocator::MAPPED_BYTES_MIN;
 
 /// The sums.
 #[derive(Debug, Default)]
@@ -13,6 +17,15 @@ pub(super) struct Ledger {
     alive_bytes: AtomicU64,
     /// Bytes of entries that the store holds.
     held_bytes: AtomicU64,
+    /// Bytes lent.
+    lent_bytes: AtomicU64,
+}
+
+/// Room of the store that somebody uses for something else. It ends with the value.
+#[derive(Debug)]
+pub struct Loan {
+    ledger: Arc<Ledger>,
+    bytes: u64,
 }
 
 impl Ledger {
@@ -32,9 +45,16 @@ impl Ledger {
         self.held_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// Bytes in memory.
+    /// Room for `bytes` bytes, if no more than `bytes_max` are lent then.
+    pub(super) fn lend(self: &Arc<Ledger>, bytes: u64, bytes_max: u64) -> Option<Loan> {
+        let more = |lent: u64| lent.checked_add(bytes).filter(|lent| *lent <= bytes_max);
+        self.lent_bytes.fetch_update(Relaxed, Relaxed, more).ok()?;
+        Some(Loan { ledger: self.clone(), bytes })
+    }
+
+    /// Bytes in memory, lent ones included.
     pub(super) fn alive_bytes(&self) -> u64 {
-        self.alive_bytes.load(Relaxed)
+        self.alive_bytes.load(Relaxed) + self.lent_bytes.load(Relaxed)
     }
 
     /// Bytes that others hold on to.
@@ -43,8 +63,21 @@ impl Ledger {
     }
 }
 
+impl Loan {
+    /// How much it is.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.ledger.lent_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
 /// What the allocator takes for a request of `bytes` bytes (malloc(3) of glibc on 64 bits: a word before each block, in
-/// steps of 16, at least 32; blocks of 128 KiB and more are mapped, in pages). Nothing for nothing.
+/// steps of 16, at least 32; large blocks are mapped, in pages). Nothing for nothing.
 pub(super) fn allocated(bytes: usize) -> u64 {
     match bytes {
         0 => 0,
@@ -52,5 +85,3 @@ pub(super) fn allocated(bytes: usize) -> u64 {
         _ => (bytes + 16).next_multiple_of(4096) as u64,
     }
 }
-
-const MAPPED_BYTES_MIN: usize = 128 * 1024;

@@ -6,6 +6,8 @@
 //! lock is held across a system call, and a hit in a front takes none.
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
+mod caches;
+mod chunks;
 mod compressor;
 pub mod counters;
 mod directories;
@@ -14,6 +16,9 @@ mod flights;
 mod front;
 pub mod generations;
 mod ledger;
+#[cfg(test)]
+mod model;
+mod residents;
 mod shard;
 mod shards;
 mod store;
@@ -23,10 +28,20 @@ use std::sync::Arc;
 
 use lamna_policy::cache::{Algorithm, Objective};
 
+pub use caches::Caches;
+pub use chunks::{CHUNK_BYTES, Chunks};
 pub use entry::Entry;
 pub use front::Front;
+pub use ledger::Loan;
+pub use residents::Residents;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
+
+/// What the shards and the ledger are made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    pub(super) use std::sync::{Mutex, MutexGuard};
+}
 
 /// How long a translation is used without looking at the file system again if changes of it would not be noticed, in
 /// milliseconds. With what the root may have been left unlooked at before

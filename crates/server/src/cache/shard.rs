@@ -27,24 +27,34 @@ pub(super) struct Shard {
     free: Vec<u32>,
     /// Numbers of what was let go of, oldest first, each with the turn in which that was.
     remembered: VecDeque<(u32, u32)>,
+    /// Counts what was let go of.
+    turns: u32,
     books: Bounded,
     hasher: DefaultHashBuilder,
     /// Bytes of paths.
     path_bytes: u64,
 }
 
-#[derive(Debug, Default)]
+/// What belongs to a number: 32 bytes, which is half of a line of the processor's cache.
+#[derive(Debug)]
 struct Slot {
-    hash: u64,
-    path: Box<[u8]>,
-    entry: Option<Arc<Entry>>,
+    /// Of the key: all that is known of one whose entry was let go of.
+    hash: u32,
     site: u32,
-    /// Counts how often it was let go of.
-    turn: u32,
+    holds: Holds,
 }
 
-/// Slots grow by one part in this many.
-const SLOTS_STEP: usize = 8;
+/// What a number stands for.
+#[derive(Debug)]
+enum Holds {
+    /// The entry that is kept under the key of this path.
+    Entry(Box<[u8]>, Arc<Entry>),
+    /// An entry that was let go of in this turn, or none that anybody remembers.
+    Nothing(u32),
+}
+
+/// Lists grow by one part in this many.
+const STEP_SHARE: usize = 8;
 /// Numbers that are remembered at least.
 const REMEMBERED_MIN: usize = 64;
 
@@ -57,6 +67,7 @@ impl Shard {
             slots: Vec::new(),
             free: Vec::new(),
             remembered: VecDeque::new(),
+            turns: 0,
             books,
             hasher: DefaultHashBuilder::default(),
             path_bytes: 0,
@@ -76,7 +87,7 @@ impl Shard {
         let hash = self.hash(key);
         let id = self.find_kept(key, hash).or_else(|| self.find_remembered(hash))?;
         self.books.request_times(ObjectId(id), uses);
-        self.slots[id as usize].entry.as_ref()
+        self.slots[id as usize].entry()
     }
 
     /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go for
@@ -84,7 +95,9 @@ impl Shard {
     pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
         let hash = self.hash(key);
         if let Some(id) = self.find_kept(key, hash) {
-            gone.extend(self.slots[id as usize].entry.replace(entry));
+            if let Holds::Entry(_, kept) = &mut self.slots[id as usize].holds {
+                gone.push(std::mem::replace(kept, entry));
+            }
             return self.resize(id, cost, gone);
         }
         let id = match self.find_remembered(hash) {
@@ -99,9 +112,8 @@ impl Shard {
         match offer {
             Offer::Admitted => {
                 let slot = &mut self.slots[id as usize];
-                slot.path = key.path.into();
                 slot.site = key.site;
-                slot.entry = Some(entry);
+                slot.holds = Holds::Entry(key.path.into(), entry);
                 self.path_bytes += allocated(key.path.len());
             }
             Offer::Refused => {
@@ -115,7 +127,7 @@ impl Shard {
     /// What is kept under `key` costs `cost` from now on, if it is `entry`.
     pub(super) fn weigh_again(&mut self, key: Key<'_>, entry: &Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
         let Some(id) = self.find_kept(key, self.hash(key)) else { return };
-        if self.slots[id as usize].entry.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, entry)) {
+        if self.slots[id as usize].entry().is_some_and(|kept| Arc::ptr_eq(kept, entry)) {
             entry.weigh();
             self.resize(id, cost, gone);
         }
@@ -132,7 +144,10 @@ impl Shard {
 
     /// Lets go of everything, tables included. The policy stays.
     pub(super) fn clear(&mut self, policy: Policy, gone: &mut Vec<Arc<Entry>>) {
-        gone.extend(self.slots.iter_mut().filter_map(|slot| slot.entry.take()));
+        gone.extend(self.slots.drain(..).filter_map(|slot| match slot.holds {
+            Holds::Entry(_, entry) => Some(entry),
+            Holds::Nothing(_) => None,
+        }));
         *self = Shard::new(self.books.bound_bytes(), policy);
     }
 
@@ -156,23 +171,26 @@ impl Shard {
 
     fn let_go(&mut self, evicted: Vec<u32>, gone: &mut Vec<Arc<Entry>>) {
         for id in evicted {
-            let slot = &mut self.slots[id as usize];
-            gone.extend(slot.entry.take());
-            let path = std::mem::take(&mut slot.path);
-            self.path_bytes -= allocated(path.len());
+            let held = std::mem::replace(&mut self.slots[id as usize].holds, Holds::Nothing(0));
+            if let Holds::Entry(path, entry) = held {
+                self.path_bytes -= allocated(path.len());
+                gone.push(entry);
+            }
             self.remember(id);
         }
     }
 
     fn remember(&mut self, id: u32) {
-        let slot = &mut self.slots[id as usize];
-        slot.turn = slot.turn.wrapping_add(1);
-        self.remembered.push_back((id, slot.turn));
+        self.turns = self.turns.wrapping_add(1);
+        self.slots[id as usize].holds = Holds::Nothing(self.turns);
+        if self.remembered.len() == self.remembered.capacity() {
+            self.remembered.reserve_exact(step(self.remembered.len()));
+        }
+        self.remembered.push_back((id, self.turns));
         while self.remembered.len() > self.books.len().max(REMEMBERED_MIN) {
             let Some((oldest, turn)) = self.remembered.pop_front() else { return };
-            let slot = &self.slots[oldest as usize];
             // Unless it has come back meanwhile.
-            if slot.entry.is_none() && slot.turn == turn {
+            if matches!(self.slots[oldest as usize].holds, Holds::Nothing(last) if last == turn) {
                 self.forget(oldest);
             }
         }
@@ -180,7 +198,7 @@ impl Shard {
 
     fn forget(&mut self, id: u32) {
         let hash = self.slots[id as usize].hash;
-        if let Ok(entry) = self.table.find_entry(hash, |&other| other == id) {
+        if let Ok(entry) = self.table.find_entry(spread(hash), |&other| other == id) {
             entry.remove();
         }
         self.books.forget(ObjectId(id));
@@ -188,43 +206,69 @@ impl Shard {
     }
 
     /// A number for a key of this hash.
-    fn allot(&mut self, hash: u64) -> u32 {
+    fn allot(&mut self, hash: u32) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             if self.slots.len() == self.slots.capacity() {
-                // In smaller steps than doubling: what is not used counts as well.
-                self.slots.reserve_exact(self.slots.len() / SLOTS_STEP + REMEMBERED_MIN);
+                self.slots.reserve_exact(step(self.slots.len()));
             }
-            self.slots.push(Slot::default());
+            self.slots.push(Slot { hash: 0, site: 0, holds: Holds::Nothing(0) });
             u32::try_from(self.slots.len() - 1)
                 .expect("entries are bounded by memory, four thousand million are not held")
         });
         self.slots[id as usize].hash = hash;
         let slots = &self.slots;
-        self.table.insert_unique(hash, id, |&id| slots[id as usize].hash);
+        self.table.insert_unique(spread(hash), id, |&id| spread(slots[id as usize].hash));
         id
     }
 
-    fn find_kept(&self, key: Key<'_>, hash: u64) -> Option<u32> {
-        let is = |&id: &u32| {
-            let slot = &self.slots[id as usize];
-            slot.entry.is_some() && slot.site == key.site && *slot.path == *key.path
-        };
-        self.table.find(hash, is).copied()
+    fn find_kept(&self, key: Key<'_>, hash: u32) -> Option<u32> {
+        self.table.find(spread(hash), |&id| self.slots[id as usize].is(key, hash)).copied()
     }
 
     /// The number that a key of this hash had. That another key may have the same hash does no harm: the policy takes
     /// one for the other.
-    fn find_remembered(&self, hash: u64) -> Option<u32> {
-        let is = |&id: &u32| self.slots[id as usize].entry.is_none() && self.slots[id as usize].hash == hash;
-        self.table.find(hash, is).copied()
+    fn find_remembered(&self, hash: u32) -> Option<u32> {
+        let is = |&id: &u32| {
+            let slot = &self.slots[id as usize];
+            slot.hash == hash && matches!(slot.holds, Holds::Nothing(_))
+        };
+        self.table.find(spread(hash), is).copied()
     }
 
-    fn hash(&self, key: Key<'_>) -> u64 {
+    fn hash(&self, key: Key<'_>) -> u32 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u32(key.site);
         hasher.write(key.path);
-        hasher.finish()
+        (hasher.finish() >> 32) as u32
     }
+}
+
+impl Slot {
+    fn entry(&self) -> Option<&Arc<Entry>> {
+        match &self.holds {
+            Holds::Entry(_, entry) => Some(entry),
+            Holds::Nothing(_) => None,
+        }
+    }
+
+    /// Whether the entry of `key`, which has this hash, is here.
+    fn is(&self, key: Key<'_>, hash: u32) -> bool {
+        let path = match &self.holds {
+            Holds::Entry(path, _) if self.hash == hash && self.site == key.site => path,
+            _ => return false,
+        };
+        **path == *key.path
+    }
+}
+
+/// How much a list of so many grows at once: in smaller steps than doubling, because what is not used counts as well.
+fn step(length: usize) -> usize {
+    length / STEP_SHARE + REMEMBERED_MIN
+}
+
+/// A hash as the table wants it: it looks at the lowest and at the highest bits.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl std::fmt::Debug for Shard {
@@ -302,7 +346,7 @@ mod tests {
                     let key = Key { site: 0, path: &[*name] };
                     let hash = shard.hash(key);
                     let id = shard.find_kept(key, hash).expect("what was not handed out is kept");
-                    prop_assert!(shard.slots[id as usize].entry.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, entry)));
+                    prop_assert!(shard.slots[id as usize].entry().is_some_and(|kept| Arc::ptr_eq(kept, entry)));
                 }
                 prop_assert!(shard.slots.len() <= alive.len() + shard.free.len() + shard.remembered.len());
             }

@@ -4,13 +4,14 @@
 //! what the entries and these structures take in memory, entries included that others still hold on to, stays within the
 //! bound but for what one entry takes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::Policy;
 use super::entry::Entry;
 use super::generations::Key;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Loan};
 use super::shard::Shard;
+use super::sync::{Mutex, MutexGuard};
 
 /// All shards.
 #[derive(Debug)]
@@ -46,6 +47,11 @@ impl Shards {
             descriptor_cost: bytes_max / descriptors_max.max(1),
             entry_cost_min: entries_max.map_or(0, |entries| bytes_max / entries.max(1) as u64),
         }
+    }
+
+    /// What their memory comes to.
+    pub(super) fn ledger(&self) -> Arc<Ledger> {
+        self.ledger.clone()
     }
 
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
@@ -85,6 +91,18 @@ impl Shards {
     /// Bytes of memory of the entries, whoever holds them, and of the store's structures.
     pub(super) fn bytes(&self) -> u64 {
         self.ledger.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
+    }
+
+    /// Room for `bytes` bytes, if no more than one part in `share` of the store is lent then.
+    pub(super) fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
+        self.ledger.lend(bytes, self.bytes_max / share)
+    }
+
+    /// Bytes of entries that others hold on to.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "the model asks")]
+    pub(super) fn lingering_bytes(&self) -> u64 {
+        self.ledger.lingering_bytes()
     }
 
     /// Entries held.

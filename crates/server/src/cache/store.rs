@@ -7,13 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Policy;
+use super::caches::Caches;
+use super::chunks::Chunks;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
 use super::flights::Flights;
 use super::generations::Key;
+use super::ledger::Loan;
+use super::residents::Residents;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
+use crate::account::{self, Step};
+use crate::config::memory_bytes;
 use crate::sys::common::Common;
 
 /// The shared store.
@@ -23,6 +29,10 @@ pub struct Store {
     compressor: Compressor,
     watcher: Option<Watcher>,
     flights: Flights,
+    holds_alone: bool,
+    caches: Caches,
+    chunks: Chunks,
+    residents: Residents,
     /// Fronts that there are.
     fronts: AtomicU64,
 }
@@ -55,7 +65,48 @@ impl Store {
         let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
         let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
         let compressor = Compressor::new(shards.clone(), counters);
-        Store { shards, compressor, watcher, flights: Flights::default(), fronts: AtomicU64::new(0) }
+        Store {
+            chunks: Chunks::new(bytes_max / CHUNK_SHARE, shards.ledger()),
+            residents: Residents::new(memory_bytes()),
+            shards,
+            compressor,
+            watcher,
+            flights: Flights::default(),
+            holds_alone: false,
+            caches: Caches::ALL,
+            fronts: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, which holds content in the place of the page cache if `holds_alone`: what is read for it from the disk does
+    /// not stay there as well. Only for a store that has most of the memory that there is, and whose server has no other.
+    pub fn alone(self, holds_alone: bool) -> Store {
+        Store { holds_alone, ..self }
+    }
+
+    /// Whether it holds content in the place of the page cache.
+    pub fn holds_alone(&self) -> bool {
+        self.holds_alone
+    }
+
+    /// The same, of which only `caches` are in use.
+    pub fn with_caches(self, caches: Caches) -> Store {
+        Store { caches, ..self }
+    }
+
+    /// The caches that are in use.
+    pub fn caches(&self) -> Caches {
+        self.caches
+    }
+
+    /// Chunks of large files.
+    pub fn chunks(&self) -> &Chunks {
+        &self.chunks
+    }
+
+    /// Which stretches of files are likely to be in memory.
+    pub fn residents(&self) -> &Residents {
+        &self.residents
     }
 
     /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.
@@ -65,16 +116,19 @@ impl Store {
 
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
     pub fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
+        let _step = account::step(Step::Synchronize);
         self.shards.lookup(key, uses)
     }
 
     /// Keeps `entry`, if the policy finds it worth it.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
+        let _step = account::step(Step::Synchronize);
         self.shards.insert(key, entry);
     }
 
     /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.
     pub fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
+        let _step = account::step(Step::Synchronize);
         self.flights.find_once(key, find)
     }
 
@@ -95,6 +149,12 @@ impl Store {
         }
     }
 
+    /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if more than one part
+    /// in `share` of it were lent then.
+    pub fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
+        self.shards.lend(bytes, share)
+    }
+
     /// When the watcher last had nothing left to tell, in the server's milliseconds.
     pub(super) fn awake_ms(&self) -> u64 {
         self.watcher.as_ref().map_or(0, Watcher::awake_ms)
@@ -109,6 +169,7 @@ impl Store {
     /// of its users.
     pub fn clear(&self) {
         self.shards.clear();
+        self.chunks.clear();
     }
 
     /// Bytes of memory of all entries, whoever holds them, and of the store's structures.
@@ -147,5 +208,7 @@ impl Store {
     }
 }
 
+/// What part of the store mapped chunks may be.
+const CHUNK_SHARE: u64 = 4;
 /// What part of a shard one object may be.
 const OBJECT_SHARE: u64 = 8;

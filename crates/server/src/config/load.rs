@@ -13,6 +13,7 @@ use super::explain::{ConfigError, Finding, Problem};
 use super::file::File;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::validate::{self, check_directory};
+use crate::cache::Caches;
 use crate::content::compress::CodingSet;
 use crate::io::send::SendStrategy;
 
@@ -32,6 +33,8 @@ pub struct Overrides {
     pub profile: Option<Profile>,
     /// Turns [`Settings::pin`] on.
     pub pin: bool,
+    /// Turns [`Settings::account`] on.
+    pub account: bool,
     /// See [`Settings::helpers_max`].
     pub helpers_max: Option<usize>,
     /// See [`Settings::threads`].
@@ -48,6 +51,8 @@ pub struct Overrides {
     pub send: Option<SendStrategy>,
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
+    /// See [`Settings::caches`].
+    pub caches: Option<Caches>,
     /// See [`Settings::cache_policy`].
     pub cache_policy: Option<Algorithm>,
     /// See [`Settings::compression`].
@@ -125,7 +130,9 @@ impl Overrides {
             settings.workers = if let Workers::Count(count) = workers { count } else { 1 };
         }
         settings.pin |= self.pin;
+        settings.account |= self.account;
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
+        settings.threads_adapt &= self.threads.is_none();
         settings.threads = self.threads.unwrap_or(settings.threads);
         settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
         settings.helpers = self.helpers.unwrap_or(settings.helpers);
@@ -133,6 +140,7 @@ impl Overrides {
         settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
         settings.sending.strategy = self.send.unwrap_or(settings.sending.strategy);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
+        settings.caches = self.caches.unwrap_or(settings.caches);
         settings.cache_policy.algorithm = self.cache_policy.unwrap_or(settings.cache_policy.algorithm);
         settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);

@@ -8,30 +8,76 @@ use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes of cache when nothing was said: a quarter of what this process may use, at least 1 MiB and at most 512 MiB.
+/// Bytes of cache when nothing was said, at least 1 MiB and at most 512 MiB, because a server that takes gigabytes without
+/// having been asked to is a surprise.
 ///
-/// A quarter, because the page cache holds the same files for free and needs room too; 512 MiB, because a server that
-/// takes gigabytes without having been asked to is a surprise. 64 MiB where the machine does not say what it has.
+/// Of a machine's memory a quarter: the page cache holds the same files for free, as far as there is room. Of a limit of a
+/// control group a half: the page cache is within the limit, so what it holds has to be chosen, and a cache that knows
+/// requests chooses better. Not more, because memory of the cache cannot be reclaimed, and what connections and reads
+/// under way need counts within the limit as well; and a quarter of a small limit. 64 MiB where the machine does not say
+/// what it has.
 pub fn default_cache_bytes() -> u64 {
-    let read = |path: &Path| fs::read_to_string(path).ok();
-    match memory_limit_bytes(&read) {
-        Some(limit_bytes) => (limit_bytes / 4).clamp(MIB, 512 * MIB),
-        None => 64 * MIB,
+    cache_bytes(read_memory())
+}
+
+/// Whether a cache of `cache_bytes` is most of the file content that this process can have in memory: then what it holds
+/// should not be in the page cache as well, which would hold little else.
+pub fn is_most_of_memory(cache_bytes: u64) -> bool {
+    let Memory { total_bytes, limit_bytes } = read_memory();
+    // A machine has more beside this server than a control group has.
+    let share = limit_bytes.map(|bytes| bytes / 3).or(total_bytes.map(|bytes| bytes / 2));
+    share.is_some_and(|share| cache_bytes >= share)
+}
+
+/// Bytes of memory that this process may use, the page cache of what it reads included. 256 MiB where the machine does not
+/// say what it has.
+pub fn memory_bytes() -> u64 {
+    let Memory { total_bytes, limit_bytes } = read_memory();
+    limit_bytes.or(total_bytes).unwrap_or(256 * MIB)
+}
+
+fn read_memory() -> Memory {
+    Memory::of(&|path: &Path| fs::read_to_string(path).ok())
+}
+
+/// What this process may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Memory {
+    /// Physical memory.
+    total_bytes: Option<u64>,
+    /// The smallest limit of a control group, if it is less.
+    limit_bytes: Option<u64>,
+}
+
+fn cache_bytes(memory: Memory) -> u64 {
+    let bytes = match (memory.limit_bytes, memory.total_bytes) {
+        (Some(limit_bytes), _) if limit_bytes >= SMALL_LIMIT_BYTES => limit_bytes / 2,
+        (Some(limit_bytes), _) => limit_bytes / 4,
+        (None, Some(total_bytes)) => total_bytes / 4,
+        (None, None) => 64 * MIB,
+    };
+    bytes.clamp(MIB, 512 * MIB)
+}
+
+/// Below this, the memory that the cache does not have is what the rest of the server needs: about 4 MiB, and 256 KiB for
+/// each of 32 helpers that reads a file.
+const SMALL_LIMIT_BYTES: u64 = 32 * MIB;
+
+impl Memory {
+    /// Physical memory, and the smallest limit on the way from this process's control group up to the root.
+    fn of(read: &impl Fn(&Path) -> Option<String>) -> Memory {
+        let total_bytes = read(Path::new("/proc/meminfo")).and_then(|text| mem_total_bytes(&text));
+        let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+        let limits = limit_files(&groups);
+        // Version 2 says `max` where there is no limit; version 1 a number larger than any memory.
+        let limits = limits.iter().filter_map(|file| read(file)?.trim().parse().ok());
+        let limit_bytes = limits.min().filter(|limit| total_bytes.map_or(*limit < UNLIMITED_BYTES, |all| *limit < all));
+        Memory { total_bytes, limit_bytes }
     }
 }
 
-/// The smallest of physical memory and every limit on the way from this process's control group up to the root.
-fn memory_limit_bytes(read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
-    let total = read(Path::new("/proc/meminfo")).and_then(|text| mem_total_bytes(&text));
-    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    limit_files(&groups)
-        .iter()
-        .filter_map(|file| read(file))
-        // Version 2 says `max` where there is no limit; version 1 a number larger than any memory.
-        .filter_map(|text| text.trim().parse().ok())
-        .chain(total)
-        .min()
-}
+/// What version 1 shows where there is no limit is about this.
+const UNLIMITED_BYTES: u64 = 1 << 62;
 
 /// The files that may hold a limit, from the contents of `/proc/self/cgroup`: lines of `ID:CONTROLLERS:PATH`. Inside a
 /// container the path may be one of the host that is not mounted here; the root of the mount is then the container's
@@ -64,16 +110,21 @@ mod tests {
 
     const MEMINFO: &str = "MemTotal:        4096000 kB\nMemFree:          102400 kB\n";
 
-    fn limit(files: &[(&str, &str)]) -> Option<u64> {
-        memory_limit_bytes(&|path: &Path| {
+    fn memory(files: &[(&str, &str)]) -> Memory {
+        Memory::of(&|path: &Path| {
             let found = files.iter().find(|(name, _)| Path::new(name) == path);
             found.map(|(_, text)| text.to_string())
         })
     }
 
+    fn limit(files: &[(&str, &str)]) -> Option<u64> {
+        memory(files).limit_bytes
+    }
+
     #[test]
-    fn without_control_groups_physical_memory_is_the_limit() {
-        assert_eq!(limit(&[("/proc/meminfo", MEMINFO)]), Some(4096000 * 1024));
+    fn without_control_groups_there_is_only_physical_memory() {
+        let expected = Memory { total_bytes: Some(4096000 * 1024), limit_bytes: None };
+        assert_eq!(memory(&[("/proc/meminfo", MEMINFO)]), expected);
     }
 
     #[test]
@@ -94,7 +145,8 @@ mod tests {
             ("/proc/self/cgroup", "4:cpu,memory:/a/b\n3:cpuset:/\n0::/\n"),
             ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
         ];
-        assert_eq!(limit(&files), Some(4096000 * 1024));
+        assert_eq!(limit(&files), None);
+        assert_eq!(limit(&files[1..]), None);
     }
 
     #[test]
@@ -111,6 +163,22 @@ mod tests {
     fn unreadable_or_odd_files_are_passed_over() {
         assert_eq!(limit(&[]), None);
         assert_eq!(limit(&[("/proc/meminfo", "MemTotal: lots\n"), ("/proc/self/cgroup", "x\n:\n")]), None);
+    }
+
+    #[test]
+    fn a_limit_leaves_room_for_everything_else() {
+        let cache = |limit_bytes| cache_bytes(Memory { total_bytes: Some(64 << 30), limit_bytes });
+        for limit_mib in [4, 8, 16, 24, 32, 35, 64, 100, 256, 1024, 16 << 10] {
+            let limit = limit_mib * MIB;
+            let rest = limit - cache(Some(limit));
+            assert!(rest >= limit / 2, "{limit_mib} MiB");
+            // What runs, and what all helpers read at the same time.
+            assert!(rest >= 12 * MIB || rest >= limit * 3 / 4, "{limit_mib} MiB");
+        }
+        assert_eq!(cache(Some(100 * MIB)), 50 * MIB);
+        assert_eq!(cache(None), 512 * MIB);
+        assert_eq!(cache_bytes(Memory { total_bytes: Some(1 << 30), limit_bytes: None }), 256 * MIB);
+        assert_eq!(cache_bytes(Memory { total_bytes: None, limit_bytes: None }), 64 * MIB);
     }
 
     #[test]

@@ -21,9 +21,10 @@ pub fn render(settings: &Settings) -> String {
     page.line("arch", quoted(settings.choice().name()));
     page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
     page.line("pin", settings.pin);
+    page.line("account", settings.account);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
-    page.line("threads", settings.threads);
+    page.line("threads", if settings.threads_adapt { quoted("auto") } else { settings.threads.to_string() });
     page.line("threads_max", settings.threads_max);
     page.line("processes", settings.processes);
     page.line("processes_max", settings.processes_max);
@@ -33,9 +34,11 @@ pub fn render(settings: &Settings) -> String {
     page.line("stretch_copy_bytes_max", bytes(settings.sending.stretch_copy_bytes_max));
     page.line("message_copy_bytes_max", bytes(settings.sending.message_copy_bytes_max as u64));
     page.line("cache_bytes", bytes(settings.cache_bytes_max));
+    page.line("caches", quoted(&settings.caches.text()));
     page.line("cache_policy", quoted(settings.cache_policy.algorithm.name()));
     page.line("cache_objective", quoted(settings.cache_policy.objective.name()));
     page.line("cache_filter", settings.cache_policy.is_filtered);
+    page.line("cache_pages", quoted(settings.cache_pages.name()));
     page.line("cache_watch", settings.cache_watch);
     page.line("compress", quoted(&settings.compression.codings_text()));
     page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
@@ -168,11 +171,11 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::parse;
     use super::super::settings::{
-        Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
-        PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
+        Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
+        LogFormat, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
-    use crate::cache::Policy;
+    use crate::cache::{Caches, Policy};
     use crate::content::compress::{CodingSet, Compression};
     use crate::io::send::{Plan, SendStrategy};
     use lamna_policy::cache::{Algorithm, Objective};
@@ -225,6 +228,10 @@ mod tests {
             .prop_map(|(algorithm, objective, is_filtered)| Policy { algorithm, objective, is_filtered })
     }
 
+    fn caches() -> impl Strategy<Value = Caches> {
+        any::<[bool; 3]>().prop_map(|[translations, entries, content]| Caches { translations, entries, content })
+    }
+
     fn compression() -> impl Strategy<Value = Compression> {
         (0u8..8, COMPRESS_BYTES, COMPRESS_BYTES).prop_map(|(codings, bytes_min, bytes_max)| Compression {
             codings: CodingSet::from_bits(codings),
@@ -254,8 +261,10 @@ mod tests {
         let sites = prop::collection::vec(site(root.to_owned()), 1..3);
         let parts = (
             prop::collection::vec(address, 0..3),
-            (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>()),
-            (WORKERS, HELPERS, THREADS, THREADS, CACHE_BYTES, compression(), policy(), any::<bool>()),
+            (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>(), any::<bool>()),
+            (WORKERS, HELPERS, THREADS, THREADS),
+            (CACHE_BYTES, caches(), compression(), policy(), any::<bool>()),
+            prop::sample::select(CachePages::ALL.to_vec()),
             (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
             (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
             log,
@@ -266,8 +275,10 @@ mod tests {
         parts.prop_map(
             |(
                 listen,
-                (choice, workers_adapt),
-                (workers, helpers_max, threads, threads_max, cache_bytes_max, compression, cache_policy, cache_watch),
+                (choice, workers_adapt, threads_adapt),
+                (workers, helpers_max, threads, threads_max),
+                (cache_bytes_max, caches, compression, cache_policy, cache_watch),
+                cache_pages,
                 (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
                 (pin, strategy, stretch_copy_bytes_max, message_copy_bytes_max),
                 log,
@@ -281,12 +292,14 @@ mod tests {
                 let message_copy_bytes_max = message_copy_bytes_max as usize;
                 let mut settings = Settings {
                     pin,
+                    account: !pin,
                     sending: Plan { strategy, stretch_copy_bytes_max, message_copy_bytes_max },
                     listen,
                     workers: if workers_adapt { 1 } else { workers },
                     workers_adapt,
                     helpers_max,
-                    threads,
+                    threads: if threads_adapt { Settings::default().threads } else { threads },
+                    threads_adapt,
                     threads_max,
                     helpers,
                     processes,
@@ -294,9 +307,11 @@ mod tests {
                     process_cache_bytes_max,
                     process_translations_max,
                     cache_bytes_max,
+                    caches,
                     compression,
                     cache_policy,
                     cache_watch,
+                    cache_pages,
                     log,
                     log_format,
                     limits,

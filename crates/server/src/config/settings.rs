@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
-use crate::cache::Policy;
+use crate::cache::{Caches, Policy};
 use crate::content::compress::Compression;
 use crate::io::send::Plan;
 
@@ -230,6 +230,37 @@ impl HelperKind {
     }
 }
 
+/// What becomes of the page cache's copy of content that the cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePages {
+    /// It is released if the cache may take most of the memory within which the server has to live, and is its only one.
+    #[default]
+    Auto,
+    /// It stays as long as the kernel likes: the second of two caches, from which the first is filled again.
+    Keep,
+    /// It is released, so that content is in memory once.
+    Release,
+}
+
+impl CachePages {
+    /// Every one, in the order of documentation.
+    pub const ALL: [CachePages; 3] = [CachePages::Auto, CachePages::Keep, CachePages::Release];
+
+    /// The name in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            CachePages::Auto => "auto",
+            CachePages::Keep => "keep",
+            CachePages::Release => "release",
+        }
+    }
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
 /// Everything a server needs to know to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -248,10 +279,12 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
     pub pin: bool,
+    /// Whether books are kept of where the time goes.
+    pub account: bool,
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
-    /// disk in the place of each worker of `proactor`; within [`HELPERS`].
+    /// disk in the place of each worker of `proactor`; within [`HELPERS`]. A server that adapts has fewer while that does.
     pub helpers_max: usize,
     /// Processes that `mp` begins with and does not go below, within [`PROCESSES`]. Flash and Apache had 32 as well.
     pub processes: usize,
@@ -263,8 +296,11 @@ pub struct Settings {
     pub process_cache_bytes_max: u64,
     /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
     pub process_translations_max: usize,
-    /// Threads of each worker of `thread-pool`, within [`THREADS`]. More than `threads_max` are not had.
+    /// Threads of each worker of `thread-pool`, within [`THREADS`]; those to begin with if their number adapts. More than
+    /// `threads_max` are not had.
     pub threads: usize,
+    /// Whether a server that adapts changes the number of threads, too: `threads = "auto"`.
+    pub threads_adapt: bool,
     /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
     /// within [`THREADS`].
     pub threads_max: usize,
@@ -273,8 +309,12 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// Which of the three caches are in use. All, unless somebody measures what each contributes.
+    pub caches: Caches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
+    /// What becomes of the page cache's copy of what the cache holds.
+    pub cache_pages: CachePages,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
     pub cache_watch: bool,
     /// What is compressed while it is served, and into what. `bytes_min` is within [`COMPRESS_BYTES`], and so is
@@ -294,6 +334,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether the cache holds content in the place of the page cache: what is read for it from the disk does not stay there
+    /// as well. A cache of less than most of the memory is the smaller of two, and filled from the page cache again;
+    /// processes that have a cache each share that, too.
+    pub fn holds_alone(&self) -> bool {
+        match self.cache_pages {
+            CachePages::Auto => !self.architecture.is_of_processes() && super::is_most_of_memory(self.cache_bytes_max),
+            CachePages::Keep => false,
+            CachePages::Release => true,
+        }
+    }
+
     /// What is asked for as architecture.
     pub fn choice(&self) -> Choice {
         if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }
@@ -319,6 +370,7 @@ impl Default for Settings {
             workers_adapt: true,
             profile: None,
             pin: false,
+            account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
             processes: 32,
@@ -326,10 +378,13 @@ impl Default for Settings {
             process_cache_bytes_max: 4 << 20,
             process_translations_max: 200,
             threads: 64,
+            threads_adapt: true,
             threads_max: 1024,
             sending: Plan::default(),
             cache_bytes_max: super::default_cache_bytes(),
+            caches: Caches::ALL,
             cache_policy: Policy::default(),
+            cache_pages: CachePages::Auto,
             cache_watch: true,
             compression: Compression::default(),
             log: LogTarget::Stdout,

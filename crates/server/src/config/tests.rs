@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::cache::Policy;
+use crate::cache::{Caches, Policy};
 use crate::content::compress::{CodingSet, Compression};
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
@@ -61,6 +61,7 @@ fn one_file_holds_everything() {
         arch = "sped"
         workers = 2
         pin = true
+        account = true
         helpers_max = 8
         threads = 9
         threads_max = 10
@@ -73,9 +74,11 @@ fn one_file_holds_everything() {
         stretch_copy_bytes_max = "8KiB"
         message_copy_bytes_max = 99
         cache_bytes = "64MiB"
+        caches = "entries,content"
         cache_policy = "sieve"
         cache_objective = "bytes"
         cache_filter = true
+        cache_pages = "release"
         cache_watch = false
         compress = "gzip"
         compress_bytes_min = 500
@@ -123,8 +126,10 @@ fn one_file_holds_everything() {
         adapts: false,
         workers: 2,
         workers_adapt: false,
+        threads_adapt: false,
         profile: None,
         pin: true,
+        account: true,
         helpers_max: 8,
         threads: 9,
         threads_max: 10,
@@ -135,7 +140,9 @@ fn one_file_holds_everything() {
         process_translations_max: 13,
         sending: Plan { strategy: SendStrategy::Mapped, stretch_copy_bytes_max: 8 << 10, message_copy_bytes_max: 99 },
         cache_bytes_max: 64 << 20,
+        caches: Caches { translations: false, ..Caches::ALL },
         cache_policy: Policy { algorithm: Algorithm::Sieve, objective: Objective::Bytes, is_filtered: true },
+        cache_pages: CachePages::Release,
         cache_watch: false,
         compression: Compression {
             codings: Compression::codings_from_text("gzip").unwrap(),
@@ -198,6 +205,7 @@ fn the_command_line_overrides_the_file() {
         workers: Some(Workers::Count(2)),
         profile: Some(Profile::built_in()),
         pin: true,
+        account: true,
         helpers_max: Some(7),
         threads: Some(5),
         threads_max: Some(6),
@@ -206,6 +214,7 @@ fn the_command_line_overrides_the_file() {
         processes_max: Some(9),
         send: Some(SendStrategy::Copy),
         cache_bytes_max: Some(1 << 20),
+        caches: Some(Caches::NONE),
         cache_policy: Some(Algorithm::Lfu),
         compress: Some(CodingSet::IDENTITY),
         log: Some(LogTarget::Stdout),
@@ -224,10 +233,10 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!((settings.processes, settings.processes_max), (8, 9));
     assert_eq!(settings.helpers, HelperKind::Processes);
-    assert_eq!((settings.pin, settings.sending.strategy), (true, SendStrategy::Copy));
+    assert_eq!((settings.pin, settings.account, settings.sending.strategy), (true, true, SendStrategy::Copy));
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
-    assert_eq!(settings.cache_policy.algorithm, Algorithm::Lfu);
+    assert_eq!((settings.caches, settings.cache_policy.algorithm), (Caches::NONE, Algorithm::Lfu));
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     assert!(settings.sites[0].browse && settings.sites[0].spa);
@@ -322,6 +331,8 @@ fn top_level_values_are_within_their_bounds() {
         ("send = \"fast\"", "fast"),
         ("stretch_copy_bytes_max = \"1MiB\"", "256KiB"),
         ("cache_policy = \"fifo\"", "unknown cache_policy `fifo`"),
+        ("cache_pages = \"drop\"", "unknown cache_pages `drop`"),
+        ("caches = \"heads\"", "some of translations, entries and content"),
         ("compress = \"deflate\"", "some of br, zstd and gzip"),
         ("compress_bytes_max = \"65MiB\"", "between 1 and 64MiB"),
         ("cache_bytes = 1", "between 1MiB and 16TiB"),

@@ -15,12 +15,13 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
-    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget,
-    PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
+    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
+    LogTarget, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
 use super::suggest::nearest;
+use crate::cache::Caches;
 use crate::content::compress::Compression;
 use crate::io::send::{Plan, SendStrategy};
 
@@ -52,10 +53,12 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
     }
     settings.pin = file.pin.unwrap_or(settings.pin);
+    settings.account = file.account.unwrap_or(settings.account);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
     }
-    if let Some(given) = &file.threads {
+    if let Some(given) = file.threads.as_ref().filter(|given| !given.get_ref().is_text("auto")) {
+        settings.threads_adapt = false;
         settings.threads = checker.count("threads", given, &THREADS, settings.threads);
     }
     if let Some(given) = &file.threads_max {
@@ -74,8 +77,14 @@ pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
     (settings, checker.into_findings())
 }
 
-/// How caches choose, and how they notice changes.
+/// Which caches there are, how they choose, and how they notice changes.
 fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    if let Some(text) = &file.caches {
+        match Caches::from_text(text.get_ref()) {
+            Ok(caches) => settings.caches = caches,
+            Err(expectation) => checker.problem(text.span(), expectation),
+        }
+    }
     let policy = &mut settings.cache_policy;
     if let Some(name) = &file.cache_policy {
         let names = Algorithm::ALL.map(Algorithm::name);
@@ -88,6 +97,11 @@ fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
             checker.name("cache_objective", name, &names, Objective::from_name).unwrap_or(policy.objective);
     }
     policy.is_filtered = file.cache_filter.unwrap_or(policy.is_filtered);
+    if let Some(name) = &file.cache_pages {
+        let names = CachePages::ALL.map(CachePages::name);
+        let found = checker.name("cache_pages", name, &names, CachePages::from_name);
+        settings.cache_pages = found.unwrap_or(settings.cache_pages);
+    }
     settings.cache_watch = file.cache_watch.unwrap_or(settings.cache_watch);
 }
 

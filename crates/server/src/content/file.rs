@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lamna_proto::exchange::negotiate::Coding;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::io::{Abilities, Blocked, Wait, read};
@@ -167,9 +167,26 @@ pub fn read_whole(
     Ok(unchanged.then_some(content))
 }
 
+/// The content of the file in state `stamp`, as [`read_whole`] with [`Wait::Yes`] has it, for who will hold it in the place
+/// of the page cache: what was not there before does not stay there. What was, others may be using.
+///
+/// # Errors
+/// What `read(2)` says.
+pub fn take_whole(file: impl AsFd, stamp: &Stamp, abilities: &Abilities) -> Result<Option<Vec<u8>>, Blocked> {
+    match read_whole(&file, stamp, Wait::No, abilities) {
+        Err(Blocked::Disk) => {}
+        resident => return resident,
+    }
+    let content = read_whole(&file, stamp, Wait::Yes, abilities)?;
+    // Advice only: pages in use stay.
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    Ok(content)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::cachestat;
     use std::io::Write;
 
     #[test]
@@ -181,6 +198,25 @@ mod tests {
         assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(Some(b"one".to_vec())));
         file.write_all(b"two").unwrap();
         assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(None));
+    }
+
+    #[test]
+    fn what_had_to_be_read_leaves_the_page_cache_and_what_was_there_stays() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        let (abilities, stamp) = (Abilities::default(), inspect(file.as_fd()).unwrap().1);
+        let cached = || cachestat::pages_cached(file.as_fd(), 0, 100_000);
+        let forget = || rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        forget();
+        if cached() != Ok(0) {
+            return eprintln!("skipped: pages cannot be counted here, or never leave memory");
+        }
+        assert_eq!(take_whole(&file, &stamp, &abilities), Ok(Some(vec![7; 100_000])));
+        assert_eq!(cached(), Ok(0));
+        assert!(read_whole(&file, &stamp, Wait::Yes, &abilities).is_ok());
+        assert_eq!(take_whole(&file, &stamp, &abilities), Ok(Some(vec![7; 100_000])));
+        assert_eq!(cached(), Ok(25));
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one state of its file.
 //! Keeps nothing: the cache does.
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -19,12 +22,18 @@ use super::answers;
 use super::directory;
 use super::file::{self, Kind, Stamp, Stamps};
 use super::media_type;
-use crate::cache::Entry;
+use crate::account::{self, Step};
+use crate::cache::{Caches, Entry};
 use crate::io::{Abilities, Blocked, Wait, open};
 use crate::site::{Root, Site};
 
 /// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
-pub const CONTENT_BYTES_MAX: u64 = 256 * 1024;
+const CONTENT_BYTES_MAX: u64 = 256 * 1024;
+
+/// Files up to this many bytes are held in memory with `caches`.
+pub fn content_bytes_max(caches: Caches) -> u64 {
+    if caches.content { CONTENT_BYTES_MAX } else { 0 }
+}
 
 /// One translation: what is asked, and how.
 #[derive(Debug)]
@@ -43,6 +52,10 @@ pub struct Question<'a> {
     pub now_ms: u64,
     /// What the kernel can do.
     pub abilities: &'a Abilities,
+    /// Whether content that is held in memory is to be there only once, and so not in the page cache as well.
+    pub holds_alone: bool,
+    /// What is kept of the answer.
+    pub caches: Caches,
 }
 
 /// What was found the last time.
@@ -69,6 +82,7 @@ pub struct WouldBlock;
 /// # Errors
 /// [`WouldBlock`], with [`Wait::No`] only.
 pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
+    let _step = account::step(Step::Translate);
     let outcome = question.resolve().or_else(|blocked| question.error_entry(blocked));
     match outcome {
         Ok(entry) => Ok(entry),
@@ -107,7 +121,7 @@ struct State {
 /// Where content is.
 enum Content<'a> {
     Held(&'a [u8]),
-    In(OwnedFd),
+    In(Arc<OwnedFd>),
 }
 
 impl Question<'_> {
@@ -203,17 +217,25 @@ impl Question<'_> {
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
         // What was read while the file was changing is not to be trusted, though the stamps are the same.
         let holds = |previous: &Previous<'_>| previous.entry.stamps == stamps && stamps.settled;
-        if let Some(Previous { entry, events }) = self.previous.filter(holds) {
+        let known = self.previous.filter(holds);
+        if let Some(Previous { entry, events }) = known.filter(|_| self.caches.entries || self.caches.translations) {
             entry.confirm(self.now_ms, events);
             return Ok(entry.clone());
         }
+        let known = known.filter(|_| self.caches.content).map(|previous| previous.entry);
         let made = self.makes_codings(&files, media.compressible, status);
         let vary = (made || files.len() > 1).then_some("Accept-Encoding");
         let kind = Kindred { media_type: media.essence, vary, status };
         let mut steady = stamps.settled;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
-            let (representation, held) = self.represent(coding, open, &kind, stamps.settled)?;
+            let (representation, held) = match known.and_then(|entry| held(entry, coding)) {
+                Some(content) => {
+                    let state = State { coding, stamp: open.stamp, is_steady: true };
+                    (self.describe(&state, &kind, Content::Held(content)), true)
+                }
+                None => self.represent(coding, open, &kind, stamps.settled)?,
+            };
             steady &= held;
             representations.push(Arc::new(representation));
         }
@@ -263,17 +285,22 @@ impl Question<'_> {
         let mut is_steady = settled;
         for _ in 0..READ_TRIES {
             let description = State { coding, stamp, is_steady };
-            if stamp.size > CONTENT_BYTES_MAX {
-                return Ok((self.describe(&description, kind, Content::In(file)), is_steady));
+            if stamp.size > content_bytes_max(self.caches) {
+                return Ok((self.describe(&description, kind, Content::In(Arc::new(file))), is_steady));
             }
-            if let Some(content) = file::read_whole(&file, &stamp, self.wait, self.abilities)? {
+            let content = match (self.wait, self.holds_alone) {
+                (Wait::Yes, true) => file::take_whole(&file, &stamp, self.abilities),
+                (wait, _) => file::read_whole(&file, &stamp, wait, self.abilities),
+            };
+            if let Some(content) = content? {
                 return Ok((self.describe(&description, kind, Content::Held(&content)), is_steady));
             }
             stamp = file::inspect(file.as_fd())?.1;
             is_steady = false;
         }
         // It changes faster than it can be read: send it from the file, where every stretch is checked.
-        Ok((self.describe(&State { coding, stamp, is_steady: false }, kind, Content::In(file)), false))
+        let state = State { coding, stamp, is_steady: false };
+        Ok((self.describe(&state, kind, Content::In(Arc::new(file))), false))
     }
 
     fn describe(&self, state: &State, kind: &Kindred<'_>, content: Content<'_>) -> Representation {
@@ -295,7 +322,7 @@ impl Question<'_> {
         };
         let mut representation = match content {
             Content::Held(content) => Representation::with_content(&description, content),
-            Content::In(file) => Representation::new(&description, Some(Arc::new(file))),
+            Content::In(file) => Representation::new(&description, Some(file)),
         };
         representation.version = stamp.version();
         representation
@@ -381,6 +408,40 @@ impl Question<'_> {
     fn entry(&self, resource: Resource, stamps: Stamps) -> Arc<Entry> {
         Arc::new(Entry::new(resource, stamps, self.now_ms))
     }
+}
+
+// What is known, described anew.
+impl Question<'_> {
+    /// `known`, which is fresh, with the heads of its files built again.
+    pub fn describe_again(&self, known: &Arc<Entry>) -> Arc<Entry> {
+        let Resource { status, variants, .. } = &*known.resource;
+        let Entry { stamps, .. } = &**known;
+        let is_of_files = variants.all().count() == stamps.files.len();
+        if !is_of_files {
+            return known.clone();
+        }
+        let vary = (stamps.files.len() > 1).then_some("Accept-Encoding");
+        let again = |(one, stamp): (&Arc<Representation>, &Stamp)| {
+            let kind = Kindred { media_type: one.media_type(), vary, status: *status };
+            let state = State { coding: one.coding, stamp: *stamp, is_steady: stamps.settled };
+            let content = match &one.file {
+                Some(file) => Content::In(file.clone()),
+                None => Content::Held(one.content().unwrap_or_default()),
+            };
+            Arc::new(self.describe(&state, &kind, content))
+        };
+        let mut described: Vec<_> = variants.all().zip(&stamps.files).map(again).collect();
+        let variants = match described.len() {
+            1 => Variants::One(described.remove(0)),
+            _ => Variants::Coded(described.into()),
+        };
+        self.entry(Resource { status: *status, variants, query_follows: false }, stamps.clone())
+    }
+}
+
+/// The content that `entry` holds under `coding`.
+fn held(entry: &Entry, coding: Coding) -> Option<&[u8]> {
+    entry.resource.variants.all().find(|one| one.coding == coding)?.content()
 }
 
 // What it will look at.

@@ -5,7 +5,7 @@
 //! costs SPED, and a cold file delays nobody but who asked for it.
 
 use std::collections::{HashMap, hash_map};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -17,16 +17,20 @@ use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
-use crate::io::{Counters, Wait, read};
+use crate::engine::portion::Portion;
+use crate::io::{Counters, Wait};
 
-/// Serves as worker `index`, with at most `helpers_max` helpers, until told to drain or stop.
+/// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
+/// says, until told to drain or stop.
+///
+/// [`Control::helpers`]: crate::engine::Control::helpers
 ///
 /// # Errors
 /// What makes waiting impossible, or no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
     let helpers: Box<dyn Helpers> = match &shared.nursery {
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
-        None => Box::new(HelperThreads::new(shared.clone(), index, helpers_max)),
+        None => Box::new(HelperThreads::new(shared.clone(), index)),
     };
     Worker::new(shared, index, Helped { helpers, waiting: HashMap::new() })?.run()
 }
@@ -63,10 +67,14 @@ impl Carrier for Helped {
         if !stretch.is_unchanged() {
             return Some(Outcome::Failed(ticket));
         }
-        let file = stretch.representation.file.as_ref()?;
-        let quantum = stretch.quantum();
-        if read::test_resident(file.as_fd(), stretch.offset, quantum, &shared.abilities).is_ok() {
-            return Some(Outcome::Ready(ticket, quantum));
+        let Shared { store, abilities, .. } = shared;
+        if store.holds_alone() {
+            // What the page cache has may be gone in a moment.
+            if let Some(portion) = Portion::read(&stretch, Wait::No, store, abilities) {
+                return Some(Outcome::Held(ticket, portion));
+            }
+        } else if stretch.is_in_memory(shared) {
+            return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
         self.helpers.submit(Job::PageIn { ticket, stretch });
         None
@@ -104,7 +112,10 @@ impl Helped {
             Job::PageIn { ticket, stretch } if finished.failed || !stretch.is_unchanged() => {
                 outcomes.push(Outcome::Failed(ticket));
             }
-            Job::PageIn { ticket, stretch } => outcomes.push(Outcome::Ready(ticket, stretch.quantum())),
+            Job::PageIn { ticket, stretch } => outcomes.push(match finished.portion {
+                Some(portion) => Outcome::Held(ticket, portion),
+                None => Outcome::Ready(ticket, stretch.quantum()),
+            }),
             Job::Translate { ticket, target, again } => {
                 let Some(entry) = self.found(desk, &target, finished.entry) else {
                     debug_assert!(!again, "a helper that was asked again returns what it found");

@@ -21,6 +21,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::account::{self, Step};
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target, find_once};
 use crate::engine::slots::Slot;
@@ -43,6 +44,8 @@ pub struct Driver<'a> {
     reserve: Reserve,
     /// The last connection took a descriptor from the reserve.
     crowded: bool,
+    /// Once draining: until when connections are taken that have been waiting.
+    last_call: Option<Instant>,
 }
 
 /// How a connection was left.
@@ -86,6 +89,7 @@ impl<'a> Driver<'a> {
             listener: 0,
             reserve: Reserve::new(),
             crowded: false,
+            last_call: None,
             gate: None,
         }
     }
@@ -207,8 +211,9 @@ impl<'a> Driver<'a> {
     /// Waits for a socket, for the main thread, until a moment, or until log lines are to be handed over. Returns what
     /// the socket is ready for.
     fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> PollFlags {
-        let control = PollFd::new(self.shared.control.interrupt(self.draining), PollFlags::IN);
+        let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
         let timeout = self.timeout(until);
+        let waiting = account::step(Step::Wait);
         // An interrupted call, or one that had no memory, is like one that nothing happened in.
         let ready = match socket {
             Some((socket, wanted)) => {
@@ -217,6 +222,7 @@ impl<'a> Driver<'a> {
             }
             None => poll(&mut [control], timeout.as_ref()).map(|_| PollFlags::empty()),
         };
+        drop(waiting);
         self.look_around();
         self.desk.flush_if_due();
         ready.unwrap_or(PollFlags::empty())

@@ -17,8 +17,9 @@ use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
+use crate::account::{self, Step};
 use crate::cache::generations::Key;
-use crate::cache::{Entry, Front, Lookup, WatchRequest};
+use crate::cache::{Caches, Entry, Front, Lookup, WatchRequest};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
@@ -33,8 +34,11 @@ pub struct Desk<'a> {
     /// The time of the last look at the clock.
     pub now: Instant,
     /// What it sends with.
-    pub sender: Sender,
+    pub sender: Sender<'a>,
     front: Front,
+    caches: Caches,
+    /// What was answered with last, if its heads were built for that.
+    last_described: Option<Arc<Entry>>,
     log: Option<LogBuffer>,
     unix_seconds: u64,
     flushed: Instant,
@@ -44,6 +48,10 @@ pub struct Desk<'a> {
     hits: u64,
     stale: u64,
     misses: u64,
+    described: u64,
+    contents_read: u64,
+    contents_read_bytes: u64,
+    file_hits: u64,
     /// What was answered with the workspaces of this desk.
     tally: Arc<Tally>,
     sampler: Sampler,
@@ -84,8 +92,9 @@ pub enum Found<'a> {
     Missing(Target),
 }
 
-/// How often log lines and counters are handed over.
-const FLUSH_MS: u64 = 500;
+/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
+/// counters in between finds the same number of reports of everybody.
+pub const FLUSH_MS: u64 = 500;
 
 impl<'a> Desk<'a> {
     /// The things of a worker that begins.
@@ -94,12 +103,14 @@ impl<'a> Desk<'a> {
         let log = shared.log.as_deref().map(AccessLog::buffer);
         shared.store.count_front();
         let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
-        let sender = Sender::new(shared.sending);
+        let sender = Sender::new(shared.sending, &shared.store, &shared.abilities);
         Desk {
             shared,
             now,
             sender,
             front,
+            caches: shared.store.caches(),
+            last_described: None,
             log,
             unix_seconds,
             flushed: now,
@@ -109,6 +120,10 @@ impl<'a> Desk<'a> {
             hits: 0,
             stale: 0,
             misses: 0,
+            described: 0,
+            contents_read: 0,
+            contents_read_bytes: 0,
+            file_hits: 0,
             tally: Arc::default(),
             sampler: Sampler::new(),
         }
@@ -128,6 +143,7 @@ impl<'a> Desk<'a> {
 
     /// Reads the clocks. To be done once for each batch of work, not for each request.
     pub fn look_at_clock(&mut self, workspace: &mut Workspace) {
+        account::open(&self.shared.counters);
         self.now = self.shared.clock.now();
         self.unix_seconds = unix_seconds();
         workspace.handle_unix_seconds(self.unix_seconds);
@@ -164,7 +180,20 @@ impl<'a> Desk<'a> {
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         let store = &self.shared.store;
-        let found = self.front.lookup(store, key, self.now.0);
+        if self.caches.are_off() {
+            self.misses += 1;
+            return Found::Missing(target(None));
+        }
+        let found = match self.front.lookup(store, key, self.now.0) {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
+            Lookup::Fresh(entry) if !self.caches.entries => {
+                self.described += 1;
+                let target = target(None);
+                let question = target.question(self.shared, Wait::No, self.now);
+                Lookup::Fresh(self.last_described.insert(question.describe_again(entry)))
+            }
+            found => found,
+        };
         match &found {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
@@ -173,10 +202,12 @@ impl<'a> Desk<'a> {
         match found {
             Lookup::Fresh(entry) => {
                 self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
                 Found::Fresh(entry)
             }
             Lookup::Aging(entry) => {
                 self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
                 let target = target(Some(entry.clone()));
                 if store.should_watch(entry) {
                     watch(self.shared, &target, entry, self.now);
@@ -185,7 +216,12 @@ impl<'a> Desk<'a> {
             }
             Lookup::Stale(entry) => {
                 self.stale += 1;
-                Found::Missing(target(Some(entry)))
+                let target = target(Some(entry.clone()));
+                if self.caches.translations && store.should_watch(&entry) {
+                    // Asked for again, if seldom: with many entries most are.
+                    watch(self.shared, &target, &entry, self.now);
+                }
+                Found::Missing(target)
             }
             Lookup::Unknown => {
                 self.misses += 1;
@@ -203,13 +239,34 @@ impl<'a> Desk<'a> {
 
     /// Keeps what a target was found to stand for.
     pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+        let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
+        if !is_known {
+            self.count_made(entry);
+        }
+        if self.caches.are_off() || (is_known && !self.caches.translations) {
+            return;
+        }
         self.shared.store.insert(target.key(), entry.clone());
         self.front.forget(target.key());
+    }
+
+    /// An entry was made that the cache did not have.
+    fn count_made(&mut self, entry: &Entry) {
+        self.described += 1;
+        let first = entry.resource.variants.first();
+        match &first.file {
+            Some(_) => self.file_hits += 1,
+            None => {
+                self.contents_read += 1;
+                self.contents_read_bytes += first.size;
+            }
+        }
     }
 
     /// Logs what `connection`, from `client`, has answered.
     pub fn report(&mut self, connection: &mut Connection, client: Option<IpAddr>) {
         if let Some(log) = &mut self.log {
+            let _step = account::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
                 log.push(self.unix_seconds, &record(&answered, client, self.now));
             }
@@ -231,12 +288,12 @@ impl<'a> Desk<'a> {
     pub fn flush_due(&self) -> Option<Instant> {
         let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
         let counted = self.requests + self.connections + self.hits + self.stale + self.misses > 0;
-        (logged || counted).then_some(Instant(self.flushed.0 + FLUSH_MS))
+        (logged || counted).then_some(Instant((self.flushed.0 / FLUSH_MS + 1) * FLUSH_MS))
     }
 
     /// Hands log lines and counters over if it is time to.
     pub fn flush_if_due(&mut self) {
-        if self.now.since(self.flushed) >= FLUSH_MS {
+        if self.now.0 / FLUSH_MS != self.flushed.0 / FLUSH_MS {
             self.flush();
         }
     }
@@ -245,6 +302,7 @@ impl<'a> Desk<'a> {
     pub fn flush(&mut self) {
         self.flushed = self.now;
         if let Some(log) = &mut self.log {
+            let _step = account::step(Step::Log);
             log.flush();
         }
         let counters = &self.shared.counters;
@@ -255,11 +313,17 @@ impl<'a> Desk<'a> {
             (&counters.hits, &mut self.hits),
             (&counters.stale, &mut self.stale),
             (&counters.misses, &mut self.misses),
+            (&counters.described, &mut self.described),
+            (&counters.contents_read, &mut self.contents_read),
+            (&counters.contents_read_bytes, &mut self.contents_read_bytes),
+            (&counters.file_hits, &mut self.file_hits),
+            (&counters.file_bytes, &mut self.sender.file_bytes),
         ];
         for (common, own) in counted {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
         self.flush_answers();
+        account::balance(&counters.account);
     }
 }
 
@@ -330,6 +394,8 @@ impl Target {
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
+            holds_alone: shared.store.holds_alone(),
+            caches: shared.store.caches(),
         }
     }
 }

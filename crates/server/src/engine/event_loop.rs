@@ -11,12 +11,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use lamna_proto::conn::Interest;
 use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
+use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
+use crate::engine::portion::Portion;
+use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::Sent;
@@ -38,6 +41,8 @@ pub enum Outcome {
     Translated(Ticket, Arc<Entry>),
     /// So many bytes are ready.
     Ready(Ticket, u64),
+    /// So many bytes as this has are ready: in it.
+    Held(Ticket, Box<Portion>),
     /// The file is no longer what was described, or cannot be read.
     Failed(Ticket),
 }
@@ -81,6 +86,8 @@ pub struct Worker<'a, C> {
     passed: bool,
     /// How many connections others have been told of.
     shown: usize,
+    /// Likewise of how many that are idle, and slow.
+    shown_postures: (usize, usize),
     draining: bool,
 }
 
@@ -122,6 +129,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             accept_again: None,
             passed: false,
             shown: 0,
+            shown_postures: (0, 0),
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
@@ -148,6 +156,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             }
             self.go_on();
             self.handle_time();
+            self.end_batch();
         }
         if self.shared.control.is_handing_over() {
             self.leave();
@@ -209,6 +218,15 @@ impl<'a, C: Carrier> Worker<'a, C> {
         }
         if self.shared.control.is_draining() && !self.draining {
             self.drain();
+        }
+    }
+
+    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
+    fn end_batch(&mut self) {
+        let begun = std::mem::replace(&mut self.desk.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.desk.now);
+        if stall_ms > 0 {
+            self.shared.seat(self.index).add_stall(stall_ms);
         }
     }
 
@@ -294,9 +312,14 @@ impl<C: Carrier> Worker<'_, C> {
 
     /// Lets others know how many connections there are.
     fn show_load(&mut self) {
+        let seat = self.shared.seat(self.index);
         if self.shown != self.slots.count() {
             self.shown = self.slots.count();
-            self.shared.seat(self.index).show(self.shown);
+            seat.show(self.shown);
+        }
+        if self.shown_postures != self.slots.postures() {
+            self.shown_postures = self.slots.postures();
+            seat.show_postures(self.shown_postures);
         }
     }
 
@@ -330,8 +353,10 @@ impl<C: Carrier> Worker<'_, C> {
             self.slots.remove(token);
             return;
         }
-        let deadline = self.slots.get(token).connection.poll_timeout(&self.shared.limits);
+        let slot = self.slots.get(token);
+        let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
+        self.slots.pose(token, posture);
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.
@@ -393,8 +418,13 @@ impl<C: Carrier> Worker<'_, C> {
             if !slot.writable || total >= TURN_BYTES {
                 return total;
             }
-            let Some(transmit) = slot.connection.poll_transmit() else { return total };
-            match self.desk.sender.send(slot.socket.as_fd(), &transmit) {
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
+            let ends_portion = take_from(slot.portion.as_deref(), &mut transmit);
+            let sent = self.desk.sender.send(slot.socket.as_fd(), &transmit);
+            if ends_portion && matches!(sent, Sent::All(_)) {
+                slot.portion = None;
+            }
+            match sent {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     total += bytes;
@@ -484,14 +514,14 @@ impl<C: Carrier> Worker<'_, C> {
 
     fn make_ready(&mut self, ticket: Ticket, stretch: Stretch) {
         let outcome = self.carrier.make_ready(self.shared, ticket, stretch);
-        let connection = &mut self.slots.get(ticket.token).connection;
-        match outcome {
-            Some(Outcome::Ready(_, bytes)) => {
-                connection.handle_done(ticket.exchange, Done::Ready(bytes), self.desk.now)
-            }
-            Some(_) => connection.handle_done(ticket.exchange, Done::Failed, self.desk.now),
-            None => {}
-        }
+        let slot = self.slots.get(ticket.token);
+        let done = match outcome {
+            Some(Outcome::Ready(_, bytes)) => Done::Ready(bytes),
+            Some(Outcome::Held(_, portion)) => slot.hold(portion),
+            Some(_) => Done::Failed,
+            None => return,
+        };
+        slot.connection.handle_done(ticket.exchange, done, self.desk.now);
     }
 
     /// Something that was deferred has been carried out.
@@ -499,6 +529,11 @@ impl<C: Carrier> Worker<'_, C> {
         match outcome {
             Outcome::Translated(ticket, entry) => self.resume(ticket, Done::Translated(&entry.resource)),
             Outcome::Ready(ticket, bytes) => self.resume(ticket, Done::Ready(bytes)),
+            Outcome::Held(ticket, portion) => {
+                let Some(slot) = self.slots.find(ticket.token) else { return };
+                let done = slot.hold(portion);
+                self.resume(ticket, done);
+            }
             Outcome::Failed(ticket) => self.resume(ticket, Done::Failed),
         }
     }
@@ -513,4 +548,14 @@ impl<C: Carrier> Worker<'_, C> {
         self.workspace = Some(slot.connection.reclaim());
         self.drive(ticket.token);
     }
+}
+
+/// Has what `portion` holds of a stretch of a file sent from there. True if that is the end of it.
+fn take_from<'t>(portion: Option<&'t Portion>, transmit: &mut Transmit<'t>) -> bool {
+    let (Some(portion), Some(Segment::File { file, offset, length })) = (portion, transmit.segment) else {
+        return false;
+    };
+    let Some(part) = portion.part(file, offset, length) else { return false };
+    transmit.segment = Some(Segment::Shared(part));
+    portion.ends_at(offset + length)
 }

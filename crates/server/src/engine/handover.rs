@@ -10,21 +10,26 @@
 //! - When [`Control::is_handing_over`](super::Control::is_handing_over), it accepts nothing more, gives all its
 //!   connections, parked, to [`Shared::hand_over`], calls [`Shared::close_arrivals`], and returns.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+#[cfg(test)]
+mod model;
+mod relay;
+
+use std::sync::Arc;
 
 use crate::engine::Shared;
+use crate::engine::presence::Guests;
 use crate::engine::slots::Slot;
 use crate::engine::transfer::Sender;
+use relay::Relay;
+
+/// What the relay is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    pub(super) use std::sync::{Mutex, MutexGuard, OnceLock};
+}
 
 /// The inboxes of an engine's workers, and its successor.
-#[derive(Debug, Default)]
-pub struct Handover {
-    inboxes: Vec<Mutex<Inbox>>,
-    /// The worker that is given the next connection.
-    next: AtomicUsize,
-    successor: OnceLock<Heir>,
-}
+pub type Handover = Relay<Slot, Heir>;
 
 /// Who is given the connections of an engine.
 #[derive(Clone, Debug)]
@@ -35,39 +40,15 @@ pub enum Heir {
     Process(Arc<Sender>),
 }
 
-#[derive(Debug, Default)]
-struct Inbox {
-    slots: Vec<Slot>,
-    /// Its worker takes nothing more.
-    closed: bool,
-}
-
-impl Handover {
-    /// Inboxes for `workers` workers, all empty.
-    pub fn new(workers: usize) -> Handover {
-        let inboxes = (0..workers).map(|_| Mutex::default()).collect();
-        Handover { inboxes, ..Handover::default() }
-    }
-
-    /// Who is given the connections of this engine from now on. The first call counts.
-    pub fn appoint(&self, successor: Heir) {
-        let _ = self.successor.set(successor);
-    }
-
-    fn inbox(&self, index: usize) -> MutexGuard<'_, Inbox> {
-        // Nothing that is done under the lock can panic half-way.
-        self.inboxes[index].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts `slot` into an inbox, the next one in turn. Returns whose it is, or the slot if that inbox is closed.
-    fn put(&self, slot: Slot) -> Result<usize, Slot> {
-        let index = self.next.fetch_add(1, Relaxed) % self.inboxes.len();
-        let mut inbox = self.inbox(index);
-        if inbox.closed {
-            return Err(slot);
+impl relay::Heir<Slot> for Heir {
+    fn receive(&self, slot: Slot) -> Result<(), (Slot, &Handover)> {
+        match self {
+            Heir::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
+            Heir::Process(sender) => {
+                sender.send(&slot);
+                Ok(())
+            }
         }
-        inbox.slots.push(slot);
-        Ok(index)
     }
 }
 
@@ -76,54 +57,37 @@ impl Shared {
     pub fn hand_over(&self, slots: impl IntoIterator<Item = Slot>) {
         for mut slot in slots {
             slot.make_movable();
-            self.pass_to_successor(slot);
+            self.handover.pass_on(slot);
         }
     }
 
     /// Takes a connection that comes from elsewhere. If this engine leaves already, its successor does.
     pub fn adopt(&self, slot: Slot) {
         if let Err(back) = self.put(slot) {
-            self.pass_to_successor(back);
+            self.handover.pass_on(back);
         }
     }
 
     fn put(&self, slot: Slot) -> Result<(), Slot> {
-        let index = self.handover.put(slot)?;
+        let welcome = |slot: &mut Slot, index: usize| slot.presence = self.guests.get(index).map(Guests::welcome);
+        let index = self.handover.put(slot, welcome)?;
         self.control.waker(index).wake();
         Ok(())
     }
 
-    fn pass_to_successor(&self, mut slot: Slot) {
-        let mut heir = self.handover.successor.get();
-        while let Some(Heir::Engine(shared)) = heir {
-            match shared.put(slot) {
-                Ok(()) => return,
-                Err(back) => slot = back,
-            }
-            heir = shared.handover.successor.get();
-        }
-        if let Some(Heir::Process(sender)) = heir {
-            sender.send(&slot);
-        }
-    }
-
     /// Connections that have been handed over to worker `index`.
     pub fn arrivals(&self, index: usize) -> Vec<Slot> {
-        std::mem::take(&mut self.handover.inbox(index).slots)
+        self.handover.take_all(index)
     }
 
     /// One of them.
     pub fn arrival(&self, index: usize) -> Option<Slot> {
-        self.handover.inbox(index).slots.pop()
+        self.handover.take_one(index)
     }
 
     /// Worker `index` leaves: what has arrived for it, and what arrives later, goes to the successor.
     pub fn close_arrivals(&self, index: usize) {
-        let mut inbox = self.handover.inbox(index);
-        inbox.closed = true;
-        let slots = std::mem::take(&mut inbox.slots);
-        drop(inbox);
-        slots.into_iter().for_each(|slot| self.pass_to_successor(slot));
+        self.handover.close(index);
     }
 }
 

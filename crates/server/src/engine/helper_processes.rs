@@ -17,7 +17,7 @@ use crate::engine::Shared;
 use crate::engine::helpers::{Finished, Helpers, Job};
 use crate::engine::nursery::{FAILED, Task};
 use crate::io::wait::{Poll, Token};
-use crate::io::{Counters, Wait, pass, read};
+use crate::io::{Counters, Wait, pass};
 
 /// The helper processes of one worker.
 pub struct HelperProcesses {
@@ -78,7 +78,11 @@ impl HelperProcesses {
                 Ok(index) => self.give(index, job),
                 Err(_) if self.helpers.iter().any(Option::is_some) => return self.waiting.push_front(job),
                 // Not even one helper: better slow than never.
-                Err(_) => self.carry_out(job),
+                Err(_) => {
+                    self.counters().begin_helper_job(0);
+                    self.carry_out(job);
+                    self.counters().end_helper_job();
+                }
             }
         }
     }
@@ -93,6 +97,7 @@ impl HelperProcesses {
 
     fn give(&mut self, index: usize, job: Job) {
         let Some(helper) = &mut self.helpers[index] else { return self.waiting.push_front(job) };
+        self.shared.abilities.counters.begin_helper_job(0);
         let given = match &job {
             Job::Translate { target, .. } => {
                 let task = Task::Translate { site: target.site, path: target.path(), query: target.query() };
@@ -117,7 +122,12 @@ impl HelperProcesses {
         self.poll.remove(helper.tasks.as_fd());
         if let Some(job) = helper.job {
             self.carry_out(job);
+            self.counters().end_helper_job();
         }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.abilities.counters
     }
 
     /// Takes what helpers have sent.
@@ -144,7 +154,12 @@ impl HelperProcesses {
             Ok(_) if !self.message.is_empty() => {
                 let failed = self.message == [FAILED];
                 let job = helper.job.take();
-                self.finished.extend(job.map(|job| Finished { job, entry: None, failed }));
+                self.shared.abilities.counters.end_helper_job();
+                if let Some(Job::PageIn { stretch, .. }) = job.as_ref().filter(|_| !failed) {
+                    // Whether that took the disk was counted in its process.
+                    stretch.handle_read(&self.shared, stretch.quantum(), true);
+                }
+                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -159,15 +174,11 @@ impl HelperProcesses {
                 (translate(&target.question(&self.shared, Wait::Yes, self.shared.clock.now())).ok(), false)
             }
             Job::PageIn { stretch, .. } => {
-                let file = stretch.representation.file.as_ref();
-                let page_in = |file: &Arc<OwnedFd>| {
-                    let mut scratch = vec![0; SCRATCH_BYTES];
-                    read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut scratch).is_ok()
-                };
-                (None, !file.is_some_and(page_in))
+                let mut scratch = vec![0; SCRATCH_BYTES];
+                (None, !stretch.page_in(&self.shared, &mut scratch))
             }
         };
-        self.finished.push_back(Finished { job, entry, failed });
+        self.finished.push_back(Finished { job, entry, portion: None, failed });
         self.shared.control.waker(self.worker).wake();
     }
 }

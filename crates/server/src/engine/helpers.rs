@@ -1,13 +1,13 @@
 //! Helpers of an AMPED worker, who wait for the disk in its place: what they do, and those of them that are threads.
 //!
 //! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
-//! a while, bounded in number. Guarantees: a job is finished exactly once; file content reaches the worker through the
-//! page cache, not through here. Does not decide what would block.
+//! a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so that nothing
+//! is read or built twice. Does not decide what would block.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
@@ -15,7 +15,9 @@ use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
-use crate::io::{Counters, read};
+use crate::engine::portion::Portion;
+use crate::io::{Counters, Wait};
+use crate::sys::usage::Usage;
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub enum Job {
         /// It has been looked up once, and still could not be had without waiting: return what is found.
         again: bool,
     },
-    /// Read a stretch of a file, so that its pages are in memory.
+    /// Read the beginning of a stretch of a file, into memory of its own or into the page cache.
     PageIn {
         /// Who waits for it.
         ticket: Ticket,
@@ -45,6 +47,8 @@ pub struct Finished {
     pub job: Job,
     /// What was found, if the worker cannot find it again without waiting.
     pub entry: Option<Arc<Entry>>,
+    /// What was read, if it was not brought into the page cache only.
+    pub portion: Option<Box<Portion>>,
     /// Reading failed.
     pub failed: bool,
 }
@@ -67,16 +71,16 @@ pub trait Helpers {
 #[derive(Debug)]
 pub struct HelperThreads {
     pool: Arc<Pool>,
-    jobs: Sender<Job>,
+    jobs: Sender<(Job, Instant)>,
     finished: Receiver<Finished>,
-    helpers_max: usize,
 }
 
 #[derive(Debug)]
 struct Pool {
     shared: Arc<Shared>,
     worker: usize,
-    queue: Receiver<Job>,
+    /// With the time since which each waits.
+    queue: Receiver<(Job, Instant)>,
     finished: Sender<Finished>,
     /// Threads that exist.
     threads: AtomicUsize,
@@ -90,13 +94,15 @@ const RESERVE_TIME: Duration = Duration::from_secs(10);
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 impl HelperThreads {
-    /// Helpers for worker `worker`, none yet, at most `helpers_max`.
-    pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> HelperThreads {
+    /// Helpers for worker `worker`, none yet, and at any time at most as many as [`Control::helpers`] says.
+    ///
+    /// [`Control::helpers`]: crate::engine::Control::helpers
+    pub fn new(shared: Arc<Shared>, worker: usize) -> HelperThreads {
         let (jobs, queue) = unbounded();
         let (sender, finished) = unbounded();
         let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let pool = Arc::new(Pool { shared, worker, queue, finished: sender, threads, pending });
-        HelperThreads { pool, jobs, finished, helpers_max: helpers_max.max(1) }
+        HelperThreads { pool, jobs, finished }
     }
 
     fn spawn(&self) {
@@ -117,9 +123,9 @@ impl Helpers for HelperThreads {
     fn submit(&mut self, job: Job) {
         Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
         let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
-        self.jobs.send(job).expect("the pool holds the receiver");
+        self.jobs.send((job, Instant::now())).expect("the pool holds the receiver");
         let threads = self.pool.threads.load(SeqCst);
-        if pending > threads && threads < self.helpers_max {
+        if pending > threads && threads < self.pool.shared.control.helpers() {
             self.spawn();
         }
     }
@@ -134,7 +140,7 @@ impl Pool {
     fn help(&self) {
         loop {
             match self.queue.recv_timeout(RESERVE_TIME) {
-                Ok(job) => self.finish(job),
+                Ok((job, submitted)) => self.finish(job, submitted),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     self.threads.fetch_sub(1, SeqCst);
@@ -150,38 +156,38 @@ impl Pool {
     }
 
     fn drain_queue(&self) {
-        while let Ok(job) = self.queue.try_recv() {
-            self.finish(job);
+        while let Ok((job, submitted)) = self.queue.try_recv() {
+            self.finish(job, submitted);
         }
     }
 
-    fn finish(&self, job: Job) {
-        let (entry, failed) = self.carry_out(&job);
+    fn finish(&self, job: Job, submitted: Instant) {
+        let counters = &self.shared.abilities.counters;
+        counters.begin_helper_job(submitted.elapsed().as_micros() as u64);
+        let finished = self.carry_out(job);
+        counters.end_helper_job();
         self.pending.fetch_sub(1, SeqCst);
         // The worker is gone if nobody listens, and then nobody minds.
-        let _ = self.finished.send(Finished { job, entry, failed });
+        let _ = self.finished.send(finished);
         self.shared.control.waker(self.worker).wake();
     }
 
-    fn carry_out(&self, job: &Job) -> (Option<Arc<Entry>>, bool) {
-        if self.shared.control.is_handing_over() {
+    fn carry_out(&self, job: Job) -> Finished {
+        let Pool { shared, .. } = self;
+        let (mut entry, mut portion, mut failed) = (None, None, false);
+        match &job {
             // The successor of the worker has it done.
-            return (None, true);
-        }
-        match job {
-            Job::Translate { target, again, .. } => {
-                let now = self.shared.clock.now();
-                let entry = Some(find_once(&self.shared, target, now));
-                // What was made of files is found again in the page cache; what was generated would not be.
-                let keep = |entry: &Arc<Entry>| *again || entry.stamps.files.is_empty();
-                (entry.filter(keep), false)
-            }
+            _ if shared.control.is_handing_over() => failed = true,
+            Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
             Job::PageIn { stretch, .. } => {
-                let Some(file) = &stretch.representation.file else { return (None, true) };
-                let mut scratch = vec![0; SCRATCH_BYTES];
-                let read = read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), &mut scratch);
-                (None, read.is_err())
+                let before = Usage::now();
+                portion = Portion::read(stretch, Wait::Yes, &shared.store, &shared.abilities);
+                match &portion {
+                    Some(read) => stretch.handle_read(shared, read.length(), Usage::now().has_waited_since(before)),
+                    None => failed = !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]),
+                }
             }
         }
+        Finished { job, entry, portion, failed }
     }
 }

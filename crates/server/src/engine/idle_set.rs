@@ -5,9 +5,12 @@
 //! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no thread
 //! takes: its [`Dispatch`] gives connections to threads, and that is the difference between the engines that use it.
 
+mod lot;
+#[cfg(test)]
+mod model;
+
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
@@ -15,9 +18,18 @@ use rustix::net::RecvFlags;
 
 use crate::engine::Shared;
 use crate::engine::blocking::{Driver, Left};
-use crate::engine::slots::{Slot, Slots};
+use crate::engine::slots::Slot;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::wait::{Poll, Registrar, Token};
+use lot::Lot;
+
+/// What the lot is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::{Mutex, MutexGuard};
+
+    pub(super) use crate::board::Seat;
+    pub(super) use crate::engine::slots::{Slot, Slots};
+}
 
 /// Gives connections that have something to receive to threads.
 pub trait Dispatch {
@@ -37,17 +49,7 @@ pub struct IdleSet<'a> {
     index: usize,
     registrar: Registrar,
     generation: AtomicU32,
-    parked: Mutex<Parked>,
-}
-
-struct Parked {
-    slots: Slots,
-    /// Had an event before they were in `slots`.
-    early: Vec<Token>,
-    /// Nothing is taken any more.
-    closed: bool,
-    /// Until when the listener thread sleeps if there are no events.
-    sleeps_until: Option<Instant>,
+    lot: Lot<'a>,
 }
 
 /// The listener thread. Its part of the set is its own: it alone waits.
@@ -83,10 +85,9 @@ impl<'a> IdleSet<'a> {
     /// No descriptors or memory.
     pub fn new(shared: &'a Shared, index: usize) -> Result<(IdleSet<'a>, Poll), Errno> {
         let poll = Poll::new()?;
-        let parked = Parked { slots: Slots::default(), early: Vec::new(), closed: false, sleeps_until: None };
         let generation = AtomicU32::new(GENERATION_OURS);
         let registrar = poll.registrar()?;
-        Ok((IdleSet { shared, index, registrar, generation, parked: Mutex::new(parked) }, poll))
+        Ok((IdleSet { shared, index, registrar, generation, lot: Lot::new(shared.seat(index)) }, poll))
     }
 
     /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
@@ -100,63 +101,15 @@ impl<'a> IdleSet<'a> {
             return None;
         }
         slot.registered = true;
-        let mut parked = self.parked();
-        let early = parked.early.iter().position(|one| *one == token);
-        if let Some(place) = early {
-            parked.early.swap_remove(place);
-        }
-        if early.is_some() || parked.closed {
-            slot.readable = true;
-            return Some(slot);
-        }
-        parked.slots.adopt(slot);
-        parked.slots.set_deadline(token, deadline);
-        let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
-        if oversleeps {
-            parked.sleeps_until = deadline;
-            drop(parked);
-            self.shared.control.waker(self.index).wake();
+        match self.lot.put(slot, token, deadline) {
+            Ok(true) => self.shared.control.waker(self.index).wake(),
+            Ok(false) => {}
+            Err(mut slot) => {
+                slot.readable = true;
+                return Some(slot);
+            }
         }
         None
-    }
-
-    /// Takes a connection that had an event.
-    fn take(&self, token: Token) -> Option<Slot> {
-        let mut parked = self.parked();
-        let slot = parked.slots.take(token);
-        if slot.is_none() {
-            parked.early.push(token);
-        }
-        slot
-    }
-
-    /// Takes those whose time is over.
-    fn take_expired(&self, now: Instant) -> Vec<Slot> {
-        let mut parked = self.parked();
-        let expired = parked.slots.expired(now);
-        expired.into_iter().filter_map(|token| parked.slots.take(token)).collect()
-    }
-
-    /// Takes those that have been idle longest, at most `count`.
-    fn take_longest_idle(&self, count: usize) -> Vec<Slot> {
-        let mut parked = self.parked();
-        let idle = parked.slots.longest_idle(count);
-        idle.into_iter().filter_map(|token| parked.slots.take(token)).collect()
-    }
-
-    /// Takes all, and whatever comes later comes back.
-    fn close(&self) -> Vec<Slot> {
-        let mut parked = self.parked();
-        parked.closed = true;
-        let tokens = parked.slots.tokens();
-        tokens.into_iter().filter_map(|token| parked.slots.take(token)).collect()
-    }
-
-    /// The listener thread is going to sleep until `due`, or the first deadline. Returns which it is.
-    fn sleep_until(&self, due: Option<Instant>) -> Option<Instant> {
-        let mut parked = self.parked();
-        parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
-        parked.sleeps_until
     }
 
     fn next_generation(&self) -> u32 {
@@ -166,11 +119,6 @@ impl<'a> IdleSet<'a> {
                 return generation;
             }
         }
-    }
-
-    /// Nothing that is done under the lock can panic half-way.
-    fn parked(&self) -> MutexGuard<'_, Parked> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,7 +147,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// What makes waiting impossible; nothing that a peer can cause.
     pub fn run(mut self) -> Result<(), Errno> {
         let result = self.wait_and_dispatch();
-        let idle = self.set.close();
+        let idle = self.set.lot.close();
         if self.shared.control.is_handing_over() {
             self.shared.hand_over(idle);
             self.shared.close_arrivals(self.index);
@@ -217,7 +165,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         let control = &self.shared.control;
         while !control.is_closing() {
             let flush_due = self.usher.flush_if_due();
-            let due = self.set.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
+            let due = self.set.lot.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
             // One more, because the clock is coarse: waking before its tick would only mean waiting again.
             self.poll.wait(due.map(|at| at.since(self.usher.now()) + 1))?;
             self.usher.flush_if_due();
@@ -231,7 +179,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     fn handle_event(&mut self, token: Token) {
         if token.generation != GENERATION_OURS {
-            if let Some(slot) = self.set.take(token) {
+            if let Some(slot) = self.set.lot.take(token) {
                 self.hand_over(slot);
             }
         } else if token.index == WAKER {
@@ -270,7 +218,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
     fn handle_time(&mut self) {
         // Idle too long: closing them is all there is to do.
-        drop(self.set.take_expired(self.usher.now()));
+        drop(self.set.lot.take_expired(self.usher.now()));
         if let Some(errno) = self.exhausted.take() {
             self.pause_accepting(errno);
         }
@@ -305,7 +253,9 @@ impl<D: Dispatch> Listener<'_, D> {
                 Ok(Accepted { socket, client }) => {
                     self.usher.count_connection();
                     let crowded = self.reserve.has_given(&socket);
-                    self.hand_over(Slot::new(socket, client, self.usher.now()));
+                    let mut slot = Slot::new(socket, client, self.usher.now());
+                    slot.presence = Some(self.shared.guests[self.index].welcome());
+                    self.hand_over(slot);
                     if crowded {
                         self.exhausted = Some(Errno::MFILE);
                         return;
@@ -333,7 +283,7 @@ impl<D: Dispatch> Listener<'_, D> {
 
     /// Closes some of the connections that have been idle longest; whether there were any.
     fn shed_idle(&mut self) -> bool {
-        let idle = self.set.take_longest_idle(SHED_MAX);
+        let idle = self.set.lot.take_longest_idle(SHED_MAX);
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
         !idle.is_empty()
     }
@@ -404,9 +354,9 @@ mod tests {
         slot.registered = true;
         peer.write_all(b"x").unwrap();
         poll.wait(None).unwrap();
-        assert!(set.take(poll.event(0).token).is_none());
+        assert!(set.lot.take(poll.event(0).token).is_none());
         let back = set.park(slot).expect("it has received something");
-        assert!(back.readable && set.parked().early.is_empty());
+        assert!(back.readable);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 pub mod amped;
 pub(crate) mod arrivals;
 pub mod blocking;
+mod control;
 pub mod desk;
 pub mod event_loop;
 pub mod handover;
@@ -25,6 +26,8 @@ pub mod idle_set;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;
+mod portion;
+pub mod presence;
 pub mod proactor;
 pub mod sampling;
 pub mod slots;
@@ -38,7 +41,7 @@ pub mod transfer;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_proto::limits::Limits;
 use lamna_proto::tally::BUCKETS;
@@ -48,11 +51,15 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+pub use control::Control;
+
+use crate::account::{self, Ledger, Step};
 use crate::board::{Board, Seat};
 use crate::cache::{self, Store};
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::handover::Handover;
 use crate::engine::nursery::Nursery;
+use crate::engine::presence::Guests;
 use crate::engine::transfer::Receiver;
 use crate::io::Abilities;
 use crate::io::send::Plan;
@@ -60,6 +67,13 @@ use crate::listen::Listener;
 use crate::log::{AccessLog, LogCounters};
 use crate::site::Sites;
 use crate::sys::common::Common;
+
+/// What control is made of. The models have another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+    pub(super) use super::Waker;
+}
 
 /// Serves as worker `index` of this process until told to drain or stop.
 ///
@@ -114,6 +128,8 @@ pub struct Shared {
     pub cache_counters: Common<cache::counters::Counters>,
     /// How busy each worker is.
     pub board: Common<Board>,
+    /// The connections of each worker of this process that move between its threads.
+    pub guests: Vec<Guests>,
     /// The seat at the board of the first worker of this process; those of the others follow.
     pub first_seat: usize,
     /// Rung when all workers are busy, for a supervisor that can start more of them.
@@ -188,126 +204,6 @@ pub fn unix_seconds() -> u64 {
     u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
 }
 
-/// What the main thread asks of the workers, and how it wakes them.
-#[derive(Debug)]
-pub struct Control {
-    draining: AtomicBool,
-    stopping: AtomicBool,
-    handing_over: AtomicBool,
-    /// Workers that have begun.
-    begun: AtomicUsize,
-    wakers: Vec<Waker>,
-    /// Never reset: whoever waits for one of them sees it, whenever it begins to wait.
-    drain_begun: Waker,
-    stop_begun: Waker,
-    threads: AtomicUsize,
-    threads_max: usize,
-}
-
-impl Control {
-    /// Control over `workers` workers, of which an engine that has threads for connections is to have `threads`, and
-    /// never more than `threads_max`.
-    ///
-    /// # Errors
-    /// No descriptors.
-    pub fn new(workers: usize, threads: usize, threads_max: usize) -> Result<Control, Errno> {
-        let wakers = (0..workers).map(|_| Waker::new()).collect::<Result<_, _>>()?;
-        let threads_max = threads_max.max(1);
-        Ok(Control {
-            draining: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            handing_over: AtomicBool::new(false),
-            begun: AtomicUsize::new(0),
-            wakers,
-            drain_begun: Waker::new()?,
-            stop_begun: Waker::new()?,
-            threads: AtomicUsize::new(threads.clamp(1, threads_max)),
-            threads_max,
-        })
-    }
-
-    /// Take no new connections, finish what has begun, return.
-    pub fn drain(&self) {
-        self.draining.store(true, Relaxed);
-        self.drain_begun.wake();
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// Return now.
-    pub fn stop(&self) {
-        self.stopping.store(true, Relaxed);
-        self.drain_begun.wake();
-        self.stop_begun.wake();
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// Give all connections to the successor, return.
-    pub fn hand_over(&self) {
-        self.handing_over.store(true, Relaxed);
-        self.drain_begun.wake();
-        self.stop_begun.wake();
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// Whether workers are to give their connections to the successor.
-    pub fn is_handing_over(&self) -> bool {
-        self.handing_over.load(Relaxed)
-    }
-
-    /// Whether workers are to take no more connections, for whatever reason.
-    pub fn is_closing(&self) -> bool {
-        self.is_draining() || self.is_stopping() || self.is_handing_over()
-    }
-
-    /// A worker has everything that it needs.
-    pub fn report_begun(&self) {
-        self.begun.fetch_add(1, Relaxed);
-    }
-
-    /// How many workers have begun.
-    pub fn begun(&self) -> usize {
-        self.begun.load(Relaxed)
-    }
-
-    /// Whether workers are to finish.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
-    }
-
-    /// Whether workers are to return at once.
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Relaxed)
-    }
-
-    /// What a thread that waits in `poll(2)` waits for besides its connection: readable from the moment that it is to
-    /// look at its orders again. `draining` is whether it has seen that it is to drain.
-    pub fn interrupt(&self, draining: bool) -> &OwnedFd {
-        if draining { self.stop_begun.descriptor() } else { self.drain_begun.descriptor() }
-    }
-
-    /// How many threads a pool is to have now.
-    pub fn threads(&self) -> usize {
-        self.threads.load(Relaxed)
-    }
-
-    /// The most threads for connections.
-    pub fn threads_max(&self) -> usize {
-        self.threads_max
-    }
-
-    /// Makes a pool grow or shrink to `threads`, at least 1 and at most `threads_max`, while it serves. Threads that are
-    /// serving finish first.
-    pub fn set_threads(&self, threads: usize) {
-        self.threads.store(threads.clamp(1, self.threads_max), Relaxed);
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// The waker of worker `index`.
-    pub fn waker(&self, index: usize) -> &Waker {
-        &self.wakers[index]
-    }
-}
-
 /// Wakes a worker that waits in epoll.
 #[derive(Debug)]
 pub struct Waker {
@@ -325,12 +221,14 @@ impl Waker {
 
     /// Wakes it.
     pub fn wake(&self) {
+        let _step = account::step(Step::Synchronize);
         // It fails only when the counter is full, and then the worker is being woken anyway.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// It has woken: the next wake counts again.
     pub fn reset(&self) {
+        let _step = account::step(Step::Synchronize);
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 
@@ -367,6 +265,18 @@ pub struct Counters {
     pub stale: AtomicU64,
     /// Targets that were not in the cache.
     pub misses: AtomicU64,
+    /// Where the time went, if that is asked for.
+    pub account: Ledger,
+    /// Entries whose heads were built, because the cache had none that was up to date.
+    pub described: AtomicU64,
+    /// Entries whose content was read for them.
+    pub contents_read: AtomicU64,
+    /// Bytes of that.
+    pub contents_read_bytes: AtomicU64,
+    /// Targets in the cache whose content is not, because the file is large.
+    pub file_hits: AtomicU64,
+    /// Bytes of content sent from files.
+    pub file_bytes: AtomicU64,
     /// Bytes that the caches of ended processes held in the end.
     pub cache_bytes: AtomicU64,
 }
@@ -411,6 +321,7 @@ pub(crate) mod testing {
             log_counters: Common::default(),
             cache_counters: Common::default(),
             board: Common::default(),
+            guests: (0..workers).map(|_| Guests::default()).collect(),
             first_seat: 0,
             alarm: Arc::new(Waker::new().unwrap()),
             nursery: None,

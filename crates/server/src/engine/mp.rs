@@ -37,6 +37,10 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
         attend(shared, &mut driver, &mut usher, slot);
         seat.show(0);
     }
+    // They have waited for a process to be free. This one is, and there will be no other.
+    while let Some(slot) = driver.last_connection(index) {
+        attend(shared, &mut driver, &mut usher, slot);
+    }
     shared.close_arrivals(index);
     Ok(())
 }
@@ -46,7 +50,7 @@ fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, m
     loop {
         match driver.serve(&mut slot) {
             Left::Idle => {}
-            Left::Over => return,
+            Left::Over => return slot.close(),
             Left::Moving => return shared.hand_over([slot]),
         }
         loop {

@@ -106,9 +106,19 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
         let Some(task) = Task::decode(&message) else { break };
         let done = match (task, file) {
             (Task::Translate { site, path, query }, _) => {
-                let (wait, now_ms) = (Wait::Yes, clock.now().0);
-                let question =
-                    Question { site: sites.at(site), path, query, wait, previous: None, now_ms, abilities: &abilities };
+                let question = Question {
+                    site: sites.at(site),
+                    path,
+                    query,
+                    wait: Wait::Yes,
+                    previous: None,
+                    now_ms: clock.now().0,
+                    abilities: &abilities,
+                    // The worker takes it from the page cache.
+                    holds_alone: false,
+                    caches: settings.caches,
+                    // The worker reads it from there.
+                };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.
                 translate(&question).is_ok()
             }

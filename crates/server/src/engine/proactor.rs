@@ -30,6 +30,7 @@ use self::flow::{End, Flow, Out};
 use crate::engine::Shared;
 use crate::engine::desk::Desk;
 use crate::engine::event_loop::Ticket;
+use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::io::Abilities;
 use crate::io::accept::Reserve;
@@ -88,6 +89,8 @@ struct Worker<'a> {
     accept_again: Option<Instant>,
     /// How many connections others have been told of.
     shown: usize,
+    /// Likewise of how many that are idle, and slow.
+    shown_postures: (usize, usize),
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
     spare_buffers: Vec<Vec<u8>>,
@@ -112,7 +115,7 @@ impl<'a> Worker<'a> {
             ring: Ring::new(u32::try_from(helpers_max).unwrap_or(u32::MAX))?,
             shared,
             index,
-            disk: Disk::new(shared, index, helpers_max),
+            disk: Disk::new(shared, index),
             slots: Slots::default(),
             flows: Vec::new(),
             queue: Vec::new(),
@@ -122,6 +125,7 @@ impl<'a> Worker<'a> {
             reserve: Reserve::new(),
             accept_again: None,
             shown: 0,
+            shown_postures: (0, 0),
             spare_outgoing: Vec::new(),
             spare_buffers: Vec::new(),
             draining: false,
@@ -146,6 +150,7 @@ impl<'a> Worker<'a> {
             }
             self.go_on();
             self.handle_time();
+            self.end_batch();
         }
         Ok(())
     }
@@ -221,6 +226,15 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
+    fn end_batch(&mut self) {
+        let begun = std::mem::replace(&mut self.desk.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.desk.now);
+        if stall_ms > 0 {
+            self.shared.seat(self.index).add_stall(stall_ms);
+        }
+    }
+
     /// Gives connections that used up their turn another one.
     fn go_on(&mut self) {
         for token in std::mem::take(&mut self.queue) {
@@ -291,6 +305,8 @@ impl Worker<'_> {
         }
         let deadline = self.deadline(token);
         self.slots.set_deadline(token, deadline);
+        let posture = self.slots.get(token).stand(interest);
+        self.slots.pose(token, posture);
     }
 
     fn turn(&mut self, token: Token) -> Interest {
@@ -379,7 +395,10 @@ impl Worker<'_> {
                     outgoing.begin(transmit.bytes, transmit.more);
                     let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
                     match (read, origin) {
-                        (Some(buffer), _) => outgoing.add(Content::Read(buffer), 0..length),
+                        (Some(buffer), _) => {
+                            self.desk.sender.file_bytes += length as u64;
+                            outgoing.add(Content::Read(buffer), 0..length);
+                        }
                         (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
                         (None, None) => {}
                     }

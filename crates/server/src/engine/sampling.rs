@@ -1,4 +1,5 @@
 //! How long answers take that begin and end within one tick of the coarse clock: measured with a fine clock on a sample.
+//! And what counts as a stall of an event loop.
 //!
 //! Owns: the choice of the sample and what follows from it. The first batch of work with an answer in each tick (1 to
 //! 10 ms, so at most 1,000 a second) is measured, from the worker's waking to the send; all answers at once are then
@@ -6,6 +7,7 @@
 //! costs does not grow with the load: two readings of the clock for each tick.
 
 use lamna_proto::tally::{BUCKETS, bucket};
+use lamna_proto::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The sample since it was last spread.
@@ -69,6 +71,16 @@ impl Default for Sampler {
     }
 }
 
+/// A batch of work that takes this long is a stall: whoever has sent something meanwhile has waited for it. Some ticks of
+/// the coarse clock, and more than a batch takes that waits for nothing.
+pub const STALL_MS: u64 = 20;
+
+/// How long a batch of work from `begun` to `ended` has stalled its loop, in milliseconds.
+pub fn stall_ms(begun: Instant, ended: Instant) -> u64 {
+    let duration_ms = ended.since(begun);
+    if duration_ms >= STALL_MS { duration_ms } else { 0 }
+}
+
 fn nanoseconds() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -96,6 +108,13 @@ mod tests {
         sampler.begin(2, 9);
         sampler.handle_sent(2, 10);
         assert_eq!(measured(&sampler), 5);
+    }
+
+    #[test]
+    fn a_batch_is_a_stall_from_some_ticks_on() {
+        assert_eq!(stall_ms(Instant(100), Instant(100)), 0);
+        assert_eq!(stall_ms(Instant(100), Instant(99 + STALL_MS)), 0);
+        assert_eq!(stall_ms(Instant(100), Instant(350)), 250);
     }
 
     #[test]

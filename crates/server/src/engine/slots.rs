@@ -6,11 +6,15 @@
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use lamna_proto::conn::Connection;
+use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::exchange::Done;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 
+use crate::account::{self, Step};
+use crate::engine::portion::Portion;
+use crate::engine::presence::Presence;
 use crate::io::wait::Token;
 
 /// One connection of a worker.
@@ -34,8 +38,26 @@ pub struct Slot {
     pub registered: bool,
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
+    /// Content that was read for it and is not sent yet.
+    pub portion: Option<Box<Portion>>,
+    /// How it was left after its last turn.
+    posture: Posture,
     /// Sending has been shut down.
     shut: bool,
+    /// By which it is counted, where connections move between threads.
+    pub presence: Option<Presence>,
+}
+
+/// What a connection that nobody works on waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Posture {
+    /// Its peer to ask for something.
+    Idle,
+    /// Its peer to take what is sent.
+    Slow,
+    /// Anything else: the rest of a request, the disk.
+    #[default]
+    Active,
 }
 
 impl Slot {
@@ -43,9 +65,17 @@ impl Slot {
     pub fn end_sending(&mut self) {
         if !self.shut {
             self.shut = true;
+            let _step = account::step(Step::Close);
             // If it fails the peer is gone, which the next receive will tell.
             let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
         }
+    }
+
+    /// Holds content that was read for it; what it held before is sent from the file.
+    pub fn hold(&mut self, portion: Box<Portion>) -> Done<'static> {
+        let done = Done::Ready(portion.length());
+        self.portion = Some(portion);
+        done
     }
 
     /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
@@ -68,12 +98,31 @@ impl Slot {
             ending: false,
             registered: false,
             queued: false,
+            portion: None,
+            posture: Posture::Active,
             shut: false,
+            presence: None,
         }
+    }
+
+    /// What it waits for, if nobody works on it.
+    pub fn stand(&self, interest: Interest) -> Posture {
+        match interest {
+            Interest::Send if !self.writable => Posture::Slow,
+            _ if self.connection.is_idle() => Posture::Idle,
+            _ => Posture::Active,
+        }
+    }
+
+    /// Closes it.
+    pub fn close(self) {
+        let _step = account::step(Step::Close);
+        drop(self);
     }
 
     /// Receives once, for a connection that is interested in that.
     pub fn receive(&mut self, now: Instant) {
+        let _step = account::step(Step::Receive);
         let space = self.connection.receive_space();
         let room = space.len();
         match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty())) {
@@ -100,6 +149,10 @@ pub struct Slots {
     /// through all of them touches four bytes each.
     deadlines: Vec<u32>,
     count: usize,
+    /// Those that are idle.
+    idle: usize,
+    /// Those whose peers are slow.
+    slow: usize,
     generation: u32,
     /// No deadline is earlier than this.
     earliest: u32,
@@ -109,7 +162,8 @@ const TICK_MS: u64 = 100;
 
 impl Default for Slots {
     fn default() -> Slots {
-        Slots { slots: Vec::new(), deadlines: Vec::new(), count: 0, generation: 0, earliest: u32::MAX }
+        let (slots, deadlines) = (Vec::new(), Vec::new());
+        Slots { slots, deadlines, count: 0, idle: 0, slow: 0, generation: 0, earliest: u32::MAX }
     }
 }
 
@@ -120,9 +174,10 @@ impl Slots {
     }
 
     /// Keeps a connection that is known already, under the token of its descriptor and its generation.
-    pub fn adopt(&mut self, slot: Slot) {
+    pub fn adopt(&mut self, mut slot: Slot) {
         let index = slot.socket.as_raw_fd() as usize;
         self.reserve(index);
+        slot.posture = Posture::Active;
         self.slots[index] = Some(slot);
         self.count += 1;
     }
@@ -139,6 +194,7 @@ impl Slots {
     /// Gives up the connection of `token`, if it is still there, without closing it.
     pub fn take(&mut self, token: Token) -> Option<Slot> {
         self.find(token)?;
+        self.pose(token, Posture::Active);
         self.deadlines[token.index as usize] = 0;
         self.count -= 1;
         self.slots[token.index as usize].take()
@@ -167,12 +223,29 @@ impl Slots {
 
     /// Closes a connection.
     pub fn remove(&mut self, token: Token) {
-        drop(self.take(token));
+        if let Some(slot) = self.take(token) {
+            slot.close();
+        }
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// How many of them were left idle, and how many waiting for slow peers.
+    pub fn postures(&self) -> (usize, usize) {
+        (self.idle, self.slow)
+    }
+
+    /// How the connection of `token`, if it is still there, is left after a turn.
+    pub fn pose(&mut self, token: Token, posture: Posture) {
+        let Some(slot) = self.find(token) else { return };
+        let before = std::mem::replace(&mut slot.posture, posture);
+        if before != posture {
+            self.idle = self.idle + usize::from(posture == Posture::Idle) - usize::from(before == Posture::Idle);
+            self.slow = self.slow + usize::from(posture == Posture::Slow) - usize::from(before == Posture::Slow);
+        }
     }
 
     /// Tokens of all connections.
@@ -257,6 +330,28 @@ mod tests {
         assert!(slots.find(second).is_some());
         slots.remove(first);
         assert_eq!(slots.count(), 1);
+    }
+
+    #[test]
+    fn postures_are_counted_as_long_as_their_connections_are_there() {
+        let mut slots = Slots::default();
+        let tokens: Vec<Token> = (0..3).map(|_| slots.insert(socket(), None, Instant(0))).collect();
+        assert_eq!(slots.postures(), (0, 0), "nothing is known of new ones");
+        slots.pose(tokens[0], Posture::Idle);
+        slots.pose(tokens[1], Posture::Slow);
+        slots.pose(tokens[2], Posture::Idle);
+        slots.pose(tokens[2], Posture::Idle);
+        assert_eq!(slots.postures(), (2, 1));
+        slots.pose(tokens[1], Posture::Idle);
+        let moved = slots.take(tokens[0]).unwrap();
+        slots.remove(tokens[2]);
+        slots.pose(tokens[2], Posture::Slow);
+        assert_eq!((slots.count(), slots.postures()), (1, (1, 0)));
+        let mut others = Slots::default();
+        let token = others.admit(moved);
+        assert_eq!(others.postures(), (0, 0), "another worker finds out for itself");
+        others.remove(token);
+        assert_eq!(others.postures(), (0, 0));
     }
 
     #[test]

@@ -1,11 +1,17 @@
 //! Stretches of files on their way to a socket: how much at once, and whether the file is still the one described.
 //!
-//! Owns: the quantum and the check that every stretch of an answer comes from one state of its file.
+//! Owns: the quantum, the check that every stretch of an answer comes from one state of its file, and finding out whether it
+//! is in memory.
 
 use std::os::fd::AsFd;
 
+use crate::account::{self, Step};
 use crate::content::file;
+use crate::engine::Shared;
 use crate::engine::desk::Stretch;
+use crate::io::Counters;
+use crate::io::read::{self, Resident};
+use crate::sys::usage::Usage;
 
 /// Bytes made ready and sent at once, so that one large file does not keep others waiting.
 pub const QUANTUM_BYTES: u64 = 256 * 1024;
@@ -16,9 +22,46 @@ impl Stretch {
         self.length.min(QUANTUM_BYTES)
     }
 
+    /// Whether the quantum is in memory, or likely to be where nothing can tell.
+    pub fn is_in_memory(&self, shared: &Shared) -> bool {
+        let Some(file) = &self.representation.file else { return false };
+        let (quantum, abilities) = (self.quantum(), &shared.abilities);
+        match read::test_resident(file.as_fd(), self.offset, quantum, abilities) {
+            Resident::Yes => true,
+            Resident::No => false,
+            Resident::Unknown => {
+                let is_likely = shared.store.residents().is_likely((file.as_fd(), self.offset, quantum));
+                if is_likely {
+                    Counters::count(&abilities.counters.likely);
+                }
+                is_likely
+            }
+        }
+    }
+
+    /// Brings the quantum into memory, waiting for the disk. `scratch` is read into. False if it cannot be read.
+    pub fn page_in(&self, shared: &Shared, scratch: &mut [u8]) -> bool {
+        let Some(file) = &self.representation.file else { return false };
+        let before = Usage::now();
+        let is_read = read::page_in(file.as_fd(), self.offset, self.quantum(), scratch).is_ok();
+        if is_read {
+            self.handle_read(shared, self.quantum(), Usage::now().has_waited_since(before));
+        }
+        is_read
+    }
+
+    /// Its first `length` bytes have been read, and that took the disk or not: for when nothing else can tell.
+    pub fn handle_read(&self, shared: &Shared, length: u64, took_disk: bool) {
+        let residents = shared.store.residents();
+        if let Some(file) = self.representation.file.as_ref().filter(|_| residents.are_asked()) {
+            residents.handle_read((file.as_fd(), self.offset, length), took_disk);
+        }
+    }
+
     /// Whether the file is in the state that the head describes. A file that was replaced keeps its old content under
     /// the open descriptor and passes; one that was edited or truncated in place does not.
     pub fn is_unchanged(&self) -> bool {
+        let _step = account::step(Step::Read);
         let Some(file) = &self.representation.file else { return false };
         let Ok((_, stamp)) = file::inspect(file.as_fd()) else { return false };
         stamp.version() == self.representation.version

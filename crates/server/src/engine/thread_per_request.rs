@@ -5,7 +5,7 @@
 //! Worth it only where answering takes longer than that. Requests that arrive together on a connection are answered by one
 //! thread.
 //!
-//! An idle keep-alive connection costs a place in the idle set: a descriptor and 84 bytes beside the kernel's, no thread.
+//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
 //! Requests for which there is no thread are answered with 503 and Retry-After, and are the last of their connection.
 
 use std::thread::{self, Scope};
@@ -36,7 +36,7 @@ fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot:
                 Some(again) => slot = again,
                 None => return,
             },
-            Left::Over => return,
+            Left::Over => return slot.close(),
             Left::Moving => return shared.hand_over([slot]),
         }
     }

@@ -41,7 +41,7 @@ fn session(shared: &Shared, driver: &mut Driver<'_>, mut slot: Slot) {
     loop {
         match driver.serve(&mut slot) {
             Left::Idle if driver.await_request(&mut slot, None) == Awaited::Request => {}
-            Left::Idle | Left::Over => return,
+            Left::Idle | Left::Over => return slot.close(),
             Left::Moving => return shared.hand_over([slot]),
         }
     }

@@ -6,17 +6,19 @@
 //! Switching threads costs a few microseconds for each request; more slow clients or cold files than threads keep
 //! everybody waiting.
 //!
-//! An idle keep-alive connection costs a place in the idle set: a descriptor and 84 bytes beside the kernel's, no thread.
+//! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
 //! It is parked there by the thread that served it, at once if connections wait or no other thread is free. Else the thread
 //! waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two thread switches:
 //! whoever comes meanwhile finds a free thread, or waits at most that long for one that only waits itself.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+mod hall;
+#[cfg(test)]
+mod model;
+
 use std::thread::{self, Builder, Scope};
 use std::time::Duration;
 
+use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::engine::Shared;
@@ -24,6 +26,13 @@ use crate::engine::blocking::{Awaited, Driver, Left};
 use crate::engine::idle_set::{Dispatch, IdleSet, Listener};
 use crate::engine::slots::Slot;
 use crate::engine::spawner::STACK_BYTES;
+use hall::{Hall, Turn};
+
+/// What the hall is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+}
 
 /// Serves as worker `index` until told to drain or stop.
 ///
@@ -31,7 +40,7 @@ use crate::engine::spawner::STACK_BYTES;
 /// What makes waiting impossible, no descriptors or not a single thread to begin with.
 pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let (set, poll) = IdleSet::new(shared, index)?;
-    let pool = Pool::new(shared, &set);
+    let pool = Pool::new(shared, index, &set);
     thread::scope(|scope| {
         // Whatever happens, the threads must learn that nothing more comes.
         let _end = End(&pool);
@@ -41,47 +50,44 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     })
 }
 
-/// The threads and what waits for them.
+/// What the threads have in common.
 struct Pool<'a> {
     shared: &'a Shared,
+    /// Of the worker.
+    index: usize,
     set: &'a IdleSet<'a>,
-    state: Mutex<State>,
-    /// Threads wait here for connections.
-    arrived: Condvar,
-    /// The listener thread waits here for room in the queue.
-    room: Condvar,
-    /// Threads that wait for connections. Written under the lock, read without.
-    free: AtomicUsize,
-    /// Connections that wait for threads. Likewise.
-    queued: AtomicUsize,
-}
-
-struct State {
-    queue: VecDeque<Slot>,
-    threads: usize,
-    /// Nothing more will be queued.
-    closed: bool,
+    /// Connections with the time since which each waits.
+    hall: Hall<(Slot, Instant)>,
 }
 
 /// How long a thread waits for the next request of a connection while other threads are free.
 pub const PATIENCE_MS: u32 = 10;
 /// Connections that may wait for a thread before the listener thread waits as well, and further ones in the listen queue.
 const QUEUE_MAX: usize = 1024;
-/// How often the listener thread, when it waits, looks whether the server is to stop.
-const STOP_POLL: Duration = Duration::from_millis(50);
 
 impl<'a> Pool<'a> {
-    fn new(shared: &'a Shared, set: &'a IdleSet<'a>) -> Pool<'a> {
-        let state = State { queue: VecDeque::new(), threads: 0, closed: false };
-        let (free, queued) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Pool { shared, set, state: Mutex::new(state), arrived: Condvar::new(), room: Condvar::new(), free, queued }
+    fn new(shared: &'a Shared, index: usize, set: &'a IdleSet<'a>) -> Pool<'a> {
+        Pool { shared, index, set, hall: Hall::new(QUEUE_MAX) }
     }
 
     /// The life of a thread.
     fn live(&self) {
         let mut driver = Driver::new(self.shared);
-        while let Some(slot) = self.next(&mut driver) {
-            self.attend(&mut driver, slot);
+        loop {
+            let flush_due = driver.flush_if_due();
+            // One more, because the clock is coarse.
+            let patience = flush_due.map(|at| Duration::from_millis(at.since(driver.now()) + 1));
+            match self.hall.next(|| self.shared.control.threads(), patience) {
+                Turn::Serve((slot, since)) => {
+                    let seat = self.shared.seat(self.index);
+                    seat.begin_thread(self.shared.clock.now().since(since));
+                    seat.show_queued(self.hall.queued());
+                    self.attend(&mut driver, slot);
+                    seat.end_thread();
+                }
+                Turn::Pause => {}
+                Turn::End => return,
+            }
         }
     }
 
@@ -90,10 +96,10 @@ impl<'a> Pool<'a> {
         loop {
             match driver.serve(&mut slot) {
                 Left::Idle => {}
-                Left::Over => return,
+                Left::Over => return slot.close(),
                 Left::Moving => return self.shared.hand_over([slot]),
             }
-            if self.has_leisure() {
+            if self.hall.has_leisure() {
                 match driver.await_request(&mut slot, Some(PATIENCE_MS)) {
                     Awaited::Request => continue,
                     Awaited::Nothing => {}
@@ -106,78 +112,6 @@ impl<'a> Pool<'a> {
             }
         }
     }
-
-    /// Whether nobody waits for a thread, and whoever comes next will not have to. A hint: it may change at any moment.
-    fn has_leisure(&self) -> bool {
-        self.queued.load(Relaxed) == 0 && self.free.load(Relaxed) > 0
-    }
-
-    /// The next connection for the calling thread. None if it is to end.
-    fn next(&self, driver: &mut Driver<'a>) -> Option<Slot> {
-        loop {
-            let flush_due = driver.flush_if_due();
-            let mut state = self.state();
-            loop {
-                if state.threads > self.shared.control.threads() {
-                    state.threads -= 1;
-                    return None;
-                }
-                if let Some(slot) = state.queue.pop_front() {
-                    self.queued.store(state.queue.len(), Relaxed);
-                    let was_full = state.queue.len() + 1 == QUEUE_MAX;
-                    drop(state);
-                    if was_full {
-                        self.room.notify_one();
-                    }
-                    return Some(slot);
-                }
-                if state.closed {
-                    return None;
-                }
-                let (again, over) = self.wait(state, flush_due.map(|at| at.since(driver.now())));
-                state = again;
-                if over {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Waits for connections, at most `wait_ms`; whether that is over.
-    fn wait<'s>(&'s self, state: MutexGuard<'s, State>, wait_ms: Option<u64>) -> (MutexGuard<'s, State>, bool) {
-        self.free.store(self.free.load(Relaxed) + 1, Relaxed);
-        let (state, over) = match wait_ms {
-            None => (self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner), false),
-            Some(ms) => {
-                // One more, because the clock is coarse.
-                let wait = Duration::from_millis(ms + 1);
-                let (state, result) = self.arrived.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
-                (state, result.timed_out())
-            }
-        };
-        self.free.store(self.free.load(Relaxed) - 1, Relaxed);
-        (state, over)
-    }
-
-    /// Queues a connection, waiting for room.
-    fn push(&self, slot: Slot) {
-        let mut state = self.state();
-        while state.queue.len() >= QUEUE_MAX && !self.shared.control.is_closing() {
-            state = self.room.wait_timeout(state, STOP_POLL).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state.queue.push_back(slot);
-        self.queued.store(state.queue.len(), Relaxed);
-        let waited_for = self.free.load(Relaxed) > 0;
-        drop(state);
-        if waited_for {
-            self.arrived.notify_one();
-        }
-    }
-
-    /// Nothing that is done under the lock can panic half-way.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Tells the threads of a pool that nothing more comes.
@@ -185,15 +119,13 @@ struct End<'p, 'a>(&'p Pool<'a>);
 
 impl Drop for End<'_, '_> {
     fn drop(&mut self) {
-        let (mut state, control) = (self.0.state(), &self.0.shared.control);
-        state.closed = true;
-        if control.is_stopping() {
-            state.queue.clear();
+        let (hall, shared) = (&self.0.hall, self.0.shared);
+        hall.close();
+        if shared.control.is_handing_over() {
+            shared.hand_over(hall.clear().into_iter().map(|(slot, _)| slot));
+        } else if shared.control.is_stopping() {
+            hall.clear();
         }
-        let moving = if control.is_handing_over() { std::mem::take(&mut state.queue) } else { VecDeque::new() };
-        drop(state);
-        self.0.shared.hand_over(moving);
-        self.0.arrived.notify_all();
     }
 }
 
@@ -207,26 +139,22 @@ impl Keeper<'_, '_, '_> {
     /// Spawns threads until there are as many as there are to be, or as the system allows.
     fn spawn_missing(&self) -> Result<(), Errno> {
         let pool = self.pool;
-        loop {
-            let mut state = pool.state();
-            if state.threads >= pool.shared.control.threads() {
-                return Ok(());
-            }
-            state.threads += 1;
-            let number = state.threads;
-            drop(state);
+        while let Some(number) = pool.hall.enlist(pool.shared.control.threads()) {
             let builder = Builder::new().name(format!("pool-{number}")).stack_size(STACK_BYTES);
             if builder.spawn_scoped(self.scope, || pool.live()).is_err() {
-                pool.state().threads -= 1;
+                pool.hall.strike_off();
                 return if number == 1 { Err(Errno::AGAIN) } else { Ok(()) };
             }
         }
+        Ok(())
     }
 }
 
 impl Dispatch for Keeper<'_, '_, '_> {
     fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
-        self.pool.push(slot);
+        let Pool { shared, hall, index, .. } = self.pool;
+        hall.push((slot, shared.clock.now()), || shared.control.is_closing());
+        shared.seat(*index).show_queued(hall.queued());
         Ok(())
     }
 
@@ -234,7 +162,7 @@ impl Dispatch for Keeper<'_, '_, '_> {
         // With fewer threads than wanted it goes on.
         let _ = self.spawn_missing();
         // Those that are too many see it when they wake.
-        self.pool.arrived.notify_all();
+        self.pool.hall.call_all();
     }
 }
 
@@ -255,7 +183,7 @@ mod tests {
     fn more_connections_than_threads_are_all_served() {
         let (shared, _root) = testing::shared(2, 2);
         let (set, poll) = IdleSet::new(&shared, 0).unwrap();
-        let pool = Pool::new(&shared, &set);
+        let pool = Pool::new(&shared, 0, &set);
         thread::scope(|scope| {
             let _end = End(&pool);
             let keeper = Keeper { scope, pool: &pool };
@@ -285,14 +213,14 @@ mod tests {
     fn a_pool_grows_and_shrinks_to_what_is_asked_for_within_its_bound() {
         let (shared, _root) = testing::shared(2, 4);
         let (set, _poll) = IdleSet::new(&shared, 0).unwrap();
-        let pool = Pool::new(&shared, &set);
+        let pool = Pool::new(&shared, 0, &set);
         thread::scope(|scope| {
             let _end = End(&pool);
             let keeper = Keeper { scope, pool: &pool };
             for (wanted, had) in [(2, 2), (9, 4), (1, 1), (0, 1), (3, 3)] {
                 shared.control.set_threads(wanted);
                 keeper.handle_wake();
-                while pool.state().threads != had {
+                while pool.hall.threads() != had {
                     thread::yield_now();
                 }
             }

@@ -7,6 +7,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
 use rustix::process::{Resource, getrlimit};
 
+use crate::account::{self, Step};
+
 /// A connection that was taken.
 #[derive(Debug)]
 pub struct Accepted {
@@ -21,6 +23,7 @@ pub struct Accepted {
 /// # Errors
 /// What `accept4(2)` says: `EAGAIN` if none waits.
 pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
+    let _step = account::step(Step::Accept);
     let (socket, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     Ok(Accepted { socket, client: peer.and_then(address) })
 }

@@ -72,15 +72,39 @@ pub struct Counters {
     pub tested_by_cachestat: AtomicU64,
     /// Residency tests page by page.
     pub tested_by_page: AtomicU64,
+    /// Stretches of which only their history tells whether they are in memory, and that were likely to be.
+    pub likely: AtomicU64,
+    /// Those of them for which the disk had to be waited for all the same.
+    pub mispredicted: AtomicU64,
     /// Stretches sent without a test because none works here, or after a test failed twice.
     pub untested: AtomicU64,
     /// Jobs given to helpers.
     pub helper_jobs: AtomicU64,
+    /// Of these, those that a helper has begun.
+    pub helper_jobs_begun: AtomicU64,
+    /// Of these, those that are done.
+    pub helper_jobs_done: AtomicU64,
+    /// How long jobs have waited for a helper thread, in microseconds; those of helper processes and stages do not say.
+    pub helper_wait_us: AtomicU64,
+    /// The most jobs that were under way at a time, since somebody last looked and set it to zero.
+    pub helper_jobs_peak: AtomicU64,
 }
 
 impl Counters {
     pub(crate) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Relaxed);
+    }
+
+    /// A helper begins a job that has waited for it so long.
+    pub(crate) fn begin_helper_job(&self, wait_us: u64) {
+        let begun = self.helper_jobs_begun.fetch_add(1, Relaxed) + 1;
+        self.helper_wait_us.fetch_add(wait_us, Relaxed);
+        self.helper_jobs_peak.fetch_max(begun.saturating_sub(self.helper_jobs_done.load(Relaxed)), Relaxed);
+    }
+
+    /// A helper has done a job.
+    pub(crate) fn end_helper_job(&self) {
+        Counters::count(&self.helper_jobs_done);
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::account::{self, Step};
 use crate::io::{Abilities, Blocked, Counters, Wait};
 use crate::sys::cachestat;
 
@@ -28,6 +29,7 @@ pub fn read(
     wait: Wait,
     abilities: &Abilities,
 ) -> Result<usize, Blocked> {
+    let _step = account::step(Step::Read);
     let mut filled = 0;
     while filled < buffer.len() {
         let bytes = match wait {
@@ -45,8 +47,24 @@ pub fn read(
 }
 
 fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Blocked> {
+    try_read(file, buffer, offset, abilities).map_err(|untold| match untold {
+        Untold::NotThere | Untold::NoTest => Blocked::Disk,
+        Untold::Failed(errno) => Blocked::Failed(errno),
+    })
+}
+
+/// Why nothing could be read without waiting.
+enum Untold {
+    /// It is not in the page cache.
+    NotThere,
+    /// Neither this kernel nor this file system says.
+    NoTest,
+    Failed(Errno),
+}
+
+fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Untold> {
     if !abilities.nowait.load(Relaxed) {
-        return Err(Blocked::Disk);
+        return Err(Untold::NoTest);
     }
     let slices = &mut [IoSliceMut::new(buffer)];
     match rustix::io::retry_on_intr(|| rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT)) {
@@ -56,29 +74,45 @@ fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: 
         }
         Err(Errno::NOSYS) => {
             abilities.nowait.store(false, Relaxed);
-            Err(Blocked::Disk)
+            Err(Untold::NoTest)
         }
-        // AGAIN: not resident. OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::PERM) => {
+        Err(Errno::AGAIN) => {
             Counters::count(&abilities.counters.read_blocked);
-            Err(Blocked::Disk)
+            Err(Untold::NotThere)
         }
-        Err(errno) => Err(Blocked::Failed(errno)),
+        // OPNOTSUPP: this file system has no test. PERM: a seccomp filter.
+        Err(Errno::OPNOTSUPP | Errno::PERM) => {
+            Counters::count(&abilities.counters.read_blocked);
+            Err(Untold::NoTest)
+        }
+        Err(errno) => Err(Untold::Failed(errno)),
     }
 }
 
+/// What a test said about a stretch of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resident {
+    /// All of it is in the page cache.
+    Yes,
+    /// Some of it is not.
+    No,
+    /// No test works here.
+    Unknown,
+}
+
 /// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
-///
-/// # Errors
-/// [`Blocked::Disk`] if some are not, or no test works here.
-pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Result<(), Blocked> {
+pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Resident {
+    let _step = account::step(Step::Read);
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
     if abilities.cachestat.load(Relaxed) {
         match cachestat::pages_cached(file, first_page * PAGE_BYTES, pages * PAGE_BYTES) {
             Ok(cached) => {
                 Counters::count(&abilities.counters.tested_by_cachestat);
-                return if cached >= pages { Ok(()) } else { Err(Blocked::Disk) };
+                if cached < pages {
+                    return Resident::No;
+                }
+                return test_pages(file, offset, first_page..first_page + pages, READAHEAD_PAGES_MIN, abilities);
             }
             Err(Errno::NOSYS) => abilities.cachestat.store(false, Relaxed),
             // Not our file: test it page by page.
@@ -86,11 +120,31 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
         }
     }
     Counters::count(&abilities.counters.tested_by_page);
+    test_pages(file, offset, first_page..first_page + pages, 1, abilities)
+}
+
+/// Pages that readahead reads at once at least, but at the end of a file. Pages count as cached from the moment on at which
+/// their reading begins; of those that are read together one stands for the others.
+const READAHEAD_PAGES_MIN: usize = 4;
+
+/// Reads a byte of every so many of `pages`, and of the last, without waiting. Nothing before `offset` is read.
+fn test_pages(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    pages: std::ops::Range<u64>,
+    step: usize,
+    abilities: &Abilities,
+) -> Resident {
+    let last = pages.end - 1;
     let mut byte = [0];
-    for page in first_page..first_page + pages {
-        read_nowait(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities)?;
+    for page in pages.step_by(step).chain([last]) {
+        match try_read(file, &mut byte, (page * PAGE_BYTES).max(offset), abilities) {
+            Ok(_) => {}
+            Err(Untold::NotThere) => return Resident::No,
+            Err(Untold::NoTest | Untold::Failed(_)) => return Resident::Unknown,
+        }
     }
-    Ok(())
+    Resident::Yes
 }
 
 /// Brings `length` bytes from `offset` on into the page cache, waiting for the disk. `scratch` is read into.
@@ -98,6 +152,7 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
 /// # Errors
 /// What `read(2)` says.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, length: u64, scratch: &mut [u8]) -> Result<(), Errno> {
+    let _step = account::step(Step::Read);
     let end = offset + length;
     let mut at = offset;
     while at < end {
@@ -125,7 +180,7 @@ mod tests {
             let resident = test_resident(file.as_fd(), 100, 19_000, &abilities);
             // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
             let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
-            assert_eq!(resident.is_ok(), supported, "{without:?}");
+            assert_eq!(resident, if supported { Resident::Yes } else { Resident::Unknown }, "{without:?}");
         }
     }
 
@@ -142,5 +197,13 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let abilities = Abilities::without(&["nowait".to_owned()]).unwrap();
         assert_eq!(read(file.as_fd(), &mut [0], 0, Wait::No, &abilities), Err(Blocked::Disk));
+    }
+
+    #[test]
+    fn without_any_test_nothing_is_said_about_residency() {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, &[7; 4096], 0).unwrap();
+        let abilities = Abilities::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
+        assert_eq!(test_resident(file.as_fd(), 0, 4096, &abilities), Resident::Unknown);
     }
 }

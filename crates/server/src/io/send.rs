@@ -8,7 +8,7 @@
 //! - *Copy* reads the stretch into a buffer behind the owned bytes and sends both with one call: two system calls, two
 //!   copies. What the socket does not take has been read in vain.
 //! - *Mapped* gathers owned bytes and a mapping of the file with one call: one copy, no read, but page table entries to
-//!   make and a window of the file to keep ([`mapped`](super::mapped)).
+//!   make and a chunk of the file to keep ([`mapped`](super::mapped)).
 //! - *Sendfile* sends owned bytes and then has the kernel send pages of the page cache: a call more and no copy.
 //! - *Auto* copies what is short and has the kernel send what is long.
 
@@ -19,7 +19,10 @@ use lamna_proto::transmit::{Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::io::mapped::Windows;
+use crate::account::{self, Step};
+use crate::cache::Store;
+use crate::io::{Abilities, Counters, mapped};
+use crate::sys::usage::Usage;
 
 /// How stretches of files are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +90,15 @@ pub enum Sent {
     Broken,
 }
 
-/// Sends for one worker, with what its strategy keeps.
+/// Sends for one worker.
 #[derive(Debug)]
-pub struct Sender {
+pub struct Sender<'a> {
     plan: Plan,
     buffer: Vec<u8>,
-    windows: Windows,
+    /// Bytes sent from files, for whoever takes them to count.
+    pub file_bytes: u64,
+    store: &'a Store,
+    abilities: &'a Abilities,
 }
 
 /// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's cache.
@@ -101,14 +107,15 @@ const COPY_BYTES: u64 = 64 * 1024;
 /// A stretch of an open file: from where on, how many bytes.
 type Stretch<'a> = (BorrowedFd<'a>, u64, u64);
 
-impl Sender {
-    /// Nothing is kept yet.
-    pub fn new(plan: Plan) -> Sender {
-        Sender { plan, buffer: Vec::new(), windows: Windows::default() }
+impl<'a> Sender<'a> {
+    /// Sends as `plan` says, from the chunks of files that `store` keeps.
+    pub fn new(plan: Plan, store: &'a Store, abilities: &'a Abilities) -> Sender<'a> {
+        Sender { plan, buffer: Vec::new(), file_bytes: 0, store, abilities }
     }
 
     /// Offers `transmit` to the socket.
     pub fn send(&mut self, socket: BorrowedFd<'_>, transmit: &Transmit<'_>) -> Sent {
+        let _step = account::step(Step::Send);
         let bytes = transmit.bytes;
         let more = if transmit.more { SendFlags::MORE } else { SendFlags::empty() };
         match transmit.segment {
@@ -117,14 +124,28 @@ impl Sender {
                 outcome(gather(socket, bytes, content, more), (bytes.len() + content.len()) as u64)
             }
             Some(Segment::File { file, offset, length }) => {
-                let stretch = (file.as_fd(), offset, length);
-                match self.strategy(length) {
-                    SendStrategy::Copy => self.copy(socket, bytes, stretch, more),
-                    SendStrategy::Mapped => self.send_mapped(socket, bytes, stretch, more),
-                    SendStrategy::Auto | SendStrategy::Sendfile => send_file(socket, bytes, stretch),
-                }
+                self.send_stretch(socket, bytes, (file.as_fd(), offset, length), more)
             }
         }
+    }
+
+    /// Where only its history told that the stretch is in memory, the kernel's counters tell whether that was so.
+    fn send_stretch(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
+        let residents = self.store.residents();
+        let before = residents.are_asked().then(Usage::now);
+        let sent = match self.strategy(stretch.2) {
+            SendStrategy::Copy => self.copy(socket, bytes, stretch, more),
+            SendStrategy::Mapped => self.send_mapped(socket, bytes, stretch, more),
+            SendStrategy::Auto | SendStrategy::Sendfile => send_file(socket, bytes, stretch),
+        };
+        if let Sent::All(taken) | Sent::Part(taken) = sent {
+            self.file_bytes += taken.saturating_sub(bytes.len() as u64);
+        }
+        if before.is_some_and(|before| Usage::now().has_waited_since(before)) {
+            Counters::count(&self.abilities.counters.mispredicted);
+            residents.handle_fault(stretch);
+        }
+        sent
     }
 
     fn strategy(&self, length: u64) -> SendStrategy {
@@ -141,11 +162,13 @@ impl Sender {
         self.buffer.extend_from_slice(bytes);
         self.buffer.resize(bytes.len() + wanted, 0);
         let content = &mut self.buffer[bytes.len()..];
+        let reading = account::step(Step::Read);
         let read = match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *content, offset)) {
             Ok(0) => return Sent::Truncated,
             Ok(read) => read,
             Err(_) => return Sent::Broken,
         };
+        drop(reading);
         let offered = &self.buffer[..bytes.len() + read];
         let more = if (read as u64) < length { more | SendFlags::MORE } else { more };
         outcome(send_bytes(socket, offered, more), bytes.len() as u64 + length)
@@ -153,7 +176,7 @@ impl Sender {
 
     fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
-        match self.windows.send(socket, bytes, stretch, flags) {
+        match mapped::send(self.store.chunks(), socket, bytes, stretch, flags) {
             Err(Errno::FAULT) => Sent::Truncated,
             // A file that cannot be mapped, or no room for mappings: it can be sent all the same.
             Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, stretch),
@@ -207,12 +230,15 @@ mod tests {
     use std::io::Read;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::LazyLock;
     use std::thread;
 
     const BYTES: usize = 1_500_000;
 
-    fn sender(strategy: SendStrategy) -> Sender {
-        Sender::new(Plan { strategy, ..Plan::default() })
+    fn sender(strategy: SendStrategy) -> Sender<'static> {
+        static STORE: LazyLock<Store> = LazyLock::new(|| Store::new(1 << 26, 100));
+        static ABILITIES: LazyLock<Abilities> = LazyLock::new(Abilities::default);
+        Sender::new(Plan { strategy, ..Plan::default() }, &STORE, &ABILITIES)
     }
 
     /// The first does not wait, as sockets of connections do not.
@@ -233,7 +259,7 @@ mod tests {
     }
 
     /// Sends a head and a stretch of the file as an engine would: what a part leaves over is offered again.
-    fn send_all(sender: &mut Sender, socket: &UnixStream, head: &[u8], file: &OwnedFd, offset: u64, length: u64) {
+    fn send_all(sender: &mut Sender<'_>, socket: &UnixStream, head: &[u8], file: &OwnedFd, offset: u64, length: u64) {
         let mut sent = 0;
         while sent < head.len() as u64 + length {
             let bytes = &head[(sent as usize).min(head.len())..];
@@ -280,7 +306,7 @@ mod tests {
             let file = file_of(&[7; 100_000]);
             let (ours, _peer) = pair();
             let mut sender = sender(strategy);
-            let send = |sender: &mut Sender| {
+            let send = |sender: &mut Sender<'_>| {
                 let segment = Segment::File { file: &file, offset: 50_000, length: 20_000 };
                 sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
             };

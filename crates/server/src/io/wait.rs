@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+use crate::account::{self, Step};
+
 /// Names a registered descriptor. `index` is what the owner looks it up by; `generation` tells apart descriptors that
 /// had the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,7 @@ impl Poll {
     /// No memory, or the limit on watches.
     pub fn add_connection(&self, connection: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let _step = account::step(Step::Wait);
         epoll::add(&self.epoll, connection, data(token), flags)
     }
 
@@ -118,6 +121,7 @@ impl Poll {
     /// # Errors
     /// Never for an interrupted call, which returns no events.
     pub fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let _step = account::step(Step::Wait);
         let timeout = timeout_ms.map(timespec);
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
@@ -161,6 +165,7 @@ impl Registrar {
     /// No memory, or the limit on watches.
     pub fn await_once(&self, connection: BorrowedFd<'_>, token: Token, registered: bool) -> Result<(), Errno> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ONESHOT;
+        let _step = account::step(Step::Wait);
         match registered {
             true => epoll::modify(&self.epoll, connection, data(token), flags),
             false => epoll::add(&self.epoll, connection, data(token), flags),
@@ -205,6 +210,7 @@ impl Gate {
     /// # Errors
     /// `EINTR`, and what cannot happen to a set of its own.
     pub fn wait(&self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let _step = account::step(Step::Wait);
         let mut event = [MaybeUninit::uninit()];
         epoll::wait(&self.epoll, &mut event, timeout_ms.map(timespec).as_ref()).map(drop)
     }

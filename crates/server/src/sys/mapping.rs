@@ -23,6 +23,9 @@ pub struct Mapping {
 // unmapped from whatever thread drops it.
 unsafe impl Send for Mapping {}
 
+// SAFETY: likewise: nothing is read or written through a shared one but by the kernel.
+unsafe impl Sync for Mapping {}
+
 impl Mapping {
     /// Maps `length` bytes of `file` from `offset` on, which is a multiple of the page size. They may lie beyond its end.
     ///

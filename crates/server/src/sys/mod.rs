@@ -2,6 +2,7 @@
 //!
 //! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
 
+pub mod allocator;
 pub mod cachestat;
 pub mod common;
 pub(crate) mod defer_accept;
@@ -11,3 +12,4 @@ pub mod mapping;
 pub(crate) mod peer;
 pub mod ring;
 pub mod signals;
+pub(crate) mod usage;

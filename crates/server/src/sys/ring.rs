@@ -21,6 +21,8 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::account::{self, Step};
+
 pub use self::outgoing::{Content, Outgoing};
 use buffers::{BUFFER_GROUP, Buffers};
 
@@ -215,6 +217,7 @@ impl<T: Copy> Ring<T> {
     /// # Errors
     /// What makes the ring useless.
     pub fn submit_and_wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let _step = account::step(Step::Ring);
         let timeout_ms = if self.hand_over_waiting() { timeout_ms } else { Some(0) };
         let submitter = self.io.submitter();
         let result = match timeout_ms {

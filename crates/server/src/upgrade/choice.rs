@@ -5,59 +5,131 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::config::settings::{Architecture, HELPERS, PROCESSES, Settings, THREADS, WORKERS};
+use lamna_policy::cache::Objective;
 
-/// Settings that differ from those that were configured.
+use crate::config::settings::{Architecture, COPY_BYTES, HELPERS, PROCESSES, Settings, THREADS, WORKERS};
+use crate::io::send::SendStrategy;
+
+/// Settings that differ from those that were configured: their values as text, in the order of [`ITEMS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    architecture: Option<Architecture>,
-    /// Those of [`COUNTS`], in its order.
-    counts: [Option<usize>; COUNTS.len()],
-    /// Those of [`FLAGS`], in its order.
-    flags: [Option<bool>; FLAGS.len()],
+    chosen: [Option<String>; ITEMS.len()],
 }
 
-/// A number that can be chosen.
-struct Count {
+/// Something that can be chosen. Values are words: there is no space in them.
+struct Item {
     name: &'static str,
-    bounds: RangeInclusive<usize>,
-    of: fn(&mut Settings) -> &mut usize,
+    write: fn(&Settings) -> String,
+    /// None if the text is not a value; then nothing has changed.
+    read: fn(&mut Settings, &str) -> Option<()>,
 }
 
-/// Something that is so or not.
-struct Flag {
-    name: &'static str,
-    of: fn(&mut Settings) -> &mut bool,
+const ITEMS: [Item; 16] = [
+    Item {
+        name: "arch",
+        write: |settings| settings.architecture.name().to_owned(),
+        read: |settings, text| put(&mut settings.architecture, Architecture::from_name(text)),
+    },
+    Item {
+        name: "adapts",
+        write: |settings| settings.adapts.to_string(),
+        read: |settings, text| put(&mut settings.adapts, text.parse().ok()),
+    },
+    Item {
+        name: "workers_adapt",
+        write: |settings| settings.workers_adapt.to_string(),
+        read: |settings, text| put(&mut settings.workers_adapt, text.parse().ok()),
+    },
+    Item {
+        name: "threads_adapt",
+        write: |settings| settings.threads_adapt.to_string(),
+        read: |settings, text| put(&mut settings.threads_adapt, text.parse().ok()),
+    },
+    Item {
+        name: "workers",
+        write: |settings| settings.workers.to_string(),
+        read: |settings, text| put(&mut settings.workers, count(text, WORKERS)),
+    },
+    Item {
+        name: "threads",
+        write: |settings| settings.threads.to_string(),
+        read: |settings, text| put(&mut settings.threads, count(text, THREADS)),
+    },
+    Item {
+        name: "threads_max",
+        write: |settings| settings.threads_max.to_string(),
+        read: |settings, text| put(&mut settings.threads_max, count(text, THREADS)),
+    },
+    Item {
+        name: "helpers_max",
+        write: |settings| settings.helpers_max.to_string(),
+        read: |settings, text| put(&mut settings.helpers_max, count(text, HELPERS)),
+    },
+    Item {
+        name: "processes",
+        write: |settings| settings.processes.to_string(),
+        read: |settings, text| put(&mut settings.processes, count(text, PROCESSES)),
+    },
+    Item {
+        name: "processes_max",
+        write: |settings| settings.processes_max.to_string(),
+        read: |settings, text| put(&mut settings.processes_max, count(text, PROCESSES)),
+    },
+    Item {
+        name: "cache_policy",
+        write: |settings| settings.cache_policy.algorithm.name().to_owned(),
+        read: |settings, text| put(&mut settings.cache_policy.algorithm, text.parse().ok()),
+    },
+    Item {
+        name: "cache_objective",
+        write: |settings| settings.cache_policy.objective.name().to_owned(),
+        read: |settings, text| put(&mut settings.cache_policy.objective, Objective::from_name(text)),
+    },
+    Item {
+        name: "cache_filter",
+        write: |settings| settings.cache_policy.is_filtered.to_string(),
+        read: |settings, text| put(&mut settings.cache_policy.is_filtered, text.parse().ok()),
+    },
+    Item {
+        name: "send",
+        write: |settings| settings.sending.strategy.name().to_owned(),
+        read: |settings, text| put(&mut settings.sending.strategy, SendStrategy::from_name(text)),
+    },
+    Item {
+        name: "stretch_copy_bytes_max",
+        write: |settings| settings.sending.stretch_copy_bytes_max.to_string(),
+        read: |settings, text| put(&mut settings.sending.stretch_copy_bytes_max, bytes(text)),
+    },
+    Item {
+        name: "message_copy_bytes_max",
+        write: |settings| settings.sending.message_copy_bytes_max.to_string(),
+        read: |settings, text| {
+            put(&mut settings.sending.message_copy_bytes_max, bytes(text).map(|bytes| bytes as usize))
+        },
+    },
+];
+
+fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
 }
 
-const ARCHITECTURE: &str = "arch";
-const FLAGS: [Flag; 2] = [
-    Flag { name: "adapts", of: |settings| &mut settings.adapts },
-    Flag { name: "workers_adapt", of: |settings| &mut settings.workers_adapt },
-];
-const COUNTS: [Count; 6] = [
-    Count { name: "workers", bounds: WORKERS, of: |settings| &mut settings.workers },
-    Count { name: "threads", bounds: THREADS, of: |settings| &mut settings.threads },
-    Count { name: "threads_max", bounds: THREADS, of: |settings| &mut settings.threads_max },
-    Count { name: "helpers_max", bounds: HELPERS, of: |settings| &mut settings.helpers_max },
-    Count { name: "processes", bounds: PROCESSES, of: |settings| &mut settings.processes },
-    Count { name: "processes_max", bounds: PROCESSES, of: |settings| &mut settings.processes_max },
-];
+fn count(text: &str, bounds: RangeInclusive<usize>) -> Option<usize> {
+    text.parse().ok().filter(|count| bounds.contains(count))
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|bytes| COPY_BYTES.contains(bytes))
+}
 
 impl Choice {
     /// What makes `wanted` of `configured`, as far as it can be chosen.
     pub(crate) fn between(configured: &Settings, wanted: &Settings) -> Choice {
-        let (mut configured, mut wanted) = (configured.clone(), wanted.clone());
-        let differs = configured.architecture != wanted.architecture;
-        let counts = COUNTS.each_ref().map(|count| {
-            let (before, after) = (*(count.of)(&mut configured), *(count.of)(&mut wanted));
+        let chosen = ITEMS.each_ref().map(|item| {
+            let (before, after) = ((item.write)(configured), (item.write)(wanted));
             (before != after).then_some(after)
         });
-        let flags = FLAGS.each_ref().map(|flag| {
-            let (before, after) = (*(flag.of)(&mut configured), *(flag.of)(&mut wanted));
-            (before != after).then_some(after)
-        });
-        Choice { architecture: differs.then_some(wanted.architecture), counts, flags }
+        Choice { chosen }
     }
 
     /// Whether `wanted` can be made of `configured` by choosing.
@@ -69,25 +141,19 @@ impl Choice {
 
     /// Puts what was chosen in the place of what was configured.
     pub(crate) fn apply(&self, settings: &mut Settings) {
-        settings.architecture = self.architecture.unwrap_or(settings.architecture);
-        for (count, chosen) in COUNTS.iter().zip(self.counts) {
-            let place = (count.of)(settings);
-            *place = chosen.unwrap_or(*place);
-        }
-        for (flag, chosen) in FLAGS.iter().zip(self.flags) {
-            let place = (flag.of)(settings);
-            *place = chosen.unwrap_or(*place);
+        for (item, text) in ITEMS.iter().zip(&self.chosen) {
+            if let Some(text) = text {
+                // It was written or checked here, so it is a value.
+                let _ = (item.read)(settings, text);
+            }
         }
     }
 
     /// Takes a value by its name. Unknown names are passed over; none if the value is not one.
     pub(super) fn take(&mut self, name: &str, value: &str) -> Option<()> {
-        if name == ARCHITECTURE {
-            self.architecture = Some(Architecture::from_name(value)?);
-        } else if let Some(at) = COUNTS.iter().position(|count| count.name == name) {
-            self.counts[at] = Some(value.parse().ok().filter(|count| COUNTS[at].bounds.contains(count))?);
-        } else if let Some(at) = FLAGS.iter().position(|flag| flag.name == name) {
-            self.flags[at] = Some(value.parse().ok()?);
+        if let Some(at) = ITEMS.iter().position(|item| item.name == name) {
+            (ITEMS[at].read)(&mut Settings::default(), value)?;
+            self.chosen[at] = Some(value.to_owned());
         }
         Some(())
     }
@@ -96,17 +162,9 @@ impl Choice {
 /// ` NAME=VALUE` for each.
 impl fmt::Display for Choice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(architecture) = self.architecture {
-            write!(formatter, " {ARCHITECTURE}={}", architecture.name())?;
-        }
-        for (count, chosen) in COUNTS.iter().zip(self.counts) {
-            if let Some(chosen) = chosen {
-                write!(formatter, " {}={chosen}", count.name)?;
-            }
-        }
-        for (flag, chosen) in FLAGS.iter().zip(self.flags) {
-            if let Some(chosen) = chosen {
-                write!(formatter, " {}={chosen}", flag.name)?;
+        for (item, text) in ITEMS.iter().zip(&self.chosen) {
+            if let Some(text) = text {
+                write!(formatter, " {}={text}", item.name)?;
             }
         }
         Ok(())
@@ -126,5 +184,26 @@ mod tests {
         assert_eq!(other, Settings { helpers_max: 3, ..wanted.clone() });
         assert!(Choice::is_all(&configured, &wanted));
         assert!(!Choice::is_all(&configured, &Settings { cache_bytes_max: 1 << 20, ..wanted }));
+    }
+
+    #[test]
+    fn the_cache_policy_and_ways_to_send_can_be_chosen_and_written() {
+        let mut wanted = Settings::default();
+        wanted.cache_policy.algorithm = lamna_policy::cache::Algorithm::Sieve;
+        wanted.cache_policy.objective = Objective::Bytes;
+        wanted.cache_policy.is_filtered ^= true;
+        wanted.sending.strategy = SendStrategy::Mapped;
+        wanted.sending.stretch_copy_bytes_max = 1;
+        wanted.sending.message_copy_bytes_max = 2;
+        let written = Choice::between(&Settings::default(), &wanted).to_string();
+        let mut read = Choice::default();
+        for word in written.split_ascii_whitespace() {
+            let (name, value) = word.split_once('=').unwrap();
+            assert_eq!(read.take(name, value), Some(()), "{written}");
+        }
+        let mut made = Settings::default();
+        read.apply(&mut made);
+        assert_eq!(made, wanted);
+        assert_eq!(read.take("send", "carrier-pigeon"), None);
     }
 }

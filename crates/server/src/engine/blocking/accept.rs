@@ -14,21 +14,50 @@ use crate::io::accept::{self, Accepted};
 use crate::io::wait::Gate;
 
 const ACCEPT_PAUSE_MS: u32 = 100;
+/// How long a worker that drains takes connections that have been waiting.
+const LAST_CALL_MS: u32 = 1000;
 
 impl Driver<'_> {
     /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread has.
-    /// None when the server drains or stops, or this engine hands over.
+    /// None when the server drains or stops, this engine hands over, or this process is to retire.
     pub fn await_connection(&mut self, index: usize) -> Option<Slot> {
         loop {
             self.look_around();
-            if self.draining || self.shared.control.is_closing() {
+            if self.draining || self.shared.control.is_closing() || self.shared.control.is_retiring() {
                 return None;
             }
-            let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
-            if let Some(slot) = arrived.or_else(|| self.accept(index)) {
-                return Some(slot);
+            match self.take_connection(index) {
+                Ok(Some(slot)) => return Some(slot),
+                Ok(None) => self.await_listeners(index),
+                Err(errno) => self.pause_accepting(errno),
             }
         }
+    }
+
+    /// A connection that has been waiting for a worker to be free when the server begins to drain. None when there is none,
+    /// or when this worker has taken such ones for a second: then those who come still have come too late.
+    pub fn last_connection(&mut self, index: usize) -> Option<Slot> {
+        self.look_around();
+        let control = &self.shared.control;
+        if !self.draining || control.is_stopping() || control.is_handing_over() {
+            return None;
+        }
+        let until = *self.last_call.get_or_insert(self.desk.now.after_ms(LAST_CALL_MS));
+        if self.desk.now >= until {
+            return None;
+        }
+        self.take_connection(index).ok().flatten()
+    }
+
+    /// A connection that is there.
+    fn take_connection(&mut self, index: usize) -> Result<Option<Slot>, Errno> {
+        let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
+        let mut slot = match arrived {
+            Some(slot) => Some(slot),
+            None => self.accept()?,
+        };
+        slot.iter_mut().for_each(|slot| slot.presence = Some(self.shared.guests[index].welcome()));
+        Ok(slot)
     }
 
     /// A connection that another process gives away.
@@ -49,12 +78,11 @@ impl Driver<'_> {
         }
     }
 
-    /// Waits for a listener and takes a connection from it, if no other worker was faster.
-    fn accept(&mut self, index: usize) -> Option<Slot> {
+    /// Takes a connection from a listener, if one waits there.
+    fn accept(&mut self) -> Result<Option<Slot>, Errno> {
         let listeners = &self.shared.listeners;
         if self.crowded && !self.reserve.is_whole(&listeners[0]) {
-            self.pause_accepting(Errno::MFILE);
-            return None;
+            return Err(Errno::MFILE);
         }
         for turn in 0..listeners.len() {
             let listener = (self.listener + turn) % listeners.len();
@@ -63,17 +91,13 @@ impl Driver<'_> {
                     self.listener = listener + 1;
                     self.crowded = self.reserve.has_given(&socket);
                     self.desk.count_connection();
-                    return Some(Slot::new(socket, client, self.desk.now));
+                    return Ok(Some(Slot::new(socket, client, self.desk.now)));
                 }
                 Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
-                Err(errno) => {
-                    self.pause_accepting(errno);
-                    return None;
-                }
+                Err(errno) => return Err(errno),
             }
         }
-        self.await_listeners(index);
-        None
+        Ok(None)
     }
 
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
@@ -109,7 +133,7 @@ impl Driver<'_> {
         if let Some(receiver) = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over()) {
             gate.add_listener(receiver.as_fd())?;
         }
-        gate.add_waker(self.shared.control.interrupt(false).as_fd())?;
+        gate.add_waker(self.shared.control.interrupt(false).descriptor().as_fd())?;
         gate.add_waker(self.shared.control.waker(index).descriptor().as_fd())?;
         Ok(gate)
     }

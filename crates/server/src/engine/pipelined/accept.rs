@@ -132,7 +132,10 @@ impl Accept<'_> {
 
     fn give(&mut self, Accepted { socket, client }: Accepted) {
         self.station.desk.count_connection();
-        self.give_slot(Slot::new(socket, client, self.station.desk.now));
+        let mut slot = Slot::new(socket, client, self.station.desk.now);
+        let pool = self.station.pool;
+        slot.presence = Some(pool.shared.guests[pool.index].welcome());
+        self.give_slot(slot);
     }
 
     fn give_slot(&mut self, mut slot: Slot) {

@@ -15,8 +15,8 @@ use super::queue::{Sleep, Urgency};
 use super::residents::Residents;
 use super::{BELL, Gives, Pool, Takes};
 use crate::engine::desk::Desk;
+use crate::io::Counters;
 use crate::io::wait::{Poll, Token};
-use crate::io::{Counters, read};
 
 /// Where connections come from and go to.
 pub(super) struct Ends {
@@ -72,6 +72,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
             }
         }
         stage.go_on();
+        pool.shared.seat(pool.index).show_slow(stage.residents.count());
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacated = true;
             stage.residents.vacate(&stage.station);
@@ -186,14 +187,11 @@ fn make_ready(parcel: &mut Parcel, desk: &Desk<'_>) -> bool {
         (Some(false), _) | (_, None) => Done::Failed,
         _ if !reading.stretch.is_unchanged() => Done::Failed,
         (Some(true), _) => Done::Ready(quantum),
-        (None, Some(file)) => {
-            let offset = reading.stretch.offset;
-            if read::test_resident(file.as_fd(), offset, quantum, &desk.shared.abilities).is_err() {
-                parcel.reading = Some(reading);
-                return false;
-            }
-            Done::Ready(quantum)
+        (None, Some(_)) if !reading.stretch.is_in_memory(desk.shared) => {
+            parcel.reading = Some(reading);
+            return false;
         }
+        (None, Some(_)) => Done::Ready(quantum),
     };
     let Reading { exchange, .. } = reading;
     parcel.slot.connection.handle_done(exchange, done, desk.now);

@@ -83,6 +83,7 @@ impl Find<'_> {
         if parcel.wants.is_empty() || parcel.slot.connection.interest() == Interest::Send {
             self.ends.to_header.put(parcel, Urgency::Now);
         } else {
+            Counters::count(&self.station.pool.shared.abilities.counters.helper_jobs);
             self.ends.to_helper.put(Errand::Translate(parcel), Urgency::Now);
         }
     }

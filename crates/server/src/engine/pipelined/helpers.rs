@@ -4,15 +4,12 @@
 //! given here comes back, with what was found or that it failed; when the pool hands its connections over, as it is. One
 //! thing at a time, in order, as the architecture has it.
 
-use std::os::fd::AsFd;
-
 use rustix::io::Errno;
 
-use super::parcel::{Parcel, Reading};
+use super::parcel::Parcel;
 use super::queue::Urgency;
 use super::{Gives, Pool, Takes};
 use crate::engine::desk::{Target, find_once};
-use crate::io::read;
 
 /// What the path helper is asked to do.
 pub(super) enum Errand {
@@ -48,6 +45,8 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
     while !pool.is_over() {
         bell.park(None, || !ends.from_find.is_empty() || pool.is_over() || !ends.to_find.is_settled());
         while let Some(errand) = ends.from_find.take().filter(|_| !pool.is_over()) {
+            let counters = &pool.shared.abilities.counters;
+            counters.begin_helper_job(0);
             match errand {
                 Errand::Translate(mut parcel) => {
                     translate_first(pool, &mut parcel);
@@ -59,6 +58,7 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
                     pool.shared.store.insert(target.key(), find_once(&pool.shared, &target, now));
                 }
             }
+            counters.end_helper_job();
             ends.to_find.deliver();
         }
         ends.to_find.deliver();
@@ -87,11 +87,13 @@ pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
     while !pool.is_over() {
         bell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
         while let Some(mut parcel) = ends.from_data.take().filter(|_| !pool.is_over()) {
+            pool.shared.abilities.counters.begin_helper_job(0);
             if let Some(reading) = &mut parcel.reading
                 && !pool.shared.control.is_handing_over()
             {
-                reading.paged_in = Some(page_in(reading, &mut scratch));
+                reading.paged_in = Some(reading.stretch.page_in(&pool.shared, &mut scratch));
             }
+            pool.shared.abilities.counters.end_helper_job();
             ends.to_data.put(parcel, Urgency::Now);
             ends.to_data.deliver();
         }
@@ -102,9 +104,3 @@ pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
 
 /// Files are read through a buffer of this many bytes; what counts is that they are in the page cache afterwards.
 const SCRATCH_BYTES: usize = 64 * 1024;
-
-fn page_in(reading: &Reading, scratch: &mut [u8]) -> bool {
-    let stretch = &reading.stretch;
-    let file = stretch.representation.file.as_ref();
-    file.is_some_and(|file| read::page_in(file.as_fd(), stretch.offset, stretch.quantum(), scratch).is_ok())
-}

@@ -55,6 +55,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::account::{self, Step};
 use crate::engine::{Shared, Waker};
 use crate::io::wait::{Poll, Token};
 use parcel::Parcel;
@@ -234,6 +235,7 @@ impl Bell<Sleeper> {
     fn park(&self, timeout_ms: Option<u64>, has_work: impl Fn() -> bool) {
         self.lie_down(Sleep::Light);
         if !has_work() {
+            let _step = account::step(Step::Wait);
             match timeout_ms {
                 Some(ms) => std::thread::park_timeout(Duration::from_millis(ms)),
                 None => std::thread::park(),

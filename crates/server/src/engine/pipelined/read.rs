@@ -89,6 +89,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
             stage.vacate();
         }
         stage.go_on();
+        pool.shared.seat(pool.index).show_idle(stage.residents.idle());
         stage.ends.to_find.deliver();
     }
     Ok(())

@@ -13,6 +13,9 @@ use crate::io::wait::Token;
 #[derive(Default)]
 pub(super) struct Residents {
     parcels: Vec<Option<Box<Parcel>>>,
+    /// How many there are, and how many of them are idle.
+    count: usize,
+    idle: usize,
     /// No timeout is due before.
     next_look: Option<Instant>,
 }
@@ -29,13 +32,28 @@ impl Residents {
         if index >= self.parcels.len() {
             self.parcels.resize_with(index + 1, || None);
         }
+        self.count += 1;
+        self.idle += usize::from(parcel.slot.connection.is_idle());
         self.parcels[index] = Some(parcel);
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many are between requests.
+    pub(super) fn idle(&self) -> usize {
+        self.idle
     }
 
     /// Takes a parcel away, if it is here.
     pub(super) fn leave(&mut self, token: Token) -> Option<Box<Parcel>> {
         let place = self.parcels.get_mut(token.index as usize)?;
-        place.take_if(|parcel| parcel.slot.generation == token.generation)
+        let parcel = place.take_if(|parcel| parcel.slot.generation == token.generation)?;
+        self.count -= 1;
+        self.idle -= usize::from(parcel.slot.connection.is_idle());
+        Some(parcel)
     }
 
     /// When `expired` may have something.
@@ -66,6 +84,7 @@ impl Residents {
 
     /// All of them leave, to the successor of the pool that is handing over.
     pub(super) fn vacate(&mut self, station: &Station<'_>) {
+        (self.count, self.idle) = (0, 0);
         for parcel in self.parcels.drain(..).flatten() {
             let kept = station.keep(parcel);
             debug_assert!(kept.is_none(), "a pool that does not hand over keeps its connections");
@@ -105,8 +124,10 @@ mod tests {
         let token = parcel.token();
         residents.settle(parcel, &Limits::default());
         assert!(residents.leave(Token { generation: 2, ..token }).is_none());
+        assert_eq!((residents.count(), residents.idle()), (1, 1));
         assert!(residents.leave(token).is_some());
         assert!(residents.leave(token).is_none());
+        assert_eq!((residents.count(), residents.idle()), (0, 0));
     }
 
     #[test]

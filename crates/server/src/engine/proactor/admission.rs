@@ -55,6 +55,10 @@ impl Worker<'_> {
             self.shown = self.slots.count();
             self.shared.seat(self.index).show(self.shown);
         }
+        if self.shown_postures != self.slots.postures() {
+            self.shown_postures = self.slots.postures();
+            self.shared.seat(self.index).show_postures(self.shown_postures);
+        }
     }
 
     /// Connections that have been accepted already still come.

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::Tag;
 use crate::cache::Entry;
 use crate::content::file::{self, Kind, Stamp};
-use crate::content::translate::{CONTENT_BYTES_MAX, translate};
+use crate::content::translate::{content_bytes_max, translate};
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
@@ -42,8 +42,8 @@ struct Wanted {
 
 impl Disk {
     /// Nothing is under way for worker `index`.
-    pub(super) fn new(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Disk {
-        Disk { wanted: Vec::new(), helpers: HelperThreads::new(shared.clone(), index, helpers_max) }
+    pub(super) fn new(shared: &Arc<Shared>, index: usize) -> Disk {
+        Disk { wanted: Vec::new(), helpers: HelperThreads::new(shared.clone(), index) }
     }
 
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
@@ -111,7 +111,7 @@ impl Disk {
     ) -> Option<Outcome> {
         if let Ok(file) = opened
             && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
-            && (1..=CONTENT_BYTES_MAX).contains(&stamp.size)
+            && (1..=content_bytes_max(desk.shared.store.caches())).contains(&stamp.size)
             && !self.holds(index, &stamp)
         {
             ring.read(Arc::new(file), vec![0; stamp.size as usize], 0, Tag::Content(index));

@@ -3,15 +3,12 @@
 //! Owns: the choice between what is in memory, which is done at once, and the ring. Guarantees: what the ring brings for
 //! a connection that has gone meanwhile harms nobody. Does not translate: [`super::disk`] has that done.
 
-use std::os::fd::AsFd;
-
 use lamna_proto::exchange::{Done, Need, Read};
 use rustix::io::Errno;
 
 use super::{DRIVEN, Tag, Worker};
 use crate::engine::desk::{Found, Stretch, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
-use crate::io::read;
 use crate::io::wait::Token;
 
 impl Worker<'_> {
@@ -65,7 +62,7 @@ impl Worker<'_> {
         flow.read = None;
         let file = stretch.representation.file.clone()?;
         let quantum = stretch.quantum();
-        if read::test_resident(file.as_fd(), stretch.offset, quantum, &self.shared.abilities).is_ok() {
+        if stretch.is_in_memory(self.shared) {
             return Some(Outcome::Ready(ticket, quantum));
         }
         let mut buffer = self.spare_buffers.pop().unwrap_or_default();
@@ -81,7 +78,12 @@ impl Worker<'_> {
         if self.slots.find(ticket.token).is_none() || flow.closing {
             return self.recycle_buffer(Some(buffer));
         }
-        let unchanged = flow.reading.take().is_some_and(|stretch| stretch.is_unchanged());
+        let stretch = flow.reading.take();
+        if let Some(stretch) = stretch.as_ref().filter(|_| bytes.is_ok()) {
+            // The kernel has waited where nobody counts for us.
+            stretch.handle_read(self.shared, stretch.quantum(), true);
+        }
+        let unchanged = stretch.is_some_and(|stretch| stretch.is_unchanged());
         match bytes {
             Ok(bytes @ 1..) if unchanged => {
                 flow.read = Some(buffer);
@@ -96,7 +98,8 @@ impl Worker<'_> {
         match outcome {
             Some(Outcome::Translated(ticket, entry)) => self.resume(ticket, Done::Translated(&entry.resource)),
             Some(Outcome::Ready(ticket, bytes)) => self.resume(ticket, Done::Ready(bytes)),
-            Some(Outcome::Failed(ticket)) => self.resume(ticket, Done::Failed),
+            // Its own stretches come by the ring, not as chunks.
+            Some(Outcome::Failed(ticket) | Outcome::Held(ticket, _)) => self.resume(ticket, Done::Failed),
             None => {}
         }
     }

@@ -1,0 +1,154 @@
+//! How many threads a pool should have, or how many helpers there may be: as many as keep nobody waiting, within a bound.
+//!
+//! Owns: the bounds between which nothing is changed. One too few makes a request wait while the disk or a client would have
+//! time for it; one too many is memory, and a place in the run queue.
+//!
+//! # How it decides
+//! ```text
+//!  size
+//!   max ─┬──────────────────── never more
+//!        │      ▲ twice as many: all are busy at once, and who wants one waits DELAY_US, for MORE_AFTER_MS
+//!        │      │
+//!        │   as it is
+//!        │      │
+//!        │      ▼ half as many: not even half have been busy at once, for FEWER_AFTER_MS
+//!   min ─┴──────────────────── never fewer
+//! ```
+//! Growing is quick, because who waits is a client; shrinking is slow, so that a burst each minute finds them there.
+
+/// What is measured of a pool in one interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Staff {
+    /// How many there are, or may be.
+    pub size: usize,
+    /// How many there are at least.
+    pub size_min: usize,
+    /// How many there may be at most.
+    pub size_max: usize,
+    /// The most that were busy at a time.
+    pub busy_peak: usize,
+    /// How long work has waited for one of them, in microseconds, on average.
+    pub delay_us: f64,
+    /// Memory is scarce: there are to be no more.
+    pub is_short_of_memory: bool,
+}
+
+/// Decides on the size of a pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pool {
+    /// Since when more, or fewer, would have been right.
+    more_since_ms: Option<u64>,
+    fewer_since_ms: Option<u64>,
+}
+
+/// A wait for a thread that is worth another one: many times what making one costs (some 30 us), little against a disk.
+const DELAY_US: f64 = 2_000.0;
+/// How long it has to have been so: two readings.
+const MORE_AFTER_MS: u64 = 500;
+const FEWER_AFTER_MS: u64 = 60_000;
+
+impl Pool {
+    /// How many there should be from now on, if that is another number.
+    pub fn observe(&mut self, now_ms: u64, staff: Staff) -> Option<usize> {
+        let Staff { size, size_min, size_max, busy_peak, delay_us, is_short_of_memory } = staff;
+        let wants_more = size < size_max && busy_peak >= size && delay_us >= DELAY_US && !is_short_of_memory;
+        let wants_fewer = size > size_min && busy_peak < size.div_ceil(2);
+        self.more_since_ms = wants_more.then(|| self.more_since_ms.unwrap_or(now_ms));
+        self.fewer_since_ms = wants_fewer.then(|| self.fewer_since_ms.unwrap_or(now_ms));
+        let is_due = |since: Option<u64>, after_ms| since.is_some_and(|since| now_ms >= since + after_ms);
+        let wanted = if is_due(self.more_since_ms, MORE_AFTER_MS) {
+            (size * 2).min(size_max)
+        } else if is_due(self.fewer_since_ms, FEWER_AFTER_MS) {
+            (size / 2).max(size_min)
+        } else {
+            return None;
+        };
+        *self = Pool::default();
+        Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work that would keep so many busy at once, each for 10 ms: with fewer, the rest waits.
+    struct World {
+        pool: Pool,
+        staff: Staff,
+        now_ms: u64,
+    }
+
+    impl World {
+        fn new(size: usize) -> World {
+            let staff =
+                Staff { size, size_min: 4, size_max: 64, busy_peak: 0, delay_us: 0.0, is_short_of_memory: false };
+            World { pool: Pool::default(), staff, now_ms: 0 }
+        }
+
+        /// Some seconds with so much work; the sizes that were chosen.
+        fn run(&mut self, seconds: u64, work: usize) -> Vec<usize> {
+            let mut chosen = Vec::new();
+            for _ in 0..seconds * 2 {
+                self.now_ms += 500;
+                self.staff.busy_peak = work.min(self.staff.size);
+                self.staff.delay_us = 10_000.0 * work.saturating_sub(self.staff.size) as f64 / self.staff.size as f64;
+                if let Some(size) = self.pool.observe(self.now_ms, self.staff) {
+                    self.staff.size = size;
+                    chosen.push(size);
+                }
+            }
+            chosen
+        }
+    }
+
+    #[test]
+    fn a_pool_grows_in_seconds_until_nobody_waits_and_stays_so() {
+        let mut world = World::new(4);
+        assert_eq!(world.run(4, 40), [8, 16, 32, 64]);
+        assert_eq!(world.run(600, 40), []);
+    }
+
+    #[test]
+    fn a_moment_is_not_enough_and_short_waits_are_none() {
+        let mut world = World::new(8);
+        for _ in 0..100 {
+            world.staff = Staff { busy_peak: 8, delay_us: 50_000.0, ..world.staff };
+            world.now_ms += 500;
+            assert_eq!(world.pool.observe(world.now_ms, world.staff), None);
+            world.run(1, 8);
+        }
+        assert_eq!(world.run(60, 9), [], "the delay of one in nine is below the bound");
+    }
+
+    #[test]
+    fn a_pool_shrinks_slowly_and_not_below_what_it_began_with() {
+        let mut world = World::new(64);
+        assert_eq!(world.run(59, 3), []);
+        assert_eq!(world.run(600, 3), [32, 16, 8, 4]);
+        assert_eq!(world.run(600, 0), []);
+    }
+
+    #[test]
+    fn a_load_that_comes_and_goes_does_not_make_it_go_up_and_down() {
+        let mut world = World::new(4);
+        let mut chosen = Vec::new();
+        for _ in 0..60 {
+            chosen.extend(world.run(5, 30));
+            chosen.extend(world.run(15, 2));
+        }
+        assert_eq!(chosen, [8, 16, 32]);
+    }
+
+    #[test]
+    fn bounds_hold_and_with_little_memory_there_are_no_more() {
+        let mut world = World::new(4);
+        world.staff.size_max = 10;
+        assert_eq!(world.run(60, 1000), [8, 10]);
+        let mut world = World::new(4);
+        world.staff.is_short_of_memory = true;
+        assert_eq!(world.run(60, 1000), []);
+        world.staff.is_short_of_memory = false;
+        assert_eq!(world.run(1, 1000), [8], "as soon as there is some");
+    }
+}

@@ -1,0 +1,95 @@
+//! What one entry counts in the sums of the ledger.
+//!
+//! Owns: for how many targets the store keeps the entry, and the bytes that the ledger knows of, in one word, so that each
+//! change of both is one step and what follows from it for the sums is certain. Guarantees: an entry counts once as alive
+//! until it is gone, and once as held while it is kept, whichever threads keep, weigh and release it at the same time.
+//! Checked against every interleaving in `cache::model`.
+
+use std::sync::Arc;
+
+use super::Ledger;
+use super::sync::{AcqRel, AtomicU64, OnceLock, Relaxed};
+
+/// What one entry counts.
+#[derive(Debug)]
+pub(super) struct Account {
+    /// A [`State`].
+    state: AtomicU64,
+    ledger: OnceLock<Arc<Ledger>>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    /// Targets that the store keeps it for: fewer than 2^24, which would be a store of 2^24 keys.
+    kept: u64,
+    /// Bytes that the ledger knows of: fewer than 2^40.
+    bytes: u64,
+}
+
+const BYTES_BITS: u32 = 40;
+const BYTES_MAX: u64 = (1 << BYTES_BITS) - 1;
+
+impl State {
+    fn of(word: u64) -> State {
+        State { kept: word >> BYTES_BITS, bytes: word & BYTES_MAX }
+    }
+
+    fn word(self) -> u64 {
+        self.kept << BYTES_BITS | self.bytes
+    }
+
+    /// What it counts as held by the store.
+    fn held_bytes(self) -> u64 {
+        if self.kept > 0 { self.bytes } else { 0 }
+    }
+
+    /// With at least `bytes`: an entry holds more and more.
+    fn weighed(self, bytes: u64) -> State {
+        State { bytes: self.bytes.max(bytes.min(BYTES_MAX)), ..self }
+    }
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account { state: AtomicU64::new(0), ledger: OnceLock::new() }
+    }
+}
+
+impl Account {
+    /// The store keeps the entry, which holds `bytes`, for one target more.
+    pub(super) fn keep(&self, ledger: &Arc<Ledger>, bytes: u64) {
+        self.ledger.get_or_init(|| ledger.clone());
+        self.change(|state| State { kept: state.kept + 1, ..state }.weighed(bytes));
+    }
+
+    /// The store keeps it for one target less.
+    pub(super) fn release(&self) {
+        self.change(|state| State { kept: state.kept.saturating_sub(1), ..state });
+    }
+
+    /// It holds `bytes` now.
+    pub(super) fn weigh(&self, bytes: u64) {
+        self.change(|state| state.weighed(bytes));
+    }
+
+    /// Changes the state, and the sums by what that makes of them. Nothing before it is kept for the first time.
+    fn change(&self, change: impl Fn(State) -> State) {
+        let Some(ledger) = self.ledger.get() else { return };
+        let changed = |word| Some(change(State::of(word)).word());
+        // It never fails: there is always a next state.
+        let (Ok(word) | Err(word)) = self.state.fetch_update(AcqRel, Relaxed, changed);
+        let before = State::of(word);
+        let after = change(before);
+        ledger.count_alive(after.bytes - before.bytes);
+        ledger.count_held(after.held_bytes());
+        ledger.discount_held(before.held_bytes());
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if let Some(ledger) = self.ledger.get() {
+            ledger.discount_alive(State::of(self.state.load(Relaxed)).bytes);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What is done again with each of the three caches off, and that it comes out the same.
+
+use super::*;
+use crate::config::settings::{Settings, SiteSettings};
+use crate::site::Sites;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// A site with a text, a sibling of it and nothing else, all at rest.
+fn site() -> (tempfile::TempDir, Sites) {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, content) in [("a.txt", "content"), ("a.txt.gz", "coded"), ("b.bin", "bytes")] {
+        std::fs::write(directory.path().join(name), content).unwrap();
+    }
+    let sites = sites(directory.path());
+    (directory, sites)
+}
+
+fn sites(root: &Path) -> Sites {
+    let settings = Settings { sites: vec![SiteSettings::new(root.to_owned())], ..Settings::default() };
+    Sites::open(&settings).unwrap()
+}
+
+/// A file that changed long ago is settled; waiting for it to be so takes a while.
+fn settle(path: &Path) {
+    let at = SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::options().write(true).open(path).unwrap().set_modified(at).unwrap();
+    std::thread::sleep(Duration::from_millis(40));
+}
+
+fn ask(sites: &Sites, path: &[u8], caches: Caches, previous: Option<&Arc<Entry>>) -> Arc<Entry> {
+    let abilities = Abilities::default();
+    translate(&question(sites, path, caches, previous, &abilities)).unwrap()
+}
+
+fn question<'a>(
+    sites: &'a Sites,
+    path: &'a [u8],
+    caches: Caches,
+    previous: Option<&'a Arc<Entry>>,
+    abilities: &'a Abilities,
+) -> Question<'a> {
+    let previous = previous.map(Previous::of);
+    let (site, wait) = (sites.at(0), Wait::Yes);
+    Question { site, path, query: None, wait, previous, now_ms: 5000, abilities, caches, holds_alone: false }
+}
+
+fn heads(entry: &Entry) -> Vec<Vec<u8>> {
+    entry.resource.variants.all().map(|one| one.head().to_vec()).collect()
+}
+
+fn all() -> impl Iterator<Item = Caches> {
+    (0..8).map(|bits| Caches { translations: bits & 1 > 0, entries: bits & 2 > 0, content: bits & 4 > 0 })
+}
+
+#[test]
+fn content_is_in_memory_or_in_the_file_as_its_cache_is_on_or_off() {
+    let (directory, sites) = site();
+    settle(&directory.path().join("b.bin"));
+    for caches in all() {
+        let entry = ask(&sites, b"/b.bin", caches, None);
+        let one = entry.resource.variants.first();
+        assert_eq!((one.content().is_some(), one.file.is_some()), (caches.content, !caches.content), "{caches:?}");
+    }
+}
+
+#[test]
+fn what_is_known_is_used_again_only_by_the_caches_that_are_on() {
+    let (directory, sites) = site();
+    settle(&directory.path().join("b.bin"));
+    for caches in all() {
+        let known = ask(&sites, b"/b.bin", caches, None);
+        let again = ask(&sites, b"/b.bin", caches, Some(&known));
+        assert_eq!(Arc::ptr_eq(&known, &again), caches.entries || caches.translations, "{caches:?}");
+        assert_eq!(heads(&known), heads(&again), "{caches:?}");
+    }
+}
+
+#[test]
+fn heads_that_are_built_again_are_the_same() {
+    let (directory, sites) = site();
+    for name in ["a.txt", "a.txt.gz", "b.bin"] {
+        settle(&directory.path().join(name));
+    }
+    let abilities = Abilities::default();
+    for path in [&b"/a.txt"[..], b"/b.bin", b"/missing"] {
+        for caches in all() {
+            let known = ask(&sites, path, caches, None);
+            let again = question(&sites, path, caches, None, &abilities).describe_again(&known);
+            assert_eq!(heads(&known), heads(&again), "{caches:?}");
+            let contents = |entry: &Entry| {
+                entry.resource.variants.all().map(|one| one.content().map(<[u8]>::to_vec)).collect::<Vec<_>>()
+            };
+            assert_eq!(contents(&known), contents(&again), "{caches:?}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where idle connections are parked, by whichever thread, and taken out of by the listener thread.
+//!
+//! Owns: what is parked, with its deadlines, and until when the listener thread sleeps. Guarantees: what is put in is taken
+//! out once or comes back, also if it has an event before it is in, or if the lot closes meanwhile; no deadline is
+//! overslept. Checked against every interleaving in `model`. Makes no system call.
+
+use std::sync::PoisonError;
+
+use lamna_proto::time::Instant;
+
+use super::sync::{Mutex, MutexGuard, Seat, Slot, Slots};
+use crate::io::wait::Token;
+
+/// The lot.
+#[derive(Debug)]
+pub(super) struct Lot<'a> {
+    parked: Mutex<Parked>,
+    /// Where others see how many are parked.
+    seat: &'a Seat,
+}
+
+#[derive(Debug, Default)]
+struct Parked {
+    slots: Slots,
+    /// Had an event before they were in `slots`.
+    early: Vec<Token>,
+    /// Nothing is taken any more.
+    closed: bool,
+    /// Until when the listener thread sleeps if there are no events.
+    sleeps_until: Option<Instant>,
+}
+
+impl<'a> Lot<'a> {
+    /// An empty lot, whose number is shown at `seat`.
+    pub(super) fn new(seat: &'a Seat) -> Lot<'a> {
+        Lot { parked: Mutex::default(), seat }
+    }
+
+    /// Puts `slot` in, whose next event bears `token` and may have been. Returns whether the listener thread sleeps too
+    /// long for it and is to be woken.
+    ///
+    /// # Errors
+    /// The slot, if the event has been, or nothing is taken any more.
+    pub(super) fn put(&self, slot: Slot, token: Token, deadline: Option<Instant>) -> Result<bool, Slot> {
+        let mut parked = self.parked();
+        let early = parked.early.iter().position(|one| *one == token);
+        if let Some(place) = early {
+            parked.early.swap_remove(place);
+        }
+        if early.is_some() || parked.closed {
+            return Err(slot);
+        }
+        parked.slots.adopt(slot);
+        self.show(&parked);
+        parked.slots.set_deadline(token, deadline);
+        let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
+        if oversleeps {
+            parked.sleeps_until = deadline;
+        }
+        Ok(oversleeps)
+    }
+
+    /// Takes the one that had an event. If it is not in yet, that is remembered, and it comes back to who puts it in.
+    pub(super) fn take(&self, token: Token) -> Option<Slot> {
+        let mut parked = self.parked();
+        let slot = parked.slots.take(token);
+        if slot.is_none() {
+            parked.early.push(token);
+        }
+        self.show(&parked);
+        slot
+    }
+
+    /// Takes those whose time is over.
+    pub(super) fn take_expired(&self, now: Instant) -> Vec<Slot> {
+        let mut parked = self.parked();
+        let expired = parked.slots.expired(now);
+        let slots = expired.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
+    }
+
+    /// Takes those that have been idle longest, at most `count`.
+    pub(super) fn take_longest_idle(&self, count: usize) -> Vec<Slot> {
+        let mut parked = self.parked();
+        let idle = parked.slots.longest_idle(count);
+        let slots = idle.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
+    }
+
+    /// Takes all, and whatever comes later comes back.
+    pub(super) fn close(&self) -> Vec<Slot> {
+        let mut parked = self.parked();
+        parked.closed = true;
+        let tokens = parked.slots.tokens();
+        let slots = tokens.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
+    }
+
+    /// The listener thread is going to sleep until `due`, or the first deadline. Returns which it is.
+    pub(super) fn sleep_until(&self, due: Option<Instant>) -> Option<Instant> {
+        let mut parked = self.parked();
+        parked.sleeps_until = parked.slots.next_deadline().into_iter().chain(due).min();
+        parked.sleeps_until
+    }
+
+    /// A store to the worker's own line, under a lock that was taken anyway.
+    fn show(&self, parked: &Parked) {
+        self.seat.show_idle(parked.slots.count());
+    }
+
+    /// Nothing that is done under the lock can panic half-way.
+    fn parked(&self) -> MutexGuard<'_, Parked> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
