@@ -14,7 +14,7 @@ for_engines!([
     sped = SPED,
     amped = AMPED,
     proactor = PROACTOR,
-    thread_pool = THREAD_POOL,
+    thread_pool = THREAD_POOL_FIXED,
     thread_per_session = THREAD_PER_SESSION,
 ] => [
     a_cached_request_takes_three_system_calls,

@@ -76,6 +76,8 @@ pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowa
 
 /// A pool of threads, one for each connection that is active.
 pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", ..SPED };
+/// A pool whose size does not follow the load, so that nobody looks at its threads twice a second.
+pub(crate) const THREAD_POOL_FIXED: Engine = Engine { arguments: &["--threads", "64"], ..THREAD_POOL };
 /// Files are read and sent.
 pub(crate) const THREAD_POOL_COPY: Engine = Engine { arguments: &["--send", "copy"], ..THREAD_POOL };
 /// Files are sent from mappings.
