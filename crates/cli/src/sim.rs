@@ -160,9 +160,16 @@ struct ValidateArgs {
     /// Keeps trials here; those that are there already are not repeated, only predicted anew
     #[arg(long, value_name = "FILE")]
     trials: Option<PathBuf>,
-    /// Makes trials and predicts nothing
-    #[arg(long, requires = "trials")]
-    trials_only: bool,
+    /// Calibrates a set of this name in the same go: its trials alternate with the others, engine by engine and round by
+    /// round. Writes NAME.toml, validate-trials.json, validate.csv and validate.md
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["csv", "trials"])]
+    calibrate: Option<String>,
+    /// Folder for these
+    #[arg(long, value_name = "DIR", default_value = "results/sim")]
+    out: PathBuf,
+    /// Begins no trial after so many seconds; the same command goes on with the rest
+    #[arg(long, value_name = "S")]
+    stop_after: Option<u64>,
     #[command(flatten)]
     real: RealServer,
 }
@@ -243,6 +250,7 @@ fn carry_out(args: &SimArgs) -> Done {
 }
 
 fn validate_predictions(args: &ValidateArgs, parameters: &Parameters) -> Done {
+    let own_trials = args.calibrate.is_some().then(|| args.out.join("validate-trials.json"));
     let plan = validate::Plan {
         program: args.real.program()?,
         scratch: args.real.scratch.clone(),
@@ -250,15 +258,26 @@ fn validate_predictions(args: &ValidateArgs, parameters: &Parameters) -> Done {
         trace: args.trace.clone(),
         memory_bytes: args.memory,
         rounds: args.rounds,
-        trials: args.trials.clone(),
-        trials_only: args.trials_only,
+        trials: own_trials.or_else(|| args.trials.clone()),
+        calibrate: args.calibrate.clone(),
+        stop_after: args.stop_after.map(Duration::from_secs),
         measured: Duration::from_millis(args.real.trial_ms),
     };
-    let report = with_progress(|progress| Ok(validate::validate(&plan, parameters, progress)?))?;
+    let validation = with_progress(|progress| Ok(validate::validate(&plan, parameters, progress)?))?;
+    let report = &validation.report;
+    if let Some(calibration) = &validation.calibration {
+        write(&args.out.join(format!("{}.toml", calibration.parameters.name)), &calibration.to_toml())?;
+        write(&args.out.join("validate.md"), &report.to_markdown())?;
+        write(&args.out.join("validate.csv"), &report.to_csv())?;
+    }
     if let Some(path) = &args.csv {
-        fs::write(path, report.to_csv()).map_err(|error| format!("{}: {error}", path.display()))?;
+        write(path, &report.to_csv())?;
     }
     print(&report.to_markdown())
+}
+
+fn write(path: &Path, text: &str) -> Done {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
 fn measure_parameters(args: &CalibrateArgs) -> Done {

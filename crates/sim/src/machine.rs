@@ -13,7 +13,7 @@ pub use self::costs::Costs;
 use self::load::{LoadThread, Turn};
 pub use self::observation::Observation;
 use self::observation::{Tally, Totals};
-use crate::arch::Architecture;
+use crate::arch::{Architecture, Kind};
 use crate::kernel::{Calendar, Nanos, Stream};
 use crate::parameters::{DiskParameters, Parameters, nanos};
 use crate::resource::{Disk, Finished, Link, Lock, Processors, Start, TaskId};
@@ -86,6 +86,12 @@ pub struct Machine {
     content: Bounded,
     /// The operating system's page cache, if it is modelled: whole files, least recently read first to go.
     pages: Option<Bounded>,
+    /// What a cache of the processor's holds of the content, if that is modelled: the least recently sent the first to go.
+    near: Option<Bounded>,
+    /// What an entry takes of that beside its content.
+    near_entry_bytes: u64,
+    /// The page cache does not hold what the data cache does.
+    holds_alone: bool,
     /// Longer files are only in the page cache.
     content_bytes_max: u64,
     /// What an entry of the data cache weighs beside its content.
@@ -119,7 +125,7 @@ impl Machine {
     ) -> Machine {
         let files = workload.sizes.len();
         let mut machine = Machine {
-            costs: Costs::from(parameters),
+            costs: Costs::new(scenario, parameters),
             send_quantum_bytes: parameters.concurrency.send_quantum_bytes,
             calendar: Calendar::new(),
             processors: Processors::new(
@@ -141,6 +147,10 @@ impl Machine {
             content: Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes),
             pages: (scenario.page_cache_bytes > 0)
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
+            near: (parameters.memory.near_bytes > 0)
+                .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, near_bytes(scenario, parameters))),
+            near_entry_bytes: parameters.memory.entry_bytes,
+            holds_alone: scenario.holds_alone,
             content_bytes_max: match parameters.memory.content_bytes_max {
                 bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
                 _ => u64::MAX,
@@ -167,13 +177,19 @@ impl Machine {
             arrivals: Vec::new(),
             tally: Tally::default(),
         };
-        machine.processors.let_sleep(nanos(parameters.processor.wake_us), nanos(parameters.processor.sleeps_after_us));
+        let processor = &parameters.processor;
+        machine.processors.let_sleep(
+            nanos(processor.wake_us),
+            nanos(processor.sleeps_after_us),
+            nanos(processor.rest_us),
+        );
         let slice = nanos(disk.throttle_slice_us);
         let per_slice = (disk.requests_per_s * disk.throttle_slice_us / 1e6).round() as u64;
         machine.disk.throttle(disk.request_bytes, per_slice, if disk.requests_per_s > 0.0 { slice } else { 0 });
         if machine.load.is_some() {
             let last = machine.processors_len - 1;
             machine.processors.bind(LOAD, last);
+            machine.processors.set_apart(LOAD, nanos(processor.refill_us));
             if scenario.clients_spin {
                 machine.processors.keep_awake(last);
             }
@@ -292,6 +308,18 @@ impl Machine {
         hit
     }
 
+    /// Processor time of sending the header of the response to `request`, and of fetching from memory what the processor's
+    /// cache does not hold of it.
+    pub fn header(&mut self, request: RequestId) -> Nanos {
+        let (file, bytes) = (self.file(request), self.size(request));
+        let Some(near) = &mut self.near else { return self.costs.header(bytes, true) };
+        let held = near.request(ObjectId(file));
+        if !held {
+            let _ = near.offer(ObjectId(file), bytes + self.near_entry_bytes, |_| ());
+        }
+        self.costs.header(bytes, held)
+    }
+
     /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read, and
     /// [`Machine::keep`] follows when it has been made an object of.
     pub fn find_in_pages(&mut self, request: RequestId) -> bool {
@@ -308,13 +336,21 @@ impl Machine {
 
     fn keep_content(&mut self, file: FileId) {
         let size = self.workload.sizes[file as usize];
+        // It has just been copied.
+        if let Some(near) = self.near.as_mut().filter(|near| !near.holds(ObjectId(file))) {
+            let _ = near.offer(ObjectId(file), size + self.near_entry_bytes, |_| ());
+        }
         if size <= self.content_bytes_max && !self.content.holds(ObjectId(file)) {
             let _ = self.content.offer(ObjectId(file), size + self.entry_bytes, |_| ());
         }
     }
 
     fn keep_pages(&mut self, file: FileId) {
-        let bytes = self.workload.sizes[file as usize].next_multiple_of(PAGE_BYTES);
+        let size = self.workload.sizes[file as usize];
+        if self.holds_alone && size <= self.content_bytes_max {
+            return;
+        }
+        let bytes = size.next_multiple_of(PAGE_BYTES);
         if let Some(pages) = self.pages.as_mut().filter(|pages| !pages.holds(ObjectId(file))) {
             let _ = pages.offer(ObjectId(file), bytes, |_| ());
         }
@@ -507,9 +543,11 @@ impl Machine {
             now: self.calendar.now(),
             events: self.calendar.handled(),
             processor_busy: self.processors.busy,
+            load_busy: self.processors.busy_apart,
             switches: self.processors.switches,
             disk_busy: self.disk.busy,
             disk_reads: self.disk.reads,
+            disk_requests: self.disk.requests,
             disk_resident: self.disk.resident,
             link_busy: self.link.busy,
             acquisitions: self.locks.iter().map(|lock| lock.acquisitions).sum(),
@@ -522,4 +560,11 @@ impl Machine {
         let (after, tally) = (self.totals(), std::mem::take(&mut self.tally));
         Observation::new(before, after, tally, self.processors_len, self.disk.parallelism())
     }
+}
+
+/// What a processor's cache holds of one process's content: processes that have the content to themselves share it, and one
+/// stands for all, as with the data cache.
+fn near_bytes(scenario: &Scenario, parameters: &Parameters) -> u64 {
+    let copies = if scenario.architecture == Kind::Mp { u64::from(scenario.clients) } else { 1 };
+    (parameters.memory.near_bytes / copies).max(1)
 }

@@ -23,6 +23,10 @@ pub struct Parameters {
     pub source: String,
     /// Processor time of the steps.
     pub costs: Costs,
+    /// Processor time of a request that an engine takes beyond these steps, in microseconds, by its name; 0 for those that
+    /// are not named.
+    #[serde(default)]
+    pub engines: BTreeMap<String, f64>,
     /// Scheduling.
     pub processor: ProcessorParameters,
     /// The locks of shared caches.
@@ -71,6 +75,8 @@ pub struct Costs {
     pub hand_off_us: f64,
     /// `pipelined`: passing a connection to the next stage, whether that sleeps or not.
     pub pass_us: f64,
+    /// `pipelined`: waking the next stage, where it sleeps, in addition.
+    pub rouse_us: f64,
     /// A read from disk, beside what its length costs: submitting it, hearing that it is done.
     pub read_us: f64,
     /// Each started unit of a read from disk: finding pages for it, which in a full memory others have to give up.
@@ -82,8 +88,15 @@ pub struct Costs {
     pub load_unit_us: f64,
     /// An event loop's or a stage's attempt to do that without waiting, where it fails because pages are missing.
     pub try_us: f64,
-    /// Creating and ending a thread.
+    /// Creating and ending a thread, where all of the process run on one processor.
     pub spawn_us: f64,
+    /// The same where they run on several, which the kernel has to tell of each stack that goes; what it does afterwards
+    /// in threads of its own included.
+    pub spawn_shared_us: f64,
+    /// Answering with what is in memory and in no cache of the processor's, in addition, beside what its length costs.
+    pub far_us: f64,
+    /// Each started unit of such content.
+    pub far_unit_us: f64,
     /// What waking and running a process costs beyond a thread: another address space.
     pub process_us: f64,
 }
@@ -110,6 +123,11 @@ pub struct ProcessorParameters {
     pub granularity_us: f64,
     /// How long a processor that sleeps takes to begin again.
     pub wake_us: f64,
+    /// What a switch between the server and another program costs, in addition: each puts some of the other's code and data
+    /// out of the processor's caches.
+    pub refill_us: f64,
+    /// What a task costs beyond its work that begins on a processor that was idle: going idle and coming back.
+    pub rest_us: f64,
     /// How long a processor is idle before it sleeps.
     pub sleeps_after_us: f64,
 }
@@ -160,6 +178,8 @@ pub struct MemoryParameters {
     pub data_copies: DataCopies,
     /// Longer files are not copied into the data cache but sent from the page cache, where there is one; 0: none are.
     pub content_bytes_max: u64,
+    /// Content that a cache of the processor's holds; 0: what is in memory is always near.
+    pub near_bytes: u64,
     /// What a process of the server occupies beside its caches.
     pub process_bytes: u64,
     /// Memory that the data cache really takes for each byte that it counts, where one thread fills it: what an allocator
@@ -295,6 +315,7 @@ impl Parameters {
             costs.poll_us,
             costs.wait_us,
             costs.pass_us,
+            costs.rouse_us,
             costs.hand_off_us,
             costs.read_us,
             costs.read_unit_us,
@@ -302,9 +323,14 @@ impl Parameters {
             costs.load_unit_us,
             costs.try_us,
             costs.spawn_us,
+            costs.spawn_shared_us,
+            costs.far_us,
+            costs.far_unit_us,
             costs.process_us,
             self.processor.switch_us,
             self.processor.wake_us,
+            self.processor.rest_us,
+            self.processor.refill_us,
             self.processor.sleeps_after_us,
             self.locks.acquire_us,
             self.memory.translation_fresh_us,
@@ -326,6 +352,7 @@ impl Parameters {
         };
         let rules = [
             (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
+            (self.engines.values().all(|time| (0.0..1e12).contains(time)), "engines: 0 to 1e12"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),

@@ -63,10 +63,19 @@ pub struct Outcome {
     pub disk_utilisation: f64,
     /// Share of time that the link sends.
     pub link_utilisation: f64,
+    /// Processor time of the server for each request, in microseconds.
+    #[serde(default)]
+    pub server_us: f64,
+    /// Processor time of clients on the same machine for each request, in microseconds.
+    #[serde(default)]
+    pub load_us: f64,
     /// Switches per request.
     pub switches_per_request: f64,
     /// Reads from disk per request.
     pub reads_per_request: f64,
+    /// Requests to the disk that these are made of, per request.
+    #[serde(default)]
+    pub disk_requests_per_request: f64,
     /// Lock acquisitions that had to wait, as a share.
     pub contention: f64,
     /// Time waited for locks per request, in microseconds.
@@ -202,8 +211,11 @@ fn summarise(
         processor_utilisation,
         disk_utilisation,
         link_utilisation,
+        server_us: mean(|o| o.server_time) / 1e3,
+        load_us: mean(|o| o.load_time) / 1e3,
         switches_per_request: mean(|o| o.switches_per_request),
         reads_per_request: mean(|o| o.reads_per_request),
+        disk_requests_per_request: mean(|o| o.disk_requests_per_request),
         contention: mean(|o| o.contention),
         lock_waited_us: mean(|o| o.lock_waited_per_request) / 1e3,
         bottleneck: busiest.filter(|&(share, _)| share > 0.9).map_or(Bottleneck::Waiting, |(_, what)| what),

@@ -28,6 +28,9 @@ pub struct Scenario {
     /// What the operating system's page cache holds beside that, in bytes. Where it is 0 there is none: what is not in the data
     /// cache is read from disk. Otherwise the data cache's bound is the server's own: it counts an entry's structures, too.
     pub page_cache_bytes: u64,
+    /// Whether what is read from disk for the data cache leaves the page cache at once: the server's way where its cache is the
+    /// larger of the two. Longer files stay in the page cache.
+    pub holds_alone: bool,
     /// A disk of the parameter set.
     pub disk: String,
     /// Clients; each has one request under way. At least 1.
@@ -42,8 +45,8 @@ pub struct Scenario {
     pub clients_spin: bool,
     /// Whether each worker is bound to a processor, by turns. Threads that wait are, if there is one worker.
     pub bound_workers: bool,
-    /// Event loops: clients of each worker, in the order of clients; evenly if empty.
-    pub worker_clients: Vec<u32>,
+    /// Event loops: the worker of each client, in the order of clients; those beyond are spread evenly.
+    pub client_workers: Vec<u32>,
     /// Requests measured in each replication.
     pub requests: u64,
     /// Requests before measuring begins.
@@ -64,6 +67,7 @@ impl Default for Scenario {
             system_memory_bytes: 4 << 30,
             data_cache_bytes: 0,
             page_cache_bytes: 0,
+            holds_alone: false,
             disk: "fast".into(),
             clients: 1_000,
             policy: PolicyName(Algorithm::Lru),
@@ -71,7 +75,7 @@ impl Default for Scenario {
             clients_on_server: false,
             clients_spin: false,
             bound_workers: false,
-            worker_clients: Vec::new(),
+            client_workers: Vec::new(),
             requests: 100_000,
             warm_up_requests: 20_000,
             replications: 3,
@@ -150,6 +154,11 @@ impl Scenario {
     /// Event loops or pools.
     pub fn workers(&self) -> u32 {
         if self.workers == 0 { self.processors } else { self.workers }
+    }
+
+    /// Whether threads of one process run on several processors.
+    pub(crate) fn threads_spread(&self) -> bool {
+        self.processors > 1 && !(self.bound_workers && self.workers() == 1)
     }
 
     pub(crate) fn check(&self) -> Result<(), ScenarioError> {

@@ -190,7 +190,7 @@ fn a_disk_with_one_place_is_m_g_1_by_pollaczek_and_khinchine() {
 #[test]
 fn a_bound_task_waits_for_its_processor_and_a_sleeping_one_is_late() {
     let mut processors = Processors::new(2, 0, Nanos::MAX, Nanos::MAX);
-    processors.let_sleep(50, 10);
+    processors.let_sleep(50, 10, 0);
     processors.keep_awake(1);
     processors.bind(TaskId(0), 0);
     processors.bind(TaskId(1), 0);

@@ -7,7 +7,7 @@ use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
     Loops::new(scenario.workers(), Disk::Helpers(parameters.concurrency.read_helpers), true)
-        .with_clients(&scenario.worker_clients)
+        .with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 and a thread for each loop and each of its helpers.

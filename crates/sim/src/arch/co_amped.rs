@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
     Loops::new(scenario.workers(), Disk::Helpers(parameters.concurrency.read_helpers), false)
-        .with_clients(&scenario.worker_clients)
+        .with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 * N + 3M * N: the read helpers and one for path translation. Path translation misses are carried

@@ -102,17 +102,9 @@ impl Loops {
         }
     }
 
-    /// Gives each loop so many clients, by turns as they come: whoever has got the smallest part of its own takes the next.
-    /// Clients beyond those are spread evenly.
-    pub(super) fn with_clients(mut self, worker_clients: &[u32]) -> Self {
-        let mut given = vec![0; worker_clients.len()];
-        for _ in 0..worker_clients.iter().sum() {
-            let part = |worker: &usize| f64::from(given[*worker]) / f64::from(worker_clients[*worker]);
-            let wanting = (0..given.len()).filter(|&worker| given[worker] < worker_clients[worker]);
-            let Some(next) = wanting.min_by(|a, b| part(a).total_cmp(&part(b))) else { break };
-            given[next] += 1;
-            self.owners.push(next % self.loops.len());
-        }
+    /// Gives each client to the loop that is named for it. Clients beyond those are spread evenly.
+    pub(super) fn with_clients(mut self, client_workers: &[u32]) -> Self {
+        self.owners = client_workers.iter().map(|&worker| worker as usize % self.loops.len()).collect();
         self
     }
 
@@ -157,11 +149,17 @@ impl Loops {
                 Step::Run(if machine.translate(request) { work } else { work + miss })
             }
             Event::Loaded(request) => {
-                let work = poll + machine.costs.hand_off + machine.costs.header;
+                let work = poll + machine.costs.hand_off + machine.header(request);
                 self.send(index, request, 0, work, machine)
             }
             Event::Writable(request, sent) => self.send(index, request, sent, poll, machine),
         }
+    }
+
+    /// Header and content, after `extra`.
+    fn send_all(&mut self, index: usize, request: RequestId, extra: u64, machine: &mut Machine) -> Step {
+        let work = extra + machine.header(request);
+        self.send(index, request, 0, work, machine)
     }
 
     fn send(&mut self, index: usize, request: RequestId, sent: u64, extra: u64, machine: &Machine) -> Step {
@@ -235,7 +233,7 @@ impl Loops {
                     machine.release(LockName::Cache(machine.file(request)));
                 }
                 match hit {
-                    true => self.send(index, request, 0, machine.costs.header, machine),
+                    true => self.send_all(index, request, 0, machine),
                     false if machine.find_in_pages(request) => {
                         self.loops[index].phase = Phase::Loading(request);
                         Step::Run(machine.costs.load(machine.size(request)))
@@ -245,15 +243,15 @@ impl Loops {
             }
             Phase::Loading(request) => {
                 machine.keep(request);
-                self.send(index, request, 0, machine.costs.header, machine)
+                self.send_all(index, request, 0, machine)
             }
             Phase::HandedOff(request) => {
                 self.hand_off(index, request, machine);
                 self.turn(index, machine)
             }
             Phase::Read(request) => {
-                let work = machine.costs.read(machine.size(request)) + machine.costs.header;
-                self.send(index, request, 0, work, machine)
+                let read = machine.costs.read(machine.size(request));
+                self.send_all(index, request, read, machine)
             }
             Phase::Sent(request, sent) => {
                 match sent < machine.size(request) {

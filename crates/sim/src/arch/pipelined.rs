@@ -103,7 +103,7 @@ impl Pipelined {
     /// Passes a job on, which costs the thread `from` something, and more if it has to wake the next one.
     fn pass_from(&mut self, from: usize, job: Job, stage: Stage, machine: &mut Machine) {
         let woken = self.pass(job, stage, machine);
-        self.threads[from].owed += machine.costs.pass + if woken { machine.costs.hand_off } else { 0 };
+        self.threads[from].owed += machine.costs.pass + if woken { machine.costs.rouse } else { 0 };
     }
 
     /// Whether the thread had to be woken.
@@ -154,20 +154,27 @@ impl Pipelined {
             return Some(Step::Block);
         }
         self.threads[index].phase = Phase::Worked(job);
+        let request = job.request;
+        let with_header = self.leaves_with_header(request, machine);
+        let header = match (stage, job.sent) {
+            (Stage::SendHeader, None) if with_header => 0,
+            (Stage::SendHeader, _) => machine.header(request),
+            _ => 0,
+        };
         let costs = &machine.costs;
         let work = match stage {
             Stage::Accept => costs.connection,
             Stage::ReadRequest if costs.kept => costs.begin,
             Stage::ReadRequest => costs.parse,
             Stage::FindFile => costs.translate,
-            Stage::SendHeader if self.leaves_with_header(job.request, machine) => match job.sent {
+            Stage::SendHeader if with_header => match job.sent {
                 None => costs.lookup,
-                Some(_) => costs.header + costs.transmit(machine.size(job.request)),
+                Some(_) => header + costs.transmit(machine.size(request)),
             },
-            Stage::SendHeader => costs.header,
+            Stage::SendHeader => header,
             Stage::SendData => match job.sent {
                 None => costs.lookup,
-                Some(sent) => return Some(self.send(index, job.request, sent, machine)),
+                Some(sent) => return Some(self.send(index, request, sent, machine)),
             },
             Stage::PathHelper => costs.hand_off + costs.translate_miss,
             Stage::ReadHelper => costs.hand_off,

@@ -7,7 +7,7 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario) -> Loops {
-    Loops::new(scenario.workers(), Disk::Kernel, true).with_clients(&scenario.worker_clients)
+    Loops::new(scenario.workers(), Disk::Kernel, true).with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 and a thread for each worker.

@@ -6,7 +6,7 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario) -> Loops {
-    Loops::new(scenario.workers(), Disk::Inline, false).with_clients(&scenario.worker_clients)
+    Loops::new(scenario.workers(), Disk::Inline, false).with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 * N.

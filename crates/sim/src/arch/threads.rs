@@ -121,10 +121,10 @@ impl Threads {
         self.draining[request.0 as usize] = Some(task);
     }
 
-    fn send(&mut self, task: TaskId, extra: u64, machine: &Machine) -> Step {
+    fn send(&mut self, task: TaskId, extra: u64, machine: &mut Machine) -> Step {
         self.tasks[task.0 as usize].phase = Phase::Sent;
-        let bytes = machine.size(self.tasks[task.0 as usize].request);
-        Step::Run(extra + machine.costs.header + machine.costs.transmit(bytes))
+        let request = self.tasks[task.0 as usize].request;
+        Step::Run(extra + machine.header(request) + machine.costs.transmit(machine.size(request)))
     }
 }
 

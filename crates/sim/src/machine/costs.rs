@@ -2,6 +2,7 @@
 
 use crate::kernel::Nanos;
 use crate::parameters::{Parameters, TransmitBy, nanos};
+use crate::scenario::Scenario;
 
 /// Processor time of the steps, in nanoseconds.
 pub struct Costs {
@@ -9,7 +10,7 @@ pub struct Costs {
     pub begin: Nanos,
     /// Of that, what belongs to the connection.
     pub connection: Nanos,
-    /// Of that, what belongs to the request.
+    /// Of that, what belongs to the request, what the engine takes for it by its own way of waiting included.
     pub parse: Nanos,
     /// See [`crate::parameters::Costs`].
     pub translate: Nanos,
@@ -17,8 +18,9 @@ pub struct Costs {
     pub translate_miss: Nanos,
     /// See [`crate::parameters::Costs`].
     pub lookup: Nanos,
-    /// See [`crate::parameters::Costs`].
-    pub header: Nanos,
+    header: Nanos,
+    far: Nanos,
+    far_unit: Nanos,
     /// See [`crate::parameters::Costs`].
     pub poll: Nanos,
     /// See [`crate::parameters::Costs`].
@@ -33,6 +35,8 @@ pub struct Costs {
     pub spawn: Nanos,
     /// See [`crate::parameters::Costs`].
     pub pass: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub rouse: Nanos,
     /// Whether a connection carries more than one request.
     pub kept: bool,
     read: Nanos,
@@ -51,6 +55,12 @@ impl Costs {
             TransmitBy::Processor => self.transmission(bytes),
             TransmitBy::Network => 0,
         }
+    }
+
+    /// Processor time of sending the header of so much content, and of fetching what is not `near`.
+    pub(super) fn header(&self, bytes: u64, near: bool) -> Nanos {
+        let far = if near { 0 } else { self.far + bytes.div_ceil(self.transmit_unit_bytes) * self.far_unit };
+        self.header + far
     }
 
     /// Processor time of making a cached object of a file of so many bytes whose pages are in memory.
@@ -73,11 +83,13 @@ impl Costs {
     }
 }
 
-impl From<&Parameters> for Costs {
-    fn from(parameters: &Parameters) -> Costs {
+impl Costs {
+    /// Of `scenario` with these parameters.
+    pub(super) fn new(scenario: &Scenario, parameters: &Parameters) -> Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
-        let parse = nanos(costs.parse_us);
+        let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let parse = nanos(costs.parse_us + own_us);
         let acquire_us = if parameters.locks.front { 0.0 } else { parameters.locks.acquire_us };
         Costs {
             begin: connection + parse,
@@ -87,6 +99,8 @@ impl From<&Parameters> for Costs {
             translate_miss: nanos(costs.translate_miss_us),
             lookup: nanos(costs.lookup_us + acquire_us),
             header: nanos(costs.header_us),
+            far: nanos(costs.far_us),
+            far_unit: nanos(costs.far_unit_us),
             poll: nanos(costs.poll_us),
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
@@ -96,8 +110,9 @@ impl From<&Parameters> for Costs {
             load_unit: nanos(costs.load_unit_us),
             try_: nanos(costs.try_us),
             process: nanos(costs.process_us),
-            spawn: nanos(costs.spawn_us),
+            spawn: nanos(if scenario.threads_spread() { costs.spawn_shared_us } else { costs.spawn_us }),
             pass: nanos(costs.pass_us),
+            rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,
             transmit: nanos(costs.transmit_us),
             transmit_unit_bytes: costs.transmit_unit_bytes,

@@ -25,9 +25,11 @@ pub(super) struct Totals {
     pub(super) now: Nanos,
     pub(super) events: u64,
     pub(super) processor_busy: Nanos,
+    pub(super) load_busy: Nanos,
     pub(super) switches: u64,
     pub(super) disk_busy: Nanos,
     pub(super) disk_reads: u64,
+    pub(super) disk_requests: u64,
     pub(super) disk_resident: Nanos,
     pub(super) link_busy: Nanos,
     pub(super) acquisitions: u64,
@@ -62,10 +64,16 @@ pub struct Observation {
     pub disk_utilisation: f64,
     /// Share of time that the link sends.
     pub link_utilisation: f64,
+    /// Processor time of the server for each request, in nanoseconds.
+    pub server_time: f64,
+    /// Processor time of the clients, where they are on the same machine, likewise.
+    pub load_time: f64,
     /// Switches per request.
     pub switches_per_request: f64,
     /// Reads from disk per request.
     pub reads_per_request: f64,
+    /// Requests that these are made of, per request.
+    pub disk_requests_per_request: f64,
     /// Mean reads waiting or under way.
     pub disk_reads_resident: f64,
     /// Lock acquisitions that had to wait, as a share.
@@ -94,8 +102,13 @@ impl Observation {
             processor_utilisation: share(after.processor_busy - before.processor_busy, elapsed) / processors as f64,
             disk_utilisation: share(after.disk_busy - before.disk_busy, elapsed) / disk_places as f64,
             link_utilisation: share(after.link_busy - before.link_busy, elapsed),
+            server_time: per_request(
+                (after.processor_busy - after.load_busy) - (before.processor_busy - before.load_busy),
+            ),
+            load_time: per_request(after.load_busy - before.load_busy),
             switches_per_request: per_request(after.switches - before.switches),
             reads_per_request: per_request(after.disk_reads - before.disk_reads),
+            disk_requests_per_request: per_request(after.disk_requests - before.disk_requests),
             disk_reads_resident: share(after.disk_resident - before.disk_resident, elapsed),
             contention: share(after.contended - before.contended, after.acquisitions - before.acquisitions),
             lock_waited_per_request: per_request(after.lock_waited - before.lock_waited),

@@ -4,11 +4,16 @@
 //! machine meets all of them, and the medians count; every figure carries a sentence on how it was got. What is not measured
 //! keeps the value of the estimate (`linux-2026`) and says so.
 //!
-//! Two ways are combined. Sums come from the real server under load: processor time for each request, slopes over sizes,
-//! differences between engines. How a sum divides into steps comes from single calls ([`micro`]). So errors in the
-//! division move time from one step to another, and never invent any.
+//! Three ways are combined. Sums come from the real server under load: processor time for each request, slopes over sizes.
+//! How a sum divides into steps comes from single calls ([`micro`]), so errors in the division move time from one step to
+//! another, and never invent any. And what an engine costs beyond the steps is the value with which the model of a trial
+//! takes the processor time that the trial took, so nothing is counted twice.
+//!
+//! None of the trials is one of the scenarios of the validation: clients and content are others.
 
 mod derive;
+mod invert;
+mod sentences;
 
 use std::fs;
 use std::io;
@@ -17,13 +22,15 @@ use std::time::Duration;
 
 use self::derive::derive;
 use super::cgroup::Group;
+use super::kept::{Kept, Key};
 use super::load::{Target, Use};
 use super::micro;
 use super::server::{ServerSettings, confined};
-use super::trial::{Observed, Trial, median};
+use super::trial::{ATTEMPTS, Observed, Trial, median};
 use super::{disk, written};
 use crate::kernel::Stream;
-use crate::parameters::Parameters;
+use crate::parameters::{DiskParameters, Parameters};
+use serde::{Deserialize, Serialize};
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -54,14 +61,21 @@ impl Calibration {
     }
 }
 
-const CONNECTIONS: u32 = 32;
+const CONNECTIONS: u32 = 24;
+/// So few that stages sleep between two requests.
+const CONNECTIONS_FEW: u32 = 4;
 /// Content of the trials on size, in bytes. The first is that of all other trials.
-const SIZES: [u64; 4] = [500, 5_000, 20_000, 50_000];
+const SIZES: [u64; 4] = [1_000, 5_000, 20_000, 80_000];
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
 const SMALL_FILES: usize = 20_000;
 const LONGER_FILES: usize = 2_000;
+/// Of these, so many that the cache holds them and the nearest caches of a processor do not.
+const FAR_SMALL_FILES: usize = 8_000;
+const FAR_LONGER_FILES: usize = 600;
+/// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
+const FAR_PASSES: u64 = 8;
 /// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
 /// that of the engine with helpers, too.
 const COLD_SIZES: [u64; 2] = [16 * 1024, 128 * 1024];
@@ -72,48 +86,89 @@ const MIXED_FILES: u64 = 3_000;
 const MIXED_BYTES_LEAST: f64 = 500.0;
 const MIXED_BYTES_MOST: f64 = 250_000.0;
 const MIXED_CACHE_BYTES: u64 = 32 << 20;
-/// Times a small response is passed on: from reading to finding, from there to sending.
-const PASSES: u32 = 2;
 const CACHE_BYTES: u64 = 64 << 20;
+const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 const CACHE_BYTES_LEAST: u64 = 1 << 20;
 const UNIT_BYTES: u64 = 512;
 
 /// The trials. Each engine that takes part must be one of this program.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Name {
+pub(super) enum Name {
+    /// `sped` on a file of this size.
     Size(u64),
+    /// `sped`, so many requests at once.
     Batch(u32),
     NewConnections,
     OneClient,
-    Pipelined,
-    ThreadPerSession,
-    ThreadPerRequest,
+    /// This engine on the smallest file.
+    Engine(&'static str),
+    /// The same with few clients.
+    Few(&'static str),
+    /// `thread-per-request` with two workers.
+    SpreadThreads,
     Untranslated,
     /// The same with files of 16 KiB.
     UntranslatedLonger,
-    Mp,
+    /// `sped` on many small files, all in its cache and few in the processor's.
+    Far,
+    /// The same with files of 16 KiB.
+    FarLonger,
     /// `sped` on files of this size that are not in memory.
     Cold(u64),
     /// `amped` on the smaller ones.
     ColdTried,
-    /// `sped` with two workers, of which one shares its processor with the load.
-    Shared,
+    /// `sped` with two workers, of which one shares its processor with the load, on a file of this size.
+    Shared(u64),
     /// A cache filled with files of many sizes, by one thread.
     Filled,
     /// The same by the threads of a pool.
     FilledByThreads,
 }
 
+/// Engines whose own cost beyond the steps is measured.
+const ENGINES: [&str; 8] =
+    ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "thread-per-request", "mp"];
+/// Content of the trials with two workers.
+const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
+
 impl Name {
-    fn architecture(self) -> &'static str {
+    /// All of them.
+    pub(super) fn all() -> Vec<Name> {
+        let mut names: Vec<Name> = SIZES.map(Name::Size).into_iter().chain(BATCHES.map(Name::Batch)).collect();
+        names.extend([Name::NewConnections, Name::OneClient, Name::Untranslated, Name::UntranslatedLonger]);
+        names.extend([Name::Far, Name::FarLonger, Name::Filled, Name::FilledByThreads]);
+        names.extend(SHARED_SIZES.map(Name::Shared));
+        names.extend(COLD_SIZES.map(Name::Cold));
+        names.extend(ENGINES.map(Name::Engine));
+        names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::ColdTried]);
+        names
+    }
+
+    /// What it is kept as.
+    pub(super) fn key(self) -> Key {
+        Key { scenario: format!("calibrate: {self:?}"), engine: self.architecture().into(), workers: self.workers() }
+    }
+
+    /// The engine.
+    pub(super) fn architecture(self) -> &'static str {
         match self {
-            Name::Pipelined => "pipelined",
-            Name::ThreadPerSession => "thread-per-session",
-            Name::ThreadPerRequest => "thread-per-request",
-            Name::Mp => "mp",
+            Name::Engine(engine) | Name::Few(engine) => engine,
+            Name::SpreadThreads => "thread-per-request",
             Name::ColdTried => "amped",
             Name::FilledByThreads => "thread-pool",
             _ => "sped",
+        }
+    }
+
+    fn workers(self) -> u32 {
+        if matches!(self, Name::Shared(_) | Name::SpreadThreads) { 2 } else { 1 }
+    }
+
+    fn connections(self) -> u32 {
+        match self {
+            Name::OneClient => 1,
+            Name::Few(_) => CONNECTIONS_FEW,
+            _ => CONNECTIONS,
         }
     }
 
@@ -129,7 +184,16 @@ impl Name {
         match self {
             Name::Untranslated | Name::UntranslatedLonger | Name::Cold(_) | Name::ColdTried => CACHE_BYTES_LEAST,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
+            Name::Engine("mp") => PROCESS_CACHE_BYTES,
             _ => CACHE_BYTES,
+        }
+    }
+
+    fn warm_up_requests(self) -> u64 {
+        match self {
+            Name::Far => FAR_PASSES * FAR_SMALL_FILES as u64,
+            Name::FarLonger => FAR_PASSES * FAR_LONGER_FILES as u64,
+            _ => 0,
         }
     }
 
@@ -158,18 +222,44 @@ impl Medians {
 /// The server cannot be run, or an engine is missing that calibration needs.
 pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Calibration> {
     fs::create_dir_all(&plan.scratch)?;
+    let mut kept = Kept::open(None)?;
     let result = Site::make(plan).and_then(|site| {
-        let medians = site.measure(progress)?;
-        // The first processor, as the server's.
-        let steps = confined(&[0], Steps::measure)?;
-        Ok(derive(plan, &medians, &steps, disk::measure(&plan.scratch.join("disk"))?))
+        let (names, rounds) = (Name::all(), plan.rounds.max(1) as usize);
+        for round in 0..rounds {
+            for (place, &name) in names.iter().enumerate() {
+                kept.add(&name.key(), site.run(name)?)?;
+                progress(round * names.len() + place + 1, rounds * names.len());
+            }
+        }
+        let (steps, disk) = site.single_steps()?;
+        kept.add_steps(steps, disk)?;
+        derive_kept(&plan.name, &kept)
     });
     fs::remove_dir_all(&plan.scratch)?;
     result
 }
 
+/// The set that follows from the medians of what is kept.
+///
+/// # Errors
+/// A trial is missing.
+pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
+    let missing = |name: Name| io::Error::other(format!("the trial `{}` is missing", name.key().scenario));
+    let medians = |name: Name| match kept.trials(&name.key()) {
+        none if none.is_empty() => Err(missing(name)),
+        trials => Ok((name, median(&trials))),
+    };
+    let medians = Medians(Name::all().into_iter().map(medians).collect::<io::Result<_>>()?);
+    let (steps, disks) = kept.steps();
+    if steps.is_empty() {
+        return Err(io::Error::other("single steps were not measured"));
+    }
+    Ok(derive(name, &medians, &Steps::median(steps), disk::median(disks)))
+}
+
 /// Single steps, in microseconds.
-struct Steps {
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Steps {
     parse: f64,
     calls: micro::SocketCalls,
     switch: f64,
@@ -188,9 +278,28 @@ impl Steps {
             lock: micro::lock_us(),
         })
     }
+
+    /// Value by value.
+    fn median(all: &[Steps]) -> Steps {
+        let of = |value: fn(&Steps) -> f64| micro::middle(all.iter().map(value).collect());
+        Steps {
+            parse: of(|steps| steps.parse),
+            calls: micro::SocketCalls {
+                send_request_us: of(|steps| steps.calls.send_request_us),
+                poll_us: of(|steps| steps.calls.poll_us),
+                receive_request_us: of(|steps| steps.calls.receive_request_us),
+                send_response_us: of(|steps| steps.calls.send_response_us),
+                receive_response_us: of(|steps| steps.calls.receive_response_us),
+            },
+            switch: of(|steps| steps.switch),
+            hand_off: of(|steps| steps.hand_off),
+            lock: of(|steps| steps.lock),
+        }
+    }
 }
 
-struct Site<'p> {
+/// Files to serve, made.
+pub(super) struct Site<'p> {
     plan: &'p Plan,
     sizes: Vec<Target>,
     closing: Vec<Target>,
@@ -203,7 +312,7 @@ struct Site<'p> {
 }
 
 impl<'p> Site<'p> {
-    fn make(plan: &'p Plan) -> io::Result<Site<'p>> {
+    pub(super) fn make(plan: &'p Plan) -> io::Result<Site<'p>> {
         disk::make_files(&plan.scratch.join("sizes"), &SIZES)?;
         disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
         let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
@@ -226,40 +335,19 @@ impl<'p> Site<'p> {
         })
     }
 
-    fn measure(&self, progress: impl Fn(usize, usize)) -> io::Result<Medians> {
-        let names: Vec<Name> = SIZES.map(Name::Size).into_iter().chain(BATCHES.map(Name::Batch)).collect();
-        let others = [
-            Name::NewConnections,
-            Name::OneClient,
-            Name::Pipelined,
-            Name::ThreadPerSession,
-            Name::ThreadPerRequest,
-            Name::Untranslated,
-            Name::UntranslatedLonger,
-            Name::Mp,
-            Name::Shared,
-            Name::Cold(COLD_SIZES[0]),
-            Name::Cold(COLD_SIZES[1]),
-            Name::ColdTried,
-            Name::Filled,
-            Name::FilledByThreads,
-        ];
-        let names: Vec<Name> = names.into_iter().chain(others).collect();
-        let rounds = self.plan.rounds.max(1) as usize;
-        let mut observed: Vec<Vec<Observed>> = vec![Vec::new(); names.len()];
-        for round in 0..rounds {
-            for (place, &name) in names.iter().enumerate() {
-                observed[place].push(self.run(name)?);
-                progress(round * names.len() + place + 1, rounds * names.len());
-            }
-        }
-        Ok(Medians(names.into_iter().zip(observed.iter().map(|rounds| median(rounds))).collect()))
+    /// Single steps, and the disk.
+    pub(super) fn single_steps(&self) -> io::Result<(Steps, DiskParameters)> {
+        // The first processor, as the server's.
+        Ok((confined(&[0], Steps::measure)?, disk::measure(&self.plan.scratch.join("disk"))?))
     }
 
-    fn run(&self, name: Name) -> io::Result<Observed> {
+    /// Makes one trial.
+    pub(super) fn run(&self, name: Name) -> io::Result<Observed> {
         let targets = match name {
-            Name::NewConnections => &self.closing,
-            Name::Untranslated => &self.small,
+            Name::NewConnections => &self.closing[..],
+            Name::Untranslated => &self.small[..],
+            Name::Far => &self.small[..FAR_SMALL_FILES],
+            Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger => &self.longer,
             Name::Cold(size) => &self.cold[usize::from(size != COLD_SIZES[0])],
             Name::ColdTried => &self.cold[0],
@@ -274,23 +362,24 @@ impl<'p> Site<'p> {
             server: ServerSettings {
                 program: self.plan.program.clone(),
                 architecture: name.architecture().into(),
-                workers: if name == Name::Shared { 2 } else { 1 },
+                workers: name.workers(),
                 root: self.plan.scratch.clone(),
                 cache_bytes: name.cache_bytes(),
                 configuration: self.plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
             },
-            connections: if name == Name::OneClient { 1 } else { CONNECTIONS },
+            connections: name.connections(),
+            attempts: if name == Name::SpreadThreads { 1 } else { ATTEMPTS },
             usage: name.usage(),
             targets,
             warm_up: self.plan.measured / 2,
-            warm_up_requests: 0,
+            warm_up_requests: name.warm_up_requests(),
             measured: self.plan.measured,
         };
         let mut random = Stream::new(1, "calibrate");
         let observed = match name {
-            Name::Size(size) => {
+            Name::Size(size) | Name::Shared(size) => {
                 let place = SIZES.iter().position(|&one| one == size).unwrap_or(0);
                 trial.run(|_| place)?
             }
@@ -328,7 +417,8 @@ fn beneath(folder: &str, sizes: &[u64]) -> Vec<Target> {
 
 #[cfg(test)]
 mod tests {
-    use super::derive::{line, round, sentences};
+    use super::derive::{line, round};
+    use super::sentences::sentences;
     use super::*;
 
     #[test]
@@ -341,9 +431,10 @@ mod tests {
     fn every_measured_field_is_commented_in_the_file() {
         let mut parameters = Parameters::linux();
         parameters.disks.insert("this".into(), parameters.disks["ssd"]);
+        parameters.engines = ["amped", "co-amped", "proactor", "thread-pool"].map(|engine| (engine.into(), 1.0)).into();
         let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };
         round(&mut parameters);
-        let how = sentences(&observed, 1.0, 1.0, &observed, 1.0);
+        let how = sentences(&observed, &observed, 1.0);
         let count = how.len();
         let text = Calibration { parameters: parameters.clone(), how }.to_toml();
         assert_eq!(text.matches("  # ").count(), count, "{text}");

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One group. Processes enter by writing themselves to `cgroup.procs` in it.
 #[derive(Debug)]
@@ -68,7 +69,9 @@ impl Group {
     }
 
     fn make(controller: &str) -> io::Result<Group> {
-        let path = Path::new(ROOT).join(controller).join(format!("lamna-sim-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("lamna-sim-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(ROOT).join(controller).join(name);
         match fs::create_dir(&path) {
             Ok(()) => Ok(Group { path }),
             Err(error) => {

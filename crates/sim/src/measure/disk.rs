@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -17,11 +17,16 @@ use rustix::fs::{Advice, fadvise};
 use super::micro::middle;
 use crate::parameters::DiskParameters;
 
-/// Writes files of the given sizes to `folder`, named by their numbers, with content that does not compress.
+/// Writes files of the given sizes to `folder`, named by their numbers, with content that does not compress. A folder that has
+/// the last of them is believed to have all.
 ///
 /// # Errors
 /// What writing says.
 pub fn make_files(folder: &Path, sizes: &[u64]) -> io::Result<()> {
+    let last = || fs::metadata(folder.join((sizes.len().checked_sub(1)?).to_string())).ok();
+    if last().is_some_and(|last| Some(&last.len()) == sizes.last()) {
+        return Ok(());
+    }
     fs::create_dir_all(folder)?;
     let noise: Vec<u8> = (0..65_536_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for (number, &size) in sizes.iter().enumerate() {
@@ -70,6 +75,22 @@ pub fn measure(folder: &Path) -> io::Result<DiskParameters> {
     result
 }
 
+/// The medians of several measurements, value by value.
+///
+/// # Panics
+/// If there are none.
+pub fn median(all: &[DiskParameters]) -> DiskParameters {
+    let of = |value: fn(&DiskParameters) -> f64| middle(all.iter().map(value).collect());
+    DiskParameters {
+        latency_us: of(|disk| disk.latency_us),
+        spread: of(|disk| disk.spread),
+        bytes_per_s: of(|disk| disk.bytes_per_s),
+        parallelism: of(|disk| disk.parallelism.into()) as u32,
+        request_bytes: of(|disk| disk.request_bytes as f64) as u64,
+        ..all[0]
+    }
+}
+
 fn measure_in(folder: &Path) -> io::Result<DiskParameters> {
     let files: Vec<PathBuf> = (0..512).map(|number| folder.join("small").join(number.to_string())).collect();
     let mut latencies = cold_latencies_us(&files)?;
@@ -80,9 +101,21 @@ fn measure_in(folder: &Path) -> io::Result<DiskParameters> {
     let alone = cold_reads_per_s(&files, 1)?;
     let together = cold_reads_per_s(&files, 32)?;
     let large = File::open(folder.join("large/0"))?;
+    let before = requests_of_device(&large);
     let rates: io::Result<Vec<f64>> = (0..3).map(|_| cold_bytes_per_s(&large)).collect();
+    let requests = requests_of_device(&large).saturating_sub(before);
     let parallelism = (together / alone).round().clamp(1.0, 32.0) as u32;
-    Ok(DiskParameters { latency_us, spread, bytes_per_s: middle(rates?), parallelism, ..DiskParameters::default() })
+    let request_bytes = (3 * large.metadata()?.len()).checked_div(requests).unwrap_or(0);
+    let bytes_per_s = middle(rates?);
+    Ok(DiskParameters { latency_us, spread, bytes_per_s, parallelism, request_bytes, ..DiskParameters::default() })
+}
+
+/// Reads that the device of `file` has completed, whoever asked for them: the first field of its `stat` in sysfs. 0 if it has none.
+fn requests_of_device(file: &File) -> u64 {
+    let Ok(device) = file.metadata().map(|metadata| metadata.dev()) else { return 0 };
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).unwrap_or_default();
+    stat.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 fn cold_latencies_us(files: &[PathBuf]) -> io::Result<Vec<f64>> {

@@ -133,6 +133,14 @@ impl<'a> Load<'a> {
         Ok(load)
     }
 
+    /// The ports of the connections, in their order.
+    ///
+    /// # Errors
+    /// What the sockets say.
+    pub fn ports(&self) -> io::Result<Vec<u16>> {
+        self.clients.iter().map(|client| Ok(client.socket.local_addr()?.port())).collect()
+    }
+
     /// Asks for `duration`; `next` names the target of the next request of a client. Requests under way at the end stay
     /// so, and the next call goes on with them.
     ///

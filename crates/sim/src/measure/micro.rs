@@ -22,6 +22,7 @@ use lamna_proto::workspace::{Pages, Workspace};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::pipe::pipe;
 use rustix::time::Timespec;
+use serde::{Deserialize, Serialize};
 
 use super::load::Target;
 
@@ -79,7 +80,7 @@ impl Talk {
 }
 
 /// The system calls of an exchange over a TCP connection of loopback, both ends in one thread: nobody is woken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct SocketCalls {
     /// send(2) of a request; delivery to the other end included.
     pub send_request_us: f64,

@@ -7,6 +7,7 @@
 pub mod calibrate;
 pub mod cgroup;
 pub mod disk;
+mod kept;
 pub mod load;
 pub mod micro;
 pub mod server;

@@ -26,6 +26,8 @@ pub struct Trial<'a> {
     pub server: ServerSettings,
     /// Connections of the load.
     pub connections: u32,
+    /// Times that it may be made in all until others do not disturb it. At least 1.
+    pub attempts: u32,
     /// How they are used.
     pub usage: Use,
     /// What is asked for.
@@ -57,6 +59,9 @@ pub struct Observed {
     pub per_wait: f64,
     /// What others did meanwhile, as a share of all processors' time.
     pub foreign: f64,
+    /// Switches of the server's threads for each request, those of threads that have ended left out.
+    #[serde(default)]
+    pub switches: f64,
     /// Bytes that the server had from files for each request, in memory or not.
     pub loaded_bytes: f64,
     /// Requests to the disk for each request of a client; 0 where they are not counted.
@@ -67,23 +72,25 @@ pub struct Observed {
     pub group_bytes: f64,
     /// Pages of files in that group.
     pub page_cache_bytes: f64,
-    /// Event loops: connections of each worker, which is whoever accepted them first. Empty for other engines.
-    pub worker_connections: Vec<u32>,
+    /// Event loops: the worker of each connection, which is whoever accepted it first. Empty for other engines, and with one worker.
+    #[serde(default)]
+    pub client_workers: Vec<u32>,
 }
 
 /// Others may use this share of the processors' time before a trial counts as disturbed; ticks alone make up for one in a
 /// hundred.
 pub const FOREIGN_MAX: f64 = 0.04;
-const ATTEMPTS: u32 = 4;
+/// How often a trial is made at most until others do not disturb it.
+pub const ATTEMPTS: u32 = 3;
 /// The longest that a warm-up counted in requests may take.
 pub const WARM_UP_MAX: Duration = Duration::from_secs(6);
 const WARM_UP_STEP: Duration = Duration::from_millis(50);
 
-/// The trial with the median throughput.
+/// The trial with the median throughput; of an even number, the upper one.
 ///
 /// # Panics
 /// If there are none.
-pub fn middle_trial(mut trials: Vec<Observed>) -> Observed {
+fn middle_trial(mut trials: Vec<Observed>) -> Observed {
     trials.sort_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
     trials.swap_remove(trials.len() / 2)
 }
@@ -103,12 +110,13 @@ pub fn median(trials: &[Observed]) -> Observed {
         vain_us: of(|o| o.vain_us),
         per_wait: of(|o| o.per_wait),
         foreign: of(|o| o.foreign),
+        switches: of(|o| o.switches),
         loaded_bytes: of(|o| o.loaded_bytes),
         disk_reads: of(|o| o.disk_reads),
         resident_bytes: of(|o| o.resident_bytes),
         group_bytes: of(|o| o.group_bytes),
         page_cache_bytes: of(|o| o.page_cache_bytes),
-        worker_connections: middle_trial(trials.to_vec()).worker_connections,
+        client_workers: middle_trial(trials.to_vec()).client_workers,
     }
 }
 
@@ -133,14 +141,23 @@ pub fn processors() -> usize {
     available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
+impl Observed {
+    /// Processor time that the server costs for each request, with what the kernel does on its behalf in threads of its own: all
+    /// that is not the load's. In a trial that others disturb it is theirs, too.
+    pub fn server_and_kernel_us(&self) -> f64 {
+        self.server_us + self.foreign * processors() as f64 * 1e6 / self.requests_per_s.max(1.0)
+    }
+}
+
 impl Trial<'_> {
-    /// Runs it, again if others disturbed it, a few times at most; `next` names the target that a client asks for next. `None`: the program has no such engine.
+    /// Runs it, again if others disturbed it; `next` names the target that a client asks for next. `None`: the program has no
+    /// such engine.
     ///
     /// # Errors
     /// The server does not start, or does not answer as it should.
     pub fn run(&self, mut next: impl FnMut(usize) -> usize) -> io::Result<Option<Observed>> {
         let mut best: Option<Observed> = None;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..self.attempts.max(1) {
             let Some(observed) = self.run_once(&mut next)? else { return Ok(None) };
             let quiet = observed.foreign <= FOREIGN_MAX;
             if best.as_ref().is_none_or(|best| observed.foreign < best.foreign) {
@@ -157,7 +174,8 @@ impl Trial<'_> {
         let mut settings = self.server.clone();
         settings.processors = if settings.workers == 1 { vec![0] } else { Vec::new() };
         let Some(server) = Server::start(&settings)? else { return Ok(None) };
-        if settings.workers > 1 && !settings.architecture.starts_with("thread") {
+        let bound = ["sped", "amped", "co-amped", "proactor", "pipelined"];
+        if settings.workers > 1 && bound.contains(&settings.architecture.as_str()) {
             server.bind_workers(processors())?;
         }
         confined(&[processors() - 1], || self.load(&server, next)).map(Some)
@@ -179,7 +197,9 @@ impl Trial<'_> {
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
+        let switches_before = server.switches();
         let seen = load.run(self.measured, &mut next)?;
+        let switches = server.switches().saturating_sub(switches_before);
         let server_s = server.cpu_s()? - before_s;
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
@@ -187,9 +207,10 @@ impl Trial<'_> {
         let memory = cgroup::memory_use(groups);
         let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
         let completed = seen.completed.max(1) as f64;
-        let looping = matches!(self.server.architecture.as_str(), "sped" | "amped") && self.server.workers > 1;
-        let worker_connections =
-            if looping { server.connections_of_workers(self.server.workers as usize)? } else { Vec::new() };
+        let client_workers = match self.server.workers {
+            1 => Vec::new(),
+            workers => server.workers_of_clients(&load.ports()?, workers as usize),
+        };
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
             requests_per_s: seen.requests_per_s(),
@@ -199,12 +220,13 @@ impl Trial<'_> {
             load_us: seen.cpu_s * 1e6 / completed,
             vain_us: vain_s * 1e6 / completed,
             per_wait: completed / seen.waits.max(1) as f64,
+            switches: switches as f64 / completed,
             loaded_bytes: loaded as f64 / completed,
             disk_reads: reads as f64 / completed,
             resident_bytes: server.resident_bytes() as f64,
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
-            worker_connections,
+            client_workers,
             foreign: (foreign_s / (seen.elapsed_s * processors() as f64)).max(0.0),
         })
     }

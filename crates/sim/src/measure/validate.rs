@@ -1,32 +1,31 @@
 //! Predictions held against reality: each engine in scenarios on this machine, simulated with measured parameters and run.
 //!
-//! Owns: the scenarios, once as trials of the real server and once as scenarios of the models. Guarantees: the prediction is
-//! made from the parameter set alone, and from how many connections each worker took, which is a matter of who was
-//! awake when they came; nothing else that is observed flows into it. A scenario that this machine does not permit,
-//! and an engine that the program does not have, are left out and named.
+//! Owns: the scenarios, once as trials of the real server and once as scenarios of the models, and the order in which trials are made.
+//! Guarantees: the prediction is made from the parameter set alone, and from which worker took which connection, which is a matter
+//! of who was awake when they came; nothing else that is observed flows into it. Where the set is calibrated in the same go, its
+//! trials and these alternate, engine by engine and round by round, so that both meet the same hours of the machine. A scenario
+//! that this machine does not permit, and an engine that the program does not have, are left out and named.
 
-mod kept;
+mod predict;
+mod reason;
 mod report;
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use self::kept::Kept;
 pub use self::report::{LATENCY_TOLERANCE, Report, Row, THROUGHPUT_TOLERANCE};
+use super::calibrate::{self, Calibration};
 use super::cgroup::Group;
 use super::disk;
+use super::kept::{Kept, Key};
 use super::load::{Target, Use};
 use super::server::ServerSettings;
-use super::trial::{self, Observed, Trial, middle_trial};
-use lamna_policy::cache::Algorithm;
-
+use super::trial::{ATTEMPTS, Observed, Trial, median};
 use crate::arch::Kind;
-use crate::parameters::{DiskParameters, Parameters};
-use crate::run::{Outcome, run_with};
-use crate::scenario::{PolicyName, Scenario};
+use crate::parameters::Parameters;
 use crate::workload::{Workload, read_trace};
 
 /// The scenarios.
@@ -84,8 +83,10 @@ pub struct Plan {
     /// Where trials are kept (JSON). Those that are there already are not repeated: so a table can be made in several goes,
     /// and predicted anew from the same trials.
     pub trials: Option<PathBuf>,
-    /// Whether to predict nothing: for making trials while nothing else runs, and predicting later.
-    pub trials_only: bool,
+    /// Calibrates a set of this name in the same go, with trials that alternate with the others.
+    pub calibrate: Option<String>,
+    /// Begins no trial after so long. What was made until then is kept for the next go, and so are the files to serve.
+    pub stop_after: Option<Duration>,
     /// Of each trial. Those with a slow disk take three times as long.
     pub measured: Duration,
 }
@@ -119,10 +120,6 @@ const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 /// Small enough that cold files stay cold.
 const COLD_CACHE_BYTES: u64 = 16 << 20;
 const READS_PER_S: u64 = 200;
-/// `DFL_THROTL_SLICE_HD` of Linux: a tenth of a second, for disks that say they rotate.
-const THROTTLE_SLICE_US: f64 = 1e5;
-const SIMULATED_REQUESTS: u64 = 200_000;
-
 /// One scenario, as the real server and the models meet it.
 struct Setting {
     name: Name,
@@ -135,36 +132,184 @@ struct Setting {
     /// Of the server's control group; 0: not limited.
     memory_bytes: u64,
     warm_up_requests: u64,
-    disk: DiskParameters,
 }
 
-/// Runs and simulates everything. `progress` hears how many trials are done, of how many.
+/// What came of it.
+pub struct Validation {
+    /// The table. Empty if trials are missing because there was no time left for them.
+    pub report: Report,
+    /// The set, if it was to be calibrated, and no trials are missing.
+    pub calibration: Option<Calibration>,
+}
+
+/// Runs and simulates everything. `parameters` count where no set is calibrated. `progress` hears how many trials are done, of how
+/// many.
 ///
 /// # Errors
-/// Files cannot be made, or a server fails.
-pub fn validate(plan: &Plan, parameters: &Parameters, progress: impl Fn(usize, usize)) -> io::Result<Report> {
+/// Files cannot be made, a server fails that calibration needs, or a kept trial cannot be read.
+pub fn validate(plan: &Plan, parameters: &Parameters, progress: impl Fn(usize, usize)) -> io::Result<Validation> {
     fs::create_dir_all(&plan.scratch)?;
-    let mut report = Report::default();
-    let mut kept = Kept::open(plan.trials.as_deref())?;
-    let each = ENGINES.len() * WORKERS.len() * plan.rounds.max(1) as usize;
-    for (place, &name) in plan.scenarios.iter().enumerate() {
-        let result = Setting::of(name, plan, parameters).and_then(|setting| {
-            let done = |done| progress(place * each + done, plan.scenarios.len() * each);
-            setting.measure(plan, &mut kept, &mut report, done)?;
-            if plan.trials_only { Ok(()) } else { setting.compare(&kept, parameters, &mut report) }
-        });
-        if let Err(error) = result {
-            report.left_out.push(format!("{}: {error}", name.name()));
-        }
+    let mut study = Study::new(plan)?;
+    study.measure(progress)?;
+    if study.left > 0 {
+        study.report.left_out.push(format!("{} trials: they are still to be made, by the same command", study.left));
+        return Ok(Validation { report: study.report, calibration: None });
     }
     fs::remove_dir_all(&plan.scratch)?;
-    Ok(report)
+    let calibration = match &plan.calibrate {
+        Some(name) => Some(calibrate::derive_kept(name, &study.kept)?),
+        None => None,
+    };
+    let parameters = calibration.as_ref().map_or(parameters, |calibration| &calibration.parameters);
+    study.compare(parameters)?;
+    Ok(Validation { report: study.report, calibration })
+}
+
+/// The trials of one plan, made or still to be made.
+struct Study<'p> {
+    plan: &'p Plan,
+    calibration: calibrate::Plan,
+    settings: Vec<Setting>,
+    kept: Kept,
+    report: Report,
+    /// Trials that there was no time for.
+    left: usize,
+}
+
+/// A trial to be made.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Single steps and the disk.
+    Steps,
+    Calibration(calibrate::Name),
+    /// The scenario's place, the engine, and its workers.
+    Validation(usize, &'static str, u32),
+}
+
+impl<'p> Study<'p> {
+    fn new(plan: &'p Plan) -> io::Result<Study<'p>> {
+        let mut report = Report::default();
+        let mut settings = Vec::new();
+        for &name in &plan.scenarios {
+            match Setting::of(name, plan) {
+                Ok(setting) => settings.push(setting),
+                Err(error) => report.left_out.push(format!("{}: {error}", name.name())),
+            }
+        }
+        let calibration = calibrate::Plan {
+            program: plan.program.clone(),
+            name: plan.calibrate.clone().unwrap_or_default(),
+            scratch: plan.scratch.join("calibrate"),
+            rounds: plan.rounds,
+            measured: plan.measured,
+        };
+        Ok(Study { plan, calibration, settings, kept: Kept::open(plan.trials.as_deref())?, report, left: 0 })
+    }
+
+    /// What is to be made and is not kept yet, in the order in which it is made: an engine's calibration, then its scenarios.
+    fn wanted(&self) -> Vec<Wanted> {
+        let calibrates = self.plan.calibrate.is_some();
+        let names = if calibrates { calibrate::Name::all() } else { Vec::new() };
+        let mut wanted = Vec::new();
+        for round in 0..self.plan.rounds.max(1) as usize {
+            if calibrates && self.kept.steps().0.len() <= round {
+                wanted.push(Wanted::Steps);
+            }
+            for (engine, _) in ENGINES {
+                let of_engine = names.iter().filter(|name| name.architecture() == engine);
+                let missing = of_engine.filter(|name| self.kept.trials(&name.key()).len() <= round);
+                wanted.extend(missing.map(|&name| Wanted::Calibration(name)));
+                for (place, setting) in self.settings.iter().enumerate() {
+                    let missing = |workers: &u32| self.kept.trials(&setting.key(engine, *workers)).len() <= round;
+                    let workers = WORKERS.into_iter().filter(missing);
+                    wanted.extend(workers.map(|workers| Wanted::Validation(place, engine, workers)));
+                }
+            }
+        }
+        wanted
+    }
+
+    /// Makes the trials that are not kept yet.
+    fn measure(&mut self, progress: impl Fn(usize, usize)) -> io::Result<()> {
+        let wanted = self.wanted();
+        let begun = Instant::now();
+        let calibration = self.calibration.clone();
+        let calibrates = wanted.iter().any(|one| !matches!(one, Wanted::Validation(..)));
+        let site = if calibrates { Some(calibrate::Site::make(&calibration)?) } else { None };
+        let mut places: Vec<Option<Place>> = self.settings.iter().map(|_| None).collect();
+        for (done, &one) in wanted.iter().enumerate() {
+            if self.plan.stop_after.is_some_and(|limit| begun.elapsed() > limit) {
+                self.left = wanted.len() - done;
+                return Ok(());
+            }
+            match (one, &site) {
+                (Wanted::Steps, Some(site)) => {
+                    let (steps, disk) = site.single_steps()?;
+                    self.kept.add_steps(steps, disk)?;
+                }
+                (Wanted::Calibration(name), Some(site)) => self.kept.add(&name.key(), site.run(name)?)?,
+                (Wanted::Validation(place, engine, workers), _) => {
+                    self.validate_one(&mut places[place], place, engine, workers)?;
+                }
+                _ => unreachable!("the site was made because something of it is wanted"),
+            }
+            progress(done + 1, wanted.len());
+        }
+        Ok(())
+    }
+
+    fn validate_one(&mut self, made: &mut Option<Place>, place: usize, engine: &str, workers: u32) -> io::Result<()> {
+        let setting = &self.settings[place];
+        let name = setting.name.name();
+        let seen = match made {
+            Some(made) => setting.try_out(engine, workers, self.plan, made),
+            None => Place::make(setting, self.plan)
+                .and_then(|new| setting.try_out(engine, workers, self.plan, made.insert(new))),
+        };
+        let left_out = match seen {
+            Ok(Some(seen)) => return self.kept.add(&setting.key(engine, workers), seen),
+            Ok(None) => format!("{name}: this program has no {engine}"),
+            Err(error) => format!("{name}, {engine} with {workers}: {}", error.to_string().trim_end()),
+        };
+        if !self.report.left_out.contains(&left_out) {
+            self.report.left_out.push(left_out);
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, parameters: &Parameters) -> io::Result<()> {
+        for setting in &self.settings {
+            for (engine, kind) in ENGINES {
+                for workers in WORKERS {
+                    let trials = self.kept.trials(&setting.key(engine, workers));
+                    if trials.is_empty() {
+                        continue;
+                    }
+                    let observed = median(&trials);
+                    let predicted = setting.predict(kind, workers, &observed.client_workers, parameters)?;
+                    self.report.rows.push(Row { scenario: setting.name, engine, workers, predicted, observed, trials });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Files and control groups of a scenario, made.
+struct Place {
+    groups: Vec<Group>,
+    targets: Vec<Target>,
+}
+
+impl Place {
+    fn make(setting: &Setting, plan: &Plan) -> io::Result<Place> {
+        disk::make_files(&setting.root, &setting.sizes)?;
+        Ok(Place { groups: setting.groups(plan)?, targets: targets(&setting.sizes) })
+    }
 }
 
 impl Setting {
-    fn of(name: Name, plan: &Plan, parameters: &Parameters) -> io::Result<Setting> {
-        let missing = || io::Error::other("the parameter set does not know the disk `this`");
-        let disk = parameters.disks.get("this").copied().ok_or_else(missing)?;
+    fn of(name: Name, plan: &Plan) -> io::Result<Setting> {
         let one = |bytes: u64| Setting {
             name,
             root: plan.scratch.join(name.name()),
@@ -174,7 +319,6 @@ impl Setting {
             connections: CONNECTIONS,
             memory_bytes: 0,
             warm_up_requests: 0,
-            disk,
         };
         Ok(match name {
             Name::Cached => one(SMALL_BYTES),
@@ -182,20 +326,23 @@ impl Setting {
             Name::Trace => {
                 let path = plan.trace.as_ref().ok_or_else(|| io::Error::other("no trace was named"))?;
                 let workload = read_trace(path).map_err(|error| io::Error::other(error.to_string()))?;
-                // A cache of its own takes up to two and a half times what it counts.
-                let (memory_bytes, cache_bytes) = (plan.memory_bytes, plan.memory_bytes / 4);
+                // What the server takes by itself under such a limit.
+                let (memory_bytes, cache_bytes) = (plan.memory_bytes, plan.memory_bytes / 2);
                 let warm_up_requests = PASSES * workload.period().unwrap_or(0) as u64;
                 let sizes = workload.sizes.to_vec();
                 Setting { workload, sizes, cache_bytes, memory_bytes, warm_up_requests, ..one(SMALL_BYTES) }
             }
             Name::SlowDisk => {
                 let workload = Workload::hot_and_cold(HOT_CLIENTS, SMALL_BYTES, COLD_FILES, COLD_BYTES);
-                let requests_per_s = READS_PER_S as f64;
-                let disk = DiskParameters { requests_per_s, throttle_slice_us: THROTTLE_SLICE_US, ..disk };
                 let (sizes, connections) = (workload.sizes.to_vec(), HOT_CLIENTS + COLD_CLIENTS);
-                Setting { workload, sizes, cache_bytes: COLD_CACHE_BYTES, connections, disk, ..one(SMALL_BYTES) }
+                Setting { workload, sizes, cache_bytes: COLD_CACHE_BYTES, connections, ..one(SMALL_BYTES) }
             }
         })
+    }
+
+    /// What its trials are kept as.
+    fn key(&self, engine: &str, workers: u32) -> Key {
+        Key { scenario: self.name.name().into(), engine: engine.into(), workers }
     }
 
     /// Control groups for the trials: how the server is held to what the scenario gives it.
@@ -210,54 +357,8 @@ impl Setting {
         })
     }
 
-    /// Runs the trials that are not kept yet.
-    fn measure(&self, plan: &Plan, kept: &mut Kept, report: &mut Report, progress: impl Fn(usize)) -> io::Result<()> {
-        let rounds = 0..plan.rounds.max(1) as usize;
-        let points = ENGINES.iter().flat_map(|&(engine, _)| WORKERS.map(|workers| (engine, workers)));
-        let wanted: Vec<_> = rounds
-            .flat_map(|round| points.clone().map(move |(engine, workers)| (round, engine, workers)))
-            .filter(|&(round, engine, workers)| kept.trials(self.name, engine, workers).len() <= round)
-            .collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        disk::make_files(&self.root, &self.sizes)?;
-        let groups = self.groups(plan)?;
-        let targets = targets(&self.sizes);
-        for (done, (_, engine, workers)) in (1..).zip(wanted) {
-            match self.try_out(engine, workers, plan, &groups, &targets) {
-                Ok(Some(seen)) => kept.add(self.name, engine, workers, seen)?,
-                Ok(None) => report.left_out.push(format!("{}: this program has no {engine}", self.name.name())),
-                Err(error) => report.left_out.push(format!("{}, {engine} with {workers}: {error}", self.name.name())),
-            }
-            progress(done);
-        }
-        Ok(())
-    }
-
-    fn compare(&self, kept: &Kept, parameters: &Parameters, report: &mut Report) -> io::Result<()> {
-        for (engine, kind) in ENGINES {
-            for workers in WORKERS {
-                let seen = kept.trials(self.name, engine, workers);
-                if seen.is_empty() {
-                    continue;
-                }
-                let observed = middle_trial(seen);
-                let predicted = self.predict(kind, workers, &observed.worker_connections, parameters)?;
-                report.rows.push(Row { scenario: self.name, engine, workers, predicted, observed });
-            }
-        }
-        Ok(())
-    }
-
-    fn try_out(
-        &self,
-        engine: &str,
-        workers: u32,
-        plan: &Plan,
-        groups: &[Group],
-        targets: &[Target],
-    ) -> io::Result<Option<Observed>> {
+    fn try_out(&self, engine: &str, workers: u32, plan: &Plan, place: &Place) -> io::Result<Option<Observed>> {
+        let Place { groups, targets } = place;
         if !groups.is_empty() {
             disk::forget_files(&self.root)?;
         }
@@ -274,6 +375,8 @@ impl Setting {
                 processors: Vec::new(),
             },
             connections: self.connections,
+            // Making threads has the kernel work in threads of its own, which looks like others.
+            attempts: if engine == "thread-per-request" { 1 } else { ATTEMPTS },
             usage: Use::Kept { batch: 1 },
             targets,
             warm_up: plan.measured / 2 * slow,
@@ -288,49 +391,7 @@ impl Setting {
     fn process_cache_bytes(&self) -> u64 {
         if self.memory_bytes > 0 { PROCESS_CACHE_BYTES_LEAST } else { PROCESS_CACHE_BYTES }
     }
-
-    fn predict(
-        &self,
-        kind: Kind,
-        workers: u32,
-        worker_clients: &[u32],
-        parameters: &Parameters,
-    ) -> io::Result<Outcome> {
-        let mut parameters = parameters.clone();
-        parameters.disks.insert(DISK.into(), self.disk);
-        let processors = trial::processors();
-        let data_cache_bytes = match kind {
-            Kind::Mp => self.process_cache_bytes(),
-            Kind::CoAmped => self.cache_bytes / u64::from(workers),
-            _ => self.cache_bytes,
-        };
-        let mut scenario = Scenario {
-            architecture: kind,
-            workload: self.name.name().into(),
-            processors: processors as u32,
-            data_cache_bytes,
-            policy: PolicyName(Algorithm::Gdsf),
-            disk: DISK.into(),
-            clients: self.connections,
-            workers,
-            clients_on_server: true,
-            clients_spin: workers == 1 && processors > 1,
-            bound_workers: true,
-            worker_clients: worker_clients.to_vec(),
-            requests: SIMULATED_REQUESTS,
-            warm_up_requests: self.warm_up_requests.max(SIMULATED_REQUESTS / 4),
-            replications: 3,
-            ..Default::default()
-        };
-        if self.memory_bytes > 0 {
-            scenario.page_cache_bytes = page_cache_bytes(&scenario, self.memory_bytes, &parameters);
-        }
-        run_with(&scenario, &parameters, &self.workload, processors)
-            .map_err(|error| io::Error::other(error.to_string()))
-    }
 }
-
-const DISK: &str = "validate";
 
 /// Passes through a log before anything is counted, for the caches to have the content that they have from then on.
 const PASSES: u64 = 2;
@@ -338,36 +399,3 @@ const PASSES: u64 = 2;
 fn targets(sizes: &[u64]) -> Vec<Target> {
     sizes.iter().enumerate().map(|(number, &size)| Target::get(&format!("/{number}"), size)).collect()
 }
-
-/// What control group of `memory_bytes` has left for the page cache when the server has taken what it takes: its
-/// processes and threads, and the memory of its caches.
-fn page_cache_bytes(scenario: &Scenario, memory_bytes: u64, parameters: &Parameters) -> u64 {
-    let memory = &parameters.memory;
-    let workers = u64::from(scenario.workers);
-    let clients = u64::from(scenario.clients);
-    let threads = match scenario.architecture {
-        Kind::ThreadPool => workers * u64::from(parameters.concurrency.threads_per_processor),
-        Kind::ThreadPerRequest | Kind::ThreadPerSession => clients,
-        // As many helpers as there can be reads under way.
-        Kind::Amped | Kind::CoAmped => clients.min(workers * u64::from(parameters.concurrency.read_helpers)),
-        Kind::Pipelined => workers * 7,
-        _ => workers,
-    };
-    let forked = if scenario.architecture == Kind::Mp { clients } else { 0 };
-    let caches = match scenario.architecture {
-        Kind::Mp => clients,
-        Kind::CoAmped => workers,
-        _ => 1,
-    };
-    let ratio = match scenario.architecture {
-        Kind::Mp | Kind::EventLoops if scenario.workers == 1 => memory.held_ratio,
-        Kind::Mp | Kind::Proactor => memory.held_ratio,
-        _ => memory.held_ratio_threads,
-    };
-    let held = (caches * scenario.data_cache_bytes) as f64 * ratio;
-    let taken = memory.process_bytes + threads * memory.thread_bytes + forked * memory.helper_bytes + held as u64;
-    memory_bytes.saturating_sub(taken).max(PAGE_CACHE_BYTES_LEAST)
-}
-
-/// The kernel gives a control group that has nothing left the pages that it needs for one read after the other.
-const PAGE_CACHE_BYTES_LEAST: u64 = 1 << 20;

@@ -96,11 +96,17 @@ pub struct Processors {
     awake: Vec<bool>,
     wake: Nanos,
     sleeps_after: Nanos,
+    rest: Nanos,
+    refill: Nanos,
+    /// Another program: its time is counted apart.
+    apart: TaskId,
     switch: Nanos,
     quantum: Nanos,
     granularity: Nanos,
     /// Time worked, switches included, by all processors together.
     pub busy: Nanos,
+    /// Of that, by the task that is counted apart.
+    pub busy_apart: Nanos,
     /// Switches paid for.
     pub switches: u64,
     /// Times a task had to yield.
@@ -123,19 +129,29 @@ impl Processors {
             awake: vec![false; count],
             wake: 0,
             sleeps_after: 0,
+            rest: 0,
+            refill: 0,
+            apart: NOBODY,
             switch,
             quantum,
             granularity: granularity.clamp(1, quantum),
             busy: 0,
+            busy_apart: 0,
             switches: 0,
             preemptions: 0,
         }
     }
 
     /// From now on a processor that has been idle for `sleeps_after` takes `wake` to begin again, during which it does not
-    /// work.
-    pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos) {
-        (self.wake, self.sleeps_after) = (wake, sleeps_after);
+    /// work; and any that was idle works for `rest`, for having had to look for something to do and to stop looking.
+    pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos, rest: Nanos) {
+        (self.wake, self.sleeps_after, self.rest) = (wake, sleeps_after, rest);
+    }
+
+    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well,
+    /// and a switch from it or to it costs `refill` more, for what the two put out of the processor's caches.
+    pub fn set_apart(&mut self, task: TaskId, refill: Nanos) {
+        (self.apart, self.refill) = (task, refill);
     }
 
     /// From now on `processor` does not sleep.
@@ -161,9 +177,14 @@ impl Processors {
             return None;
         };
         let processor = self.idle.remove(place);
-        let slept = !self.awake[processor] && now - self.processors[processor].idle_since >= self.sleeps_after;
+        let idle_for = now - self.processors[processor].idle_since;
+        let (rest, wake) = match self.awake[processor] {
+            true => (0, 0),
+            false => (self.rest, if idle_for >= self.sleeps_after { self.wake } else { 0 }),
+        };
         let start = self.dispatch(processor, task, work);
-        Some(Start { after: start.after + if slept { self.wake } else { 0 }, ..start })
+        self.count(task, rest);
+        Some(Start { after: start.after + rest + wake, ..start })
     }
 
     /// Where in `idle` the processor is that should run `task`.
@@ -244,7 +265,9 @@ impl Processors {
 
     fn dispatch(&mut self, processor: usize, task: TaskId, work: Nanos) -> Start {
         let slot = &mut self.processors[processor];
-        let switch = if slot.last == task { 0 } else { self.switch };
+        let other_program = (slot.last == self.apart) != (task == self.apart);
+        let refill = if slot.last != NOBODY && other_program { self.refill } else { 0 };
+        let switch = if slot.last == task { 0 } else { self.switch + refill };
         self.switches += u64::from(slot.last != task);
         slot.running = task;
         slot.last = task;
@@ -263,7 +286,13 @@ impl Processors {
         slot.quantum_left -= now;
         slot.granularity_left -= now;
         slot.left = work - now;
-        self.busy += switch + now;
+        let running = slot.running;
+        self.count(running, switch + now);
         Start { processor, after: switch + now }
+    }
+
+    fn count(&mut self, task: TaskId, worked: Nanos) {
+        self.busy += worked;
+        self.busy_apart += if task == self.apart { worked } else { 0 };
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Name;
+use super::reason::reason;
 use crate::measure::trial::Observed;
 use crate::run::Outcome;
 
@@ -26,8 +27,10 @@ pub struct Row {
     pub workers: u32,
     /// What the models say.
     pub predicted: Outcome,
-    /// What was seen.
+    /// What was seen: the medians of the trials, value by value.
     pub observed: Observed,
+    /// The trials.
+    pub trials: Vec<Observed>,
 }
 
 /// Throughput is to be within this of what was measured.
@@ -52,29 +55,49 @@ impl Row {
     }
 }
 
+impl Row {
+    /// Measured processor time of the server for each request. Where it makes a thread for each, what the kernel does for that in
+    /// threads of its own is included.
+    pub fn server_us(&self) -> f64 {
+        match self.engine {
+            "thread-per-request" => self.observed.server_and_kernel_us(),
+            _ => self.observed.server_us,
+        }
+    }
+
+    /// How far the trials are from one another: the fastest less the slowest, as a share of the median.
+    pub fn spread(&self) -> f64 {
+        let rates = || self.trials.iter().map(|trial| trial.requests_per_s);
+        (rates().fold(0.0, f64::max) - rates().fold(f64::INFINITY, f64::min)) / self.observed.requests_per_s
+    }
+}
+
 impl Report {
-    /// As a table for people.
+    /// As a document for people.
     pub fn to_markdown(&self) -> String {
-        let mut text = String::from(
-            "| scenario | engine | workers | requests/s predicted | measured | error | p50 us predicted | measured | error | within | others |\n\
-             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |\n",
+        let mut text = self.introduction();
+        text.push_str(
+            "| scenario | engine | workers | requests/s predicted | measured | spread | error | p50 us predicted | measured | error | within | others | why not |\n\
+             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | --- |\n",
         );
         for row in &self.rows {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {:.0} | {:.0} | {:+.0} % | {:.0} | {:.0} | {:+.0} % | {} | {:.0} % |",
+                "| {} | {} | {} | {:.0} | {:.0} | {:.0} % | {:+.0} % | {:.0} | {:.0} | {:+.0} % | {} | {:.0} % | {} |",
                 row.scenario.name(),
                 row.engine,
                 row.workers,
                 row.predicted.requests_per_s.mean,
                 row.observed.requests_per_s,
+                row.spread() * 100.0,
                 row.throughput_error() * 100.0,
                 row.predicted.latency_p50_us,
                 row.observed.latency_p50_us,
                 row.latency_error() * 100.0,
                 if row.holds() { "yes" } else { "no" },
-                row.observed.foreign * 100.0
+                row.observed.foreign * 100.0,
+                reason(row)
             );
         }
         for one in &self.left_out {
@@ -83,21 +106,47 @@ impl Report {
         text
     }
 
+    /// How many lines hold, and what the columns mean.
+    fn introduction(&self) -> String {
+        let held = |rows: &[&Row]| rows.iter().filter(|row| row.holds()).count();
+        let all: Vec<&Row> = self.rows.iter().collect();
+        let scenarios = Name::ALL.iter().map(|&name| {
+            let of: Vec<&Row> = self.rows.iter().filter(|row| row.scenario == name).collect();
+            format!("`{}` {} of {}", name.name(), held(&of), of.len())
+        });
+        let trials = self.rows.iter().map(|row| row.trials.len()).min().unwrap_or(0);
+        format!(
+            "# Predicted against measured\n\n\
+             **{} of {} lines are within {:.0} % of throughput and {:.0} % of median latency**: {}.\n\n\
+             Measured values are medians of at least {trials} trials, between which throughput differed by `spread` (fastest less \
+             slowest). Latencies are those of the load on the same machine. `others`: share of the processors' time that neither the \
+             server nor the load used. `why not`: by rule, the counters of the trial that differ from the prediction's by more than \
+             a tenth (requests to the disk 15 %, switches 30 %); not what made them differ.\n\n",
+            held(&all),
+            all.len(),
+            THROUGHPUT_TOLERANCE * 100.0,
+            LATENCY_TOLERANCE * 100.0,
+            scenarios.collect::<Vec<_>>().join(", "),
+        )
+    }
+
     /// As CSV.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
             "scenario,engine,workers,predicted_requests_per_s,measured_requests_per_s,predicted_p50_us,measured_p50_us,\
-             predicted_p99_us,measured_p99_us,server_us,load_us,foreign_share,predicted_hit_ratio,predicted_page_hit_ratio,\
+             predicted_p99_us,measured_p99_us,predicted_server_us,server_us,predicted_load_us,load_us,predicted_switches,switches,foreign_share,predicted_hit_ratio,predicted_page_hit_ratio,\
              predicted_disk_reads,measured_disk_reads,measured_loaded_bytes,page_cache_bytes,measured_page_cache_bytes,\
-             measured_resident_bytes,measured_group_bytes,measured_worker_connections,within\n",
+             measured_resident_bytes,measured_group_bytes,clients_of_workers,trials,spread,within\n",
         );
         for row in &self.rows {
             let (predicted, observed) = (&row.predicted, &row.observed);
-            let connections: Vec<String> = observed.worker_connections.iter().map(u32::to_string).collect();
+            let clients =
+                |worker: u32| observed.client_workers.iter().filter(|&&own| own == worker).count().to_string();
+            let clients: Vec<String> = (0..row.workers).map(clients).collect();
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "{},{},{},{:.1},{:.1},{:.1},{:.1},{:.1},{:.1},{:.3},{:.3},{:.4},{:.4},{:.4},{:.5},{:.5},{:.0},{},{:.0},{:.0},{:.0},{},{}",
+                "{},{},{},{:.1},{:.1},{:.1},{:.1},{:.1},{:.1},{:.3},{:.3},{:.3},{:.3},{:.3},{:.3},{:.4},{:.4},{:.4},{:.5},{:.5},{:.0},{},{:.0},{:.0},{:.0},{},{},{:.3},{}",
                 row.scenario.name(),
                 row.engine,
                 row.workers,
@@ -107,19 +156,25 @@ impl Report {
                 observed.latency_p50_us,
                 predicted.latency_p99_us,
                 observed.latency_p99_us,
-                observed.server_us,
+                predicted.server_us,
+                row.server_us(),
+                predicted.load_us,
                 observed.load_us - observed.vain_us,
+                predicted.switches_per_request,
+                observed.switches,
                 observed.foreign,
                 predicted.hit_ratio,
                 predicted.page_hit_ratio,
-                predicted.reads_per_request,
+                predicted.disk_requests_per_request,
                 observed.disk_reads,
                 observed.loaded_bytes,
                 predicted.scenario.page_cache_bytes,
                 observed.page_cache_bytes,
                 observed.resident_bytes,
                 observed.group_bytes,
-                connections.join("+"),
+                clients.join("+"),
+                row.trials.len(),
+                row.spread(),
                 row.holds()
             );
         }

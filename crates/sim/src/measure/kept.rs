@@ -1,0 +1,113 @@
+//! What was measured, kept in a file as it is made, so that an interrupted measurement goes on where it stopped.
+//!
+//! Owns: the file's form (JSON). Guarantees: what is in the file is whole, whenever the process ends. Does not judge what it keeps.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::calibrate::Steps;
+use super::trial::Observed;
+use crate::parameters::DiskParameters;
+
+/// What there is so far, in the order in which it was made.
+pub(super) struct Kept {
+    path: Option<PathBuf>,
+    content: Content,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    trials: Vec<Line>,
+    /// Single steps, once a round.
+    #[serde(default)]
+    steps: Vec<Steps>,
+    /// The disk, likewise.
+    #[serde(default)]
+    disks: Vec<DiskParameters>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    key: Key,
+    observed: Observed,
+}
+
+/// Which trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Key {
+    /// A scenario of the validation, or `calibrate: ` and what is calibrated.
+    pub(super) scenario: String,
+    /// Its `--arch`.
+    pub(super) engine: String,
+    /// Its `--workers`.
+    pub(super) workers: u32,
+}
+
+impl Kept {
+    /// What is in the file, if there is one; without a path it is only remembered.
+    ///
+    /// # Errors
+    /// It cannot be read, or is something else.
+    pub(super) fn open(path: Option<&Path>) -> io::Result<Kept> {
+        let path = path.map(Path::to_owned);
+        let content = match path.as_deref().map(fs::read_to_string) {
+            Some(Ok(text)) => serde_json::from_str(&text).map_err(io::Error::from)?,
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => Content::default(),
+        };
+        Ok(Kept { path, content })
+    }
+
+    pub(super) fn trials(&self, key: &Key) -> Vec<Observed> {
+        self.content.trials.iter().filter(|line| line.key == *key).map(|line| line.observed.clone()).collect()
+    }
+
+    pub(super) fn add(&mut self, key: &Key, observed: Observed) -> io::Result<()> {
+        self.content.trials.push(Line { key: key.clone(), observed });
+        self.save()
+    }
+
+    /// Rounds of single steps and of the disk, as many of the one as of the other.
+    pub(super) fn steps(&self) -> (&[Steps], &[DiskParameters]) {
+        (&self.content.steps, &self.content.disks)
+    }
+
+    pub(super) fn add_steps(&mut self, steps: Steps, disk: DiskParameters) -> io::Result<()> {
+        self.content.steps.push(steps);
+        self.content.disks.push(disk);
+        self.save()
+    }
+
+    fn save(&self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let whole = path.with_extension("new");
+        fs::write(&whole, serde_json::to_string_pretty(&self.content)?)?;
+        fs::rename(whole, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_found_by_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trials.json");
+        let key = |engine: &str, workers| Key { scenario: "trace".into(), engine: engine.into(), workers };
+        let observed = Observed { requests_per_s: 7.0, ..Observed::default() };
+        let mut kept = Kept::open(Some(&path)).unwrap();
+        kept.add(&key("sped", 1), observed).unwrap();
+        kept.add_steps(Steps::default(), DiskParameters::default()).unwrap();
+        let kept = Kept::open(Some(&path)).unwrap();
+        assert_eq!(kept.trials(&key("sped", 1)).len(), 1);
+        assert!(kept.trials(&key("sped", 2)).is_empty());
+        assert!(kept.trials(&key("amped", 1)).is_empty());
+        assert_eq!(kept.steps().0.len(), 1);
+    }
+}
