@@ -5,15 +5,17 @@
 
 mod costs;
 mod load;
+mod near;
 mod observation;
 
 use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
 pub use self::costs::Costs;
 use self::load::{LoadThread, Turn};
+use self::near::Near;
 pub use self::observation::Observation;
 use self::observation::{Tally, Totals};
-use crate::arch::{Architecture, Kind};
+use crate::arch::Architecture;
 use crate::kernel::{Calendar, Nanos, Stream};
 use crate::parameters::{DiskParameters, Parameters, nanos};
 use crate::resource::{Disk, Finished, Link, Lock, Processors, Start, TaskId};
@@ -87,9 +89,7 @@ pub struct Machine {
     /// The operating system's page cache, if it is modelled: whole files, least recently read first to go.
     pages: Option<Bounded>,
     /// What a cache of the processor's holds of the content, if that is modelled: the least recently sent the first to go.
-    near: Option<Bounded>,
-    /// What an entry takes of that beside its content.
-    near_entry_bytes: u64,
+    near: Option<Near>,
     /// The page cache does not hold what the data cache does.
     holds_alone: bool,
     /// Longer files are only in the page cache.
@@ -147,9 +147,7 @@ impl Machine {
             content: Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes),
             pages: (scenario.page_cache_bytes > 0)
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
-            near: (parameters.memory.near_bytes > 0)
-                .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, near_bytes(scenario, parameters))),
-            near_entry_bytes: parameters.memory.entry_bytes,
+            near: Near::new(scenario, parameters),
             holds_alone: scenario.holds_alone,
             content_bytes_max: match parameters.memory.content_bytes_max {
                 bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
@@ -312,12 +310,8 @@ impl Machine {
     /// cache does not hold of it.
     pub fn header(&mut self, request: RequestId) -> Nanos {
         let (file, bytes) = (self.file(request), self.size(request));
-        let Some(near) = &mut self.near else { return self.costs.header(bytes, true) };
-        let held = near.request(ObjectId(file));
-        if !held {
-            let _ = near.offer(ObjectId(file), bytes + self.near_entry_bytes, |_| ());
-        }
-        self.costs.header(bytes, held)
+        let near = self.near.as_mut().is_none_or(|near| near.request(file, bytes));
+        self.costs.header(bytes, near)
     }
 
     /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read, and
@@ -337,8 +331,8 @@ impl Machine {
     fn keep_content(&mut self, file: FileId) {
         let size = self.workload.sizes[file as usize];
         // It has just been copied.
-        if let Some(near) = self.near.as_mut().filter(|near| !near.holds(ObjectId(file))) {
-            let _ = near.offer(ObjectId(file), size + self.near_entry_bytes, |_| ());
+        if let Some(near) = &mut self.near {
+            near.request(file, size);
         }
         if size <= self.content_bytes_max && !self.content.holds(ObjectId(file)) {
             let _ = self.content.offer(ObjectId(file), size + self.entry_bytes, |_| ());
@@ -560,11 +554,4 @@ impl Machine {
         let (after, tally) = (self.totals(), std::mem::take(&mut self.tally));
         Observation::new(before, after, tally, self.processors_len, self.disk.parallelism())
     }
-}
-
-/// What a processor's cache holds of one process's content: processes that have the content to themselves share it, and one
-/// stands for all, as with the data cache.
-fn near_bytes(scenario: &Scenario, parameters: &Parameters) -> u64 {
-    let copies = if scenario.architecture == Kind::Mp { u64::from(scenario.clients) } else { 1 };
-    (parameters.memory.near_bytes / copies).max(1)
 }

@@ -101,14 +101,20 @@ fn measure_in(folder: &Path) -> io::Result<DiskParameters> {
     let alone = cold_reads_per_s(&files, 1)?;
     let together = cold_reads_per_s(&files, 32)?;
     let large = File::open(folder.join("large/0"))?;
-    let before = requests_of_device(&large);
-    let rates: io::Result<Vec<f64>> = (0..3).map(|_| cold_bytes_per_s(&large)).collect();
-    let requests = requests_of_device(&large).saturating_sub(before);
-    let parallelism = (together / alone).round().clamp(1.0, 32.0) as u32;
-    let request_bytes = (3 * large.metadata()?.len()).checked_div(requests).unwrap_or(0);
+    let rates: io::Result<Vec<f64>> = (0..3).map(|_| cold_bytes_per_s(&large, READ_BYTES_MOST)).collect();
     let bytes_per_s = middle(rates?);
+    let before = requests_of_device(&large);
+    cold_bytes_per_s(&large, READ_BYTES_LEAST)?;
+    let requests = requests_of_device(&large).saturating_sub(before);
+    let request_bytes = large.metadata()?.len().checked_div(requests).unwrap_or(0);
+    let parallelism = (together / alone).round().clamp(1.0, 32.0) as u32;
     Ok(DiskParameters { latency_us, spread, bytes_per_s, parallelism, request_bytes, ..DiskParameters::default() })
 }
+
+/// Of one call, for the disk's rate.
+const READ_BYTES_MOST: usize = 1 << 20;
+/// So little that the kernel reads ahead as it does for a file that is sent.
+const READ_BYTES_LEAST: usize = 16 * 1024;
 
 /// Reads that the device of `file` has completed, whoever asked for them: the first field of its `stat` in sysfs. 0 if it has none.
 fn requests_of_device(file: &File) -> u64 {
@@ -149,10 +155,10 @@ fn cold_reads_per_s(files: &[PathBuf], threads: usize) -> io::Result<f64> {
     Ok(files.len() as f64 / begun.elapsed().as_secs_f64())
 }
 
-fn cold_bytes_per_s(file: &File) -> io::Result<f64> {
+fn cold_bytes_per_s(file: &File, read_bytes: usize) -> io::Result<f64> {
     forget(file)?;
     let bytes = file.metadata()?.len();
-    let mut buffer = vec![0; 1 << 20];
+    let mut buffer = vec![0; read_bytes];
     let begun = Instant::now();
     let mut at = 0;
     while at < bytes {

@@ -1,6 +1,6 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
-use super::invert::{Model, granularity_and_refill, solve};
+use super::invert::{Model, Sharing, sharing, solve};
 use super::sentences::sentences;
 use super::{
     BATCHES, CACHE_BYTES_LEAST, COLD_SIZES, CONNECTIONS, Calibration, FAR_LONGER_FILES, FAR_SMALL_FILES,
@@ -40,9 +40,9 @@ pub(super) fn derive(name: &str, medians: &Medians, steps: &Steps, disk: DiskPar
     misses(&mut parameters, medians);
     far(&mut parameters, medians);
     resting(&mut parameters, medians);
+    shared(&mut parameters, medians);
     engines(&mut parameters, medians);
     reads(&mut parameters, medians);
-    shared(&mut parameters, medians);
     round(&mut parameters);
     let how = sentences(&medians.of(Name::Size(SIZES[0])), &medians.of(Name::OneClient), within_us);
     Calibration { parameters, how }
@@ -174,19 +174,18 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
     }
     parameters.costs.process_us = of(parameters, Name::Engine("mp"), &|set, us| set.costs.process_us = us);
     parameters.costs.spawn_us = of(parameters, Name::Engine("thread-per-request"), &|set, us| set.costs.spawn_us = us);
+    let model = Model::of(Name::SpreadThreads);
+    let spread_us = medians.of(Name::SpreadThreads).server_and_kernel_us();
+    parameters.costs.spawn_shared_us = solve(parameters, &model, spread_us, |set, us| set.costs.spawn_shared_us = us);
 }
 
-/// Two workers and the load on two processors: how they take turns, what that costs, and what making threads costs there.
+/// Two workers and the load on two processors: how they take turns, and what that costs.
 fn shared(parameters: &mut Parameters, medians: &Medians) {
     let trials = super::SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), medians.of(Name::Shared(size))));
     let trials = trials.map(|(model, seen)| (model.with_clients(&seen.client_workers), seen));
-    let (granularity_us, refill_us) = granularity_and_refill(parameters, &trials);
-    (parameters.processor.granularity_us, parameters.processor.refill_us) = (granularity_us, refill_us);
-    let spread = medians.of(Name::SpreadThreads);
-    let model = Model::of(Name::SpreadThreads);
-    parameters.costs.spawn_shared_us = solve(parameters, &model, spread.server_and_kernel_us(), |set, us| {
-        set.costs.spawn_shared_us = us;
-    });
+    let Sharing { granularity_us, refill_us, rest_us } = sharing(parameters, &trials);
+    let processor = &mut parameters.processor;
+    (processor.granularity_us, processor.refill_us, processor.rest_us) = (granularity_us, refill_us, rest_us);
 }
 
 /// Values that are in each other's trials are determined by turns, so often.

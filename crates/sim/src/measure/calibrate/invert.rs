@@ -80,27 +80,45 @@ pub(super) fn solve(parameters: &Parameters, model: &Model, target_us: f64, set:
 /// Halvings: to a hundredth of a microsecond and less.
 const STEPS: u32 = 16;
 
-/// The granularity with which the models have the throughput of trials in which a loop and the load share a processor, and
-/// what a switch between the two has to cost for the server to take the time that it took. What Linux does there depends on how
-/// much both have run before, and has no time of its own that could be read somewhere.
-pub(super) fn granularity_and_refill(parameters: &Parameters, trials: &[(Model, Observed)]) -> (f64, f64) {
-    let error = |granularity_us: f64| {
-        let mut parameters = parameters.clone();
-        parameters.processor.granularity_us = granularity_us;
-        let refills = trials
-            .iter()
-            .map(|(model, seen)| solve(&parameters, model, seen.server_us, |set, us| set.processor.refill_us = us));
-        parameters.processor.refill_us = refills.sum::<f64>() / trials.len().max(1) as f64;
-        let errors = trials.iter().map(|(model, seen)| {
-            // A set that cannot be simulated says nothing for any granularity.
-            let predicted = model.outcome(&parameters).map_or(0.0, |outcome| outcome.requests_per_s.mean);
-            (predicted / seen.requests_per_s).ln().abs()
-        });
-        (errors.sum::<f64>(), parameters.processor.refill_us)
+/// How the server and a load that sleeps share processors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sharing {
+    /// With which the models have the throughput of the trials. What Linux does depends on how much both have run before, and has
+    /// no time of its own that could be read somewhere.
+    pub(super) granularity_us: f64,
+    /// What a switch between the two has to cost for the server to take the time that it took in the trials.
+    pub(super) refill_us: f64,
+    /// As in the set, but no more than explains that time without any `refill_us`: one client alone lets a processor sleep more
+    /// deeply than many do.
+    pub(super) rest_us: f64,
+}
+
+/// From trials in which a loop and the load share a processor.
+pub(super) fn sharing(parameters: &Parameters, trials: &[(Model, Observed)]) -> Sharing {
+    let tried = GRANULARITIES_US.map(|us| sharing_with(us, parameters, trials));
+    let best = tried.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or_else(|| unreachable!("some are tried"), |(sharing, _)| sharing)
+}
+
+/// With this granularity; and how far the models' throughput is then from that of the trials.
+fn sharing_with(granularity_us: f64, parameters: &Parameters, trials: &[(Model, Observed)]) -> (Sharing, f64) {
+    let mut set = parameters.clone();
+    set.processor.granularity_us = granularity_us;
+    let mean = |set: &Parameters, change: fn(&mut Parameters, f64)| {
+        let values = trials.iter().map(|(model, seen)| solve(set, model, seen.server_us, change));
+        values.sum::<f64>() / trials.len().max(1) as f64
     };
-    let tried = GRANULARITIES_US.map(|us| (us, error(us)));
-    let best = tried.into_iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    best.map_or((GRANULARITIES_US[0], 0.0), |(us, (_, refill_us))| (us, refill_us))
+    set.processor.refill_us = mean(&set, |set, us| set.processor.refill_us = us);
+    if set.processor.refill_us == 0.0 {
+        set.processor.rest_us = mean(&set, |set, us| set.processor.rest_us = us).min(parameters.processor.rest_us);
+    }
+    let errors = trials.iter().map(|(model, seen)| {
+        // A set that cannot be simulated says nothing for any granularity.
+        let predicted = model.outcome(&set).map_or(0.0, |outcome| outcome.requests_per_s.mean);
+        (predicted / seen.requests_per_s).ln().abs()
+    });
+    let (refill_us, rest_us) = (set.processor.refill_us, set.processor.rest_us);
+    (Sharing { granularity_us, refill_us, rest_us }, errors.sum())
 }
 
 /// Those that are tried, in steps of a half more.

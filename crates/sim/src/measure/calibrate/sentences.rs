@@ -47,7 +47,10 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
             "with which the models of sped with two workers, one beside the load, are as fast as the trials".into(),
         ),
         ("processor.refill_us", "with which they take the trials' processor time of the server".into()),
-        ("processor.rest_us", "with which the model of one client takes the server's time".into()),
+        (
+            "processor.rest_us",
+            "with which the model of one client takes the server's time, or at most those with two workers do".into(),
+        ),
         ("processor.wake_us", format!("what one client's latency ({:.1}) has beyond the work", alone.latency_p50_us)),
         ("processor.sleeps_after_us", "assumed".into()),
         ("locks.acquire_us", "a mutex that is free, single calls; unused with fronts".into()),
