@@ -5,9 +5,11 @@
     results/phases/paired.py --b "--arch proactor" --pairs 6    # another way to serve
     results/phases/paired.py --bytes 1048576 --connections 16 --b "--arch thread-pool"
 
-Both servers run all the time, on processor 0, and are asked in turn from processor 1, in the other order in each pair. CPU
+Both servers run all the time, on processor 0, and are asked in turn from processor 1. A pair is so many seconds of each, in
+slices that alternate, because the machine has a speed for some seconds and then another; the other way begins each time. CPU
 time is that of the process and its children, by their CPU clocks before and after each run. A pair's difference is one
-sample; the interval is Student's t, 95 %. Adds a line to results/phases/paired.jsonl. Lamna is that of target/release, or LAMNA.
+sample; the interval is Student's t, 95 %. `main` is the share of the first thread, which in Lamna only supervises. Adds a
+line to results/phases/paired.jsonl. Lamna is that of target/release, or LAMNA.
 """
 import argparse
 import json
@@ -51,15 +53,30 @@ def cpu_us(pid):
     return own + sum(cpu_us(child) for child in children)
 
 
+def main_us(pid):
+    with open(f"/proc/{pid}/task/{pid}/schedstat") as file:
+        return int(file.read().split()[0]) / 1000
+
+
 def ask(port, server, options, seconds):
-    """CPU time for each answer, and answers a second."""
+    """Answers, CPU time for them, and that of the first thread."""
     urls = [f"http://127.0.0.1:{port}/{number}.html" for number in range(FILES)]
     more = ["--new-connections"] if options.new_connections else []
     command = [LAMNA, "load", *urls, "-d", str(seconds), "-c", str(options.connections), "-q", "--json", *more]
-    before = cpu_us(server.pid)
+    before, main_before = cpu_us(server.pid), main_us(server.pid)
     output = subprocess.run(["taskset", "-c", "1", *command], check=True, capture_output=True).stdout
     answered = json.loads(output)["counts"]["answered"]
-    return (cpu_us(server.pid) - before) / answered, answered / seconds
+    return answered, cpu_us(server.pid) - before, main_us(server.pid) - main_before
+
+
+def measure_pair(first, servers, options):
+    """Of each way CPU time for each answer, answers a second, and the share of the first thread."""
+    sums = [[0, 0, 0], [0, 0, 0]]
+    for number in range(2 * options.slices):
+        place = (first + number) % 2
+        of_slice = ask(FIRST_PORT + place, servers[place], options, options.seconds / options.slices)
+        sums[place] = [total + more for total, more in zip(sums[place], of_slice)]
+    return [(cpu / answered, answered / options.seconds, of_main / cpu) for answered, cpu, of_main in sums]
 
 
 def main():
@@ -68,6 +85,7 @@ def main():
     parser.add_argument("--b", default="--arch auto --profile KEEPING_AMPED")
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--slices", type=int, default=8)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--bytes", type=int, default=500)
     parser.add_argument("--new-connections", action="store_true")
@@ -84,11 +102,7 @@ def main():
             time.sleep(0.5)
             for place, server in enumerate(servers):
                 ask(FIRST_PORT + place, server, options, 1)
-            pairs = []
-            for number in range(options.pairs):
-                order = (0, 1) if number % 2 == 0 else (1, 0)
-                pair = {place: ask(FIRST_PORT + place, servers[place], options, options.seconds) for place in order}
-                pairs.append([pair[0], pair[1]])
+            pairs = [measure_pair(number % 2, servers, options) for number in range(options.pairs)]
         finally:
             for server in servers:
                 server.terminate()
@@ -103,13 +117,15 @@ def main():
         "version": subprocess.run([LAMNA, "--version"], capture_output=True, text=True).stdout.strip(),
         "a_cpu_us": round(median(0, 0), 3), "b_cpu_us": round(median(1, 0), 3),
         "a_per_second": round(median(0, 1)), "b_per_second": round(median(1, 1)),
+        "a_main": round(median(0, 2), 6), "b_main": round(median(1, 2), 6), "slices": options.slices,
         "b_costs_more": round(statistics.mean(differences), 4), "interval_95": round(margin, 4),
         "pairs": [[round(a[0], 3), round(b[0], 3)] for a, b in pairs],
     }
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "paired.jsonl"), "a") as file:
         file.write(json.dumps(result) + "\n")
     print(f"{options.a}: {result['a_cpu_us']} us, {result['a_per_second']}/s; {options.b}: {result['b_cpu_us']} us, "
-          f"{result['b_per_second']}/s; {100 * result['b_costs_more']:+.2f} % +- {100 * result['interval_95']:.2f} %")
+          f"{result['b_per_second']}/s; {100 * result['b_costs_more']:+.2f} % +- {100 * result['interval_95']:.2f} %; "
+          f"main {100 * result['a_main']:.3f} and {100 * result['b_main']:.3f} %")
 
 
 if __name__ == "__main__":

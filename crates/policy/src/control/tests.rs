@@ -298,8 +298,8 @@ fn most_in_a_minute(changes: &[u64]) -> usize {
 #[test]
 fn a_load_at_the_bound_of_two_kinds_changes_engines_no_more_than_once_a_minute() {
     let at_bounds: [fn(Reading, f64) -> Reading; 3] = [
-        // Around two waits in a thousand requests, as chance has it.
-        |reading, chance| Reading { blocked: 30 + (20.0 * chance) as u64, ..reading },
+        // Around twenty waits a second, as chance has it.
+        |reading, chance| Reading { blocked: 6 + (8.0 * chance) as u64, ..reading },
         |reading, chance| Reading { accepted: (reading.requests as f64 * (0.3 + 0.4 * chance)) as u64, ..reading },
         |reading, chance| Reading {
             sent_bytes: (reading.requests as f64 * 65_536.0 * (1.0 + 2.0 * chance)) as u64,
