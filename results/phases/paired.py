@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LAMNA = os.environ.get("LAMNA", f"{ROOT}/target/release/lamna")
 KINDS = ("cached", "disk", "large", "connections", "crowd")
 ENGINES = ("sped", "pipelined", "proactor", "thread-pool", "thread-per-request", "thread-per-session")
-STUDENT = {5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201, 13: 2.160, 15: 2.131, 17: 2.110, 19: 2.093, 23: 2.069, 29: 2.045}
+STUDENT = {5: 2.571, 7: 2.365, 9: 2.262, 10: 2.228, 11: 2.201, 13: 2.160, 15: 2.131, 17: 2.110, 19: 2.093, 23: 2.069, 29: 2.045}
 FILES, FIRST_PORT = 16, 19600
 
 
