@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """CPU time per request of the whole server with 100 and with 1,000,000 cached files of 500 bytes, as CSV.
 
-    results/caches/entries.py LAMNA SITE > results/caches/entries.csv
+    results/caches/entries.py LAMNA SITE [FILES...] > results/caches/entries.csv
 
 SITE gets a million files, a thousand in each directory (4 GB of disk), if it has none. Keys are asked for evenly, or as often
 as a Zipf law with exponent 0.8 says, which is what traces of static sites show. Server on processor 0, generator on 1; every
-file has been asked for twice before. `stale` is the part of the requests for which the files had to be looked at, because
-nobody had asked for the entry for ten seconds, or it was not watched yet.
-"""
-import json, os, random, subprocess, sys, tempfile, time
+file has been asked for before, most of them several times. `busy_percent` says how much of its processor the server had,
+because a server that waits does less with each system call; `stale_percent` for which part of the requests files had to be
+looked at, `missing_percent` for which they had to be read.
 
-PORT, SECONDS, ROUNDS = 18431, 3, 3
+TURN, if it is set, is a command that each measurement is run under (one that waits until the machine is quiet, say); the
+server is started and its cache filled before. OPTIONS are further ones for `lamna serve`.
+"""
+import json, os, random, shlex, subprocess, sys, tempfile, time
+
+PORT, SECONDS, ROUNDS = 18431, 4, 3
+FILES = [100, 1_000_000]
 
 
 def make(site, count):
@@ -41,49 +46,58 @@ def cpu_ns(pid):
 
 def stats(lamna, admin):
     said = subprocess.run([lamna, "ctl", "--admin", f"unix:{admin}", "--json", "stats"], capture_output=True, text=True)
-    return json.loads(said.stdout) if said.returncode == 0 else None
+    return json.loads(said.stdout)
 
 
-def load(lamna, arguments):
+def load(lamna, *arguments):
     command = ["taskset", "-c", "1", lamna, "load", f"http://127.0.0.1:{PORT}/", "-c", "32", "--json", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, check=True)
 
 
-def measure(lamna, site, count):
+def measure(lamna, pid, admin, count, weights):
+    """One line for each order and round. The first second of each is not counted."""
+    for round in range(ROUNDS):
+        for order, file in weights.items():
+            load(lamna, "--paths", file, "-d", "1")
+            before, known, begin = cpu_ns(pid), stats(lamna, admin), time.monotonic_ns()
+            load(lamna, "--paths", file, "-d", str(SECONDS))
+            spent, now, wall = cpu_ns(pid) - before, stats(lamna, admin), time.monotonic_ns() - begin
+            lookups = {key: now["lookups"][key] - known["lookups"][key] for key in now["lookups"]}
+            requests = sum(lookups.values())
+            stale, missing = (100 * lookups[key] / requests for key in ["stale", "misses"])
+            print(f"{count},{order},{round},{requests},{spent / requests / 1000:.3f},{100 * spent / wall:.0f},{stale:.2f},{missing:.2f}",
+                  flush=True)
+
+
+def fill_and_measure(lamna, site, count):
     admin = tempfile.mktemp(prefix="lamna-admin-")
     command = ["taskset", "-c", "0", lamna, "serve", site, "--listen", f"127.0.0.1:{PORT}", "--arch", "amped", "--log", "off",
-               "--workers", "1", "--cache-bytes", "4GiB", "--admin", f"unix:{admin}"]
+               "--workers", "1", "--cache-bytes", "4GiB", "--admin", f"unix:{admin}", *shlex.split(os.environ.get("OPTIONS", ""))]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     time.sleep(0.5)
-    even, zipf = paths(count, 0), paths(count, 0.8)
-    every = paths(count, 0)
+    weights = {"zipf": paths(count, 0.8), "even": paths(count, 0)}
     try:
         for _ in range(2):
-            load(lamna, ["--paths", every, "-n", str(max(3 * count, 20_000))])
-        for round in range(ROUNDS):
-            for order, weights in [("zipf", zipf), ("even", even)]:
-                before, known = cpu_ns(server.pid), stats(lamna, admin)
-                load(lamna, ["--paths", weights, "-d", str(SECONDS)])
-                after, now = cpu_ns(server.pid), stats(lamna, admin)
-                lookups = {key: now["lookups"][key] - known["lookups"][key] for key in now["lookups"]}
-                requests = sum(lookups.values())
-                stale = 100 * lookups["stale"] / requests
-                missing = 100 * lookups["misses"] / requests
-                print(f"{count},{order},{round},{requests},{(after - before) / requests / 1000:.3f},{stale:.2f},{missing:.2f}",
-                      flush=True)
+            load(lamna, "--paths", weights["even"], "-n", str(max(4 * count, 20_000)))
+        turn = shlex.split(os.environ.get("TURN", ""))
+        again = [sys.executable, __file__, "--measure", lamna, str(server.pid), admin, str(count), json.dumps(weights)]
+        subprocess.run([*turn, *again], check=True)
     finally:
         server.terminate()
         server.wait()
-        for file in (even, zipf, every):
+        for file in weights.values():
             os.unlink(file)
 
 
 def main():
+    if sys.argv[1] == "--measure":
+        lamna, pid, admin, count, weights = sys.argv[2:]
+        return measure(lamna, int(pid), admin, int(count), json.loads(weights))
     lamna, site = sys.argv[1:3]
-    make(site, 1_000_000)
-    print("files,order,round,requests,cpu_us,stale_percent,missing_percent")
-    for count in [int(text) for text in sys.argv[3:]] or [100, 1_000_000]:
-        measure(lamna, site, count)
+    make(site, max(FILES))
+    print("files,order,round,requests,cpu_us,busy_percent,stale_percent,missing_percent", flush=True)
+    for count in [int(text) for text in sys.argv[3:]] or FILES:
+        fill_and_measure(lamna, site, count)
 
 
 main()
