@@ -62,6 +62,16 @@ impl std::error::Error for NotPermitted {}
 #[derive(Debug)]
 pub struct Groups {
     directories: Vec<PathBuf>,
+    reads: Option<Throttle>,
+}
+
+/// Where the limit of reads is set.
+#[derive(Debug)]
+struct Throttle {
+    file: PathBuf,
+    /// What stands before the number, and the word for no limit.
+    device: String,
+    unlimited: &'static str,
 }
 
 impl Groups {
@@ -70,7 +80,7 @@ impl Groups {
     /// # Errors
     /// If a limit cannot be set here.
     pub fn new(limits: &Limits, site: &Path) -> Result<Groups, NotPermitted> {
-        let mut groups = Groups { directories: Vec::new() };
+        let mut groups = Groups { directories: Vec::new(), reads: None };
         if limits == &Limits::default() {
             return Ok(groups);
         }
@@ -79,7 +89,18 @@ impl Groups {
         } else {
             groups.version_1(limits, site)
         }?;
+        groups.limit_reads(limits.read_iops)?;
         Ok(groups)
+    }
+
+    /// Limits reads a second from now on, or lets them go. Nothing without groups that limit reads.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn limit_reads(&self, read_iops: Option<u32>) -> Result<(), NotPermitted> {
+        let Some(throttle) = &self.reads else { return Ok(()) };
+        let number = read_iops.map_or(throttle.unlimited.to_owned(), |iops| iops.to_string());
+        set(&throttle.file, &format!("{}{number}", throttle.device))
     }
 
     /// The files into which a process writes its number to enter.
@@ -101,9 +122,10 @@ impl Groups {
             let group = self.create(&Path::new(ROOT).join("memory"))?;
             set(&group.join("memory.limit_in_bytes"), &bytes.to_string())?;
         }
-        if let Some(iops) = limits.read_iops {
+        if limits.read_iops.is_some() {
             let group = self.create(&Path::new(ROOT).join("blkio"))?;
-            set(&group.join("blkio.throttle.read_iops_device"), &format!("{} {iops}", device(site)?))?;
+            let (file, device) = (group.join("blkio.throttle.read_iops_device"), format!("{} ", device(site)?));
+            self.reads = Some(Throttle { file, device, unlimited: "0" });
         }
         Ok(())
     }
@@ -116,8 +138,9 @@ impl Groups {
         if let Some(bytes) = limits.memory_bytes {
             set(&group.join("memory.max"), &bytes.to_string())?;
         }
-        if let Some(iops) = limits.read_iops {
-            set(&group.join("io.max"), &format!("{} riops={iops}", device(site)?))?;
+        if limits.read_iops.is_some() {
+            let (file, device) = (group.join("io.max"), format!("{} riops=", device(site)?));
+            self.reads = Some(Throttle { file, device, unlimited: "max" });
         }
         Ok(())
     }

@@ -54,10 +54,11 @@ fn verdict(check: &Check, points: &[Point], results: &Results) -> Verdict {
     let (low, high) = ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
     let holds = check.at_most.is_none_or(|most| high <= most) && check.at_least.is_none_or(|least| low >= least);
     let title = Metric::named(&check.metric).map_or(check.metric.as_str(), |metric| metric.title);
-    let found = if ratios.len() == 1 {
-        format_number(low)
-    } else {
-        format!("{} to {}", format_number(low), format_number(high))
+    let found = match (ratios.as_slice(), high.is_finite()) {
+        ([_], true) => format_number(low),
+        ([_], false) => BEYOND.to_owned(),
+        (_, true) => format!("{} to {}", format_number(low), format_number(high)),
+        (_, false) => format!("{} to {BEYOND}", format_number(low)),
     };
     let bound =
         |word: &str, bound: Option<f64>| bound.map_or(String::new(), |bound| format!(", {word} {bound} expected"));
@@ -87,12 +88,16 @@ fn between<'a>(left: &Value, right: &Value, points: &'a [Point]) -> Vec<(&'a Poi
     panels.filter_map(|panel| Some((place(panel, left)?, place(panel, right)?))).collect()
 }
 
+/// How many times as much something is as nothing.
+const BEYOND: &str = "any multiple (there, it is none)";
+
+/// None of both is as much on the left as on the right; some beside none is more than any multiple.
 fn ratio(check: &Check, left: &Point, right: &Point, results: &Results) -> Option<f64> {
     let median = |server: &str, point: &Point| {
         results.estimate(server, &point.label, &check.metric).map(|estimate| estimate.median)
     };
     let (left, right) = (median(&check.left, left)?, median(&check.right, right)?);
-    (right != 0.0).then(|| left / right)
+    Some(if left == right { 1.0 } else { left / right })
 }
 
 #[cfg(test)]
@@ -211,6 +216,21 @@ pub(super) mod tests {
         assert_eq!(found[2].detail, "CPU time per request: nginx at 2 / nginx at 1 = 1.20, at least 1.1 expected");
         assert_eq!(found[3].detail, "h2o: not | installed");
         assert_eq!(sentence(&found), "The figures agree in part: 2 of 3 claims hold, 1 not checked");
+    }
+
+    #[test]
+    fn something_beside_nothing_is_more_than_any_multiple() {
+        let samples =
+            [("nginx", "connections=1", 10.0), ("caddy", "connections=1", 0.0), ("h2o", "connections=1", 0.0)];
+        let (mut scenario, _) = measured();
+        scenario.check[3].at_most = Some(1.0);
+        let found = verdicts(&scenario, &results(&samples, &[]));
+        assert_eq!(found[0].holds, Some(false));
+        assert_eq!(
+            found[0].detail,
+            "CPU time per request: nginx / caddy = any multiple (there, it is none), at most 0.5 expected"
+        );
+        assert_eq!(found[3].holds, Some(true), "{}", found[3].detail);
     }
 
     #[test]
