@@ -5,10 +5,10 @@
 
 SITE gets a million files, a thousand in each directory (4 GB of disk), if it has none. Keys are asked for evenly, or as often
 as a Zipf law with exponent 0.8 says, which is what traces of static sites show. Server on processor 0, generator on 1; every
-file has been asked for before, most of them several times. `user_percent` of it is spent
-outside of the kernel. `busy_percent` says how much of its processor the server had,
-because a server that waits does less with each system call; `stale_percent` for which part of the requests files had to be
-looked at, `missing_percent` for which they had to be read.
+file has been asked for before, most of them several times. `user_percent` is the part of the time that was spent outside of the
+kernel, by the ticks of its clock; `busy_percent` how much of its processor the server had, because one that waits has fewer
+requests for each system call; `stale_percent` and `missing_percent` the parts of the requests for which files had to be looked
+at, and read.
 
 TURN, if it is set, is a command that the measurement is run under (one that waits until the machine is quiet, say); the
 servers are started and their caches filled before. OPTIONS are further ones for `lamna serve`.
