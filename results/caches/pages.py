@@ -8,7 +8,7 @@ and the resident memory of the server. DIRECTORY must not be on a file system th
 """
 import ctypes, mmap, os, subprocess, sys, tempfile, time, urllib.request
 
-FILES, BYTES, PORT = 2000, 16384, 18432
+FILES, BYTES, PORT = 2000, 16384, 18442
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 

@@ -1,9 +1,12 @@
-//! What a lookup costs with 100 to 1,000,000 cached entries: for a hundred hot keys, for keys as often asked for as a Zipf
-//! law with exponent 0.8 says, and for keys from all over.
+//! What a lookup costs with 100 to 1,000,000 cached entries of 500 bytes: for a hundred hot keys, for keys as often asked for as
+//! a Zipf law with exponent 0.8 says, and for keys from all over.
 //!
-//!     cargo run --release -p lamna-server --example cache_costs
+//!     cargo run --release -p lamna-server --example cache_costs [ENTRIES...]
 //!
-//! Prints nanoseconds of a hit in a worker's front, and of one in the store. No figure is judged here.
+//! Prints nanoseconds of a lookup as a worker does it, in its front and in the store if that does not know; of one with the
+//! message, head and content, being copied to where it is sent from; and of only copying as much from as many places of one
+//! array, which any server has to that answers from memory. Each has in it the few nanoseconds that making a key takes. No
+//! figure is judged here.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,35 +17,76 @@ use lamna_server::cache::generations::Key;
 use lamna_server::cache::{Entry, Front, Lookup, Store};
 use lamna_server::content::file::Stamps;
 
-const HOT: usize = 100;
-const LOOKUPS: usize = 2_000_000;
+const HOT: u64 = 100;
+const LOOKUPS: u64 = 2_000_000;
 const NOW_MS: u64 = 5000;
+const PATH: &[u8] = b"/pub/directory/page0000000.html";
+const DIGITS_AT: usize = 19;
+const CONTENT: [u8; 500] = [b'x'; 500];
 
 fn main() {
-    println!("entries,bytes,front_hot_ns,front_zipf_ns,front_all_ns,store_hot_ns,store_zipf_ns,store_all_ns");
-    for entries in [100, 1_000, 10_000, 100_000, 1_000_000] {
-        let store = Store::new(8 << 30, 1 << 20);
-        let page =
-            Arc::new(Resource::one(Status(404), Representation::with_content(&Description::of(Status(404)), b"x")));
-        let paths: Vec<String> = (0..entries).map(|number| format!("/pub/directory/page{number:07}.html")).collect();
-        let mut front = Front::new(&store);
-        for path in &paths {
-            store.insert(key(path), Arc::new(Entry::shared(page.clone(), Stamps::none(), NOW_MS)));
-            assert!(matches!(front.lookup(&store, key(path), NOW_MS), Lookup::Fresh(_)));
-        }
-        let orders: [(&[String], Order); 3] = [(&paths[..HOT], even), (&paths, zipf), (&paths, even)];
-        let fronts = orders.map(|(paths, order)| {
-            nanoseconds(paths, order, |path| matches!(front.lookup(&store, key(path), NOW_MS), Lookup::Fresh(_)))
-        });
-        let stores =
-            orders.map(|(paths, order)| nanoseconds(paths, order, |path| store.lookup(key(path), 1).is_some()));
-        let figures: Vec<String> = fronts.into_iter().chain(stores).map(|figure| format!("{figure:.1}")).collect();
-        println!("{entries},{},{}", store.bytes(), figures.join(","));
+    let given: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
+    let numbers = if given.is_empty() { vec![100, 1_000, 10_000, 100_000, 1_000_000] } else { given };
+    let names = ["lookup", "answer", "copy"].map(|what| format!("{what}_hot_ns,{what}_zipf_ns,{what}_all_ns"));
+    println!("entries,bytes,{}", names.join(","));
+    for entries in numbers {
+        println!("{entries},{}", costs(entries));
     }
 }
 
-fn key(path: &str) -> Key<'_> {
-    Key { site: 0, path: path.as_bytes() }
+fn costs(entries: u64) -> String {
+    let store = Store::new(8 << 30, 1 << 20);
+    for number in 0..entries {
+        store.insert(key(&mut PATH.to_owned(), number), Arc::new(entry()));
+    }
+    let (mut front, mut buffer, mut path) = (Front::new(&store), Vec::with_capacity(4096), PATH.to_owned());
+    let orders: [(u64, Order); 3] = [(HOT, even), (entries, zipf), (entries, even)];
+    let lookups = orders.map(|(entries, order)| {
+        nanoseconds(entries, order, |number| {
+            assert!(matches!(front.lookup(&store, key(&mut path, number), NOW_MS), Lookup::Fresh(_)));
+        })
+    });
+    let answers = orders.map(|(entries, order)| {
+        nanoseconds(entries, order, |number| {
+            let Lookup::Fresh(entry) = front.lookup(&store, key(&mut path, number), NOW_MS) else { unreachable!() };
+            buffer.clear();
+            buffer.extend_from_slice(entry.resource.variants.first().message().expect("it is held"));
+        })
+    });
+    let message_bytes = entry().resource.variants.first().message().map_or(0, |message| message.len());
+    let places_apart = store.bytes() / entries;
+    let array = vec![1; (places_apart * entries) as usize + message_bytes];
+    let copies = orders.map(|(entries, order)| {
+        nanoseconds(entries, order, |number| {
+            let (key, at) = (key(&mut path, number), (number * places_apart) as usize);
+            buffer.clear();
+            buffer.extend_from_slice(key.path);
+            buffer.extend_from_slice(&array[at..at + message_bytes]);
+        })
+    });
+    let figures = lookups.into_iter().chain(answers).chain(copies).map(|figure| format!("{figure:.1}"));
+    format!("{},{}", store.bytes(), figures.collect::<Vec<_>>().join(","))
+}
+
+/// With a head like that of a file.
+fn entry() -> Entry {
+    let description = Description {
+        media_type: Some("text/html; charset=utf-8"),
+        modified: Some(1_000_000_000),
+        etag: Some("\"17979cfe362a0000-0\""),
+        ranges: true,
+        ..Description::of(Status(200))
+    };
+    Entry::new(Resource::one(Status(200), Representation::with_content(&description, &CONTENT)), Stamps::none(), NOW_MS)
+}
+
+/// The key of this number, in `path`.
+fn key(path: &mut [u8], mut number: u64) -> Key<'_> {
+    for place in (DIGITS_AT..DIGITS_AT + 7).rev() {
+        path[place] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    Key { site: 0, path }
 }
 
 /// Where among all keys the one is that a number from 0 to 1 stands for.
@@ -58,14 +102,16 @@ fn zipf(number: f64) -> f64 {
     number.powi(5)
 }
 
-/// Nanoseconds for each lookup of paths in an order that no prefetcher guesses. The least of three rounds.
-fn nanoseconds(paths: &[String], order: Order, mut look_up: impl FnMut(&str) -> bool) -> f64 {
+/// Nanoseconds for each of `entries` numbers in an order that no prefetcher guesses. The least of three rounds.
+fn nanoseconds(entries: u64, order: Order, mut act: impl FnMut(u64)) -> f64 {
+    let mut state = 1u64;
     let mut round = || {
-        let (begin, mut number) = (Instant::now(), 1u64);
+        let begin = Instant::now();
         for _ in 0..LOOKUPS {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let place = order((number >> 40) as f64 / (1u64 << 24) as f64);
-            assert!(look_up(&paths[(place * paths.len() as f64) as usize]), "everything is cached");
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let place = order((state >> 40) as f64 / (1u64 << 24) as f64);
+            // The popular ones are all over the memory.
+            act((place * entries as f64) as u64 * 7_919 % entries);
         }
         begin.elapsed().as_nanos() as f64 / LOOKUPS as f64
     };

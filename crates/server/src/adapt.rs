@@ -68,7 +68,7 @@ impl Adapter {
             helpers_now: HELPERS_FIRST,
             clock: commons.clock,
             began: Instant::now(),
-            before: Sample::take(commons),
+            before: Sample::take(commons, None),
             looked: interval(&commons.clock),
             now: None,
             why_so_many: String::new(),
@@ -117,7 +117,7 @@ impl Adapter {
             return None;
         }
         self.looked = interval(&self.clock);
-        let sample = Sample::take(commons);
+        let sample = Sample::take(commons, Some(&self.before));
         let between = sample.since(&self.before, &shift.connections(), commons);
         self.before = sample;
         self.now = Some(between.now.clone());

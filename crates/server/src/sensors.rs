@@ -76,8 +76,8 @@ const WAIT_BYTES: u64 = 128 * 1024;
 const SHORT_OF_MEMORY_PERCENT: f64 = 10.0;
 
 impl Sample {
-    /// Reads everything. Peaks begin anew.
-    pub(crate) fn take(commons: &Commons) -> Sample {
+    /// Reads everything, after the sample `before` if there was one. Peaks begin anew.
+    pub(crate) fn take(commons: &Commons, before: Option<&Sample>) -> Sample {
         let (done, disk) = (&commons.done, &commons.disk);
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Sample {
@@ -104,7 +104,7 @@ impl Sample {
             },
             waits: commons.board.waits(),
             switches: tasks::switches(),
-            tasks: tasks::times(),
+            tasks: tasks::times(before.map_or(&HashMap::new(), |before| &before.tasks)),
             threads_busy_peak: commons.board.take_busy_peak(),
         }
     }
@@ -223,9 +223,9 @@ mod tests {
 
     fn between(happens: impl FnOnce(&Commons)) -> Between {
         let commons = Commons::new(crate::engine::Clock::start()).unwrap();
-        let before = Sample::take(&commons);
+        let before = Sample::take(&commons, None);
         happens(&commons);
-        Sample::take(&commons).since(&before, &[4, 3], &commons)
+        Sample::take(&commons, Some(&before)).since(&before, &[4, 3], &commons)
     }
 
     #[test]

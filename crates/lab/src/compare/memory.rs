@@ -1,9 +1,11 @@
 //! A trace as fast as it is answered, with less memory than its files have bytes and a slow disk; beside it a hot file.
 //!
-//! Both begin with a server that has just been started and files that are not in memory, and go on for a fixed time. How
-//! many requests of the trace are answered in it says how well memory is used and how few reads a miss takes; the hot
-//! file, asked for at a small rate whatever the server does, says whether requests that need no disk wait for those that
-//! do. The trace is asked for in its order over all connections, and from the beginning again when it ends.
+//! The trace begins with a server that has just been started and files that are not in memory, but for the hot one, which
+//! has been asked for: its first request has to wait for the disk, and so has whoever asks meanwhile, whatever the server.
+//! Both go on for a fixed time. How many requests of the trace are answered in it says how well memory is used and how few
+//! reads a miss takes; the hot file, asked for at a small rate whatever the server does, says whether requests that need no
+//! disk wait for those that do. The trace is asked for in its order over all connections, and from the beginning again when
+//! it ends.
 
 use std::thread;
 use std::time::Duration;
@@ -17,6 +19,9 @@ use crate::scenario::Point;
 
 /// Requests a second for the hot file: far fewer than any server answers, enough for a 99th percentile.
 const HOT_PER_SECOND: f64 = 50.0;
+
+/// Length of the load by the hot file alone: a few requests on each of its connections.
+const HOT_FIRST: Duration = Duration::from_millis(500);
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -33,6 +38,7 @@ pub(super) fn measure(
     let duration = Some(Duration::from_secs_f64(bench.seconds));
     let trace = Plan { duration, ..site.plan(point, server, bench.options) };
     let hot = Plan { duration, ..site.hot_plan(server, bench.options, HOT_PER_SECOND) };
+    bench.execute(&Plan { duration: Some(HOT_FIRST), ..hot.clone() }, |_| {})?;
     let (before, cpu) = (groups.usage(), server.cpu_time());
     let (outcome, hot) = thread::scope(|scope| {
         let hot = scope.spawn(|| crate::load::run(&hot, &mut |_| true));

@@ -42,9 +42,11 @@ pub(super) enum Failure {
 }
 
 /// Fresh servers with these engines, and all phases against each, in turn: what the machine does besides in the course of
-/// minutes meets all of them, and who has no turn costs nothing.
+/// minutes meets all of them, and who has no turn costs nothing. Another one begins in each phase and `round`, because who comes
+/// first or last to a phase may find another machine: sockets in TIME-WAIT, pages that are in memory.
 pub(super) fn measure(
     engines: &[&str],
+    round: usize,
     options: &Options,
     site: &Site,
     machine: &Machine,
@@ -55,8 +57,10 @@ pub(super) fn measure(
     let start = |engine: &&str| Life::start(engine, options, site).map_err(Failure::Server);
     let mut lives = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     stay_on_clients(options);
-    for phase in Phase::ALL {
-        for life in &mut lives {
+    let count = lives.len();
+    for (number, phase) in Phase::ALL.into_iter().enumerate() {
+        for place in 0..count {
+            let life = &mut lives[(number + round + place) % count];
             phase.prepare(site);
             let run = life.phase(phase, site, began, options, watcher)?;
             watcher.say(&describe(&life.engine, &run));

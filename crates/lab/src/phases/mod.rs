@@ -6,7 +6,7 @@
 //! [`stability`].
 //!
 //! ```text
-//!   site -> for each round: servers up -> for each phase, for each engine: load -> servers down -> ENGINE-ROUND.json
+//!   site -> for each round: servers up -> for each phase, for each engine in another order: load -> servers down -> ENGINE-ROUND.json
 //!        -> table.md, phases.svg of all there is
 //! ```
 //! What is measured already is not measured again, so that a long comparison can be made in short turns, of some engines or
@@ -117,10 +117,11 @@ pub fn run(options: &Options, watcher: &mut dyn Watcher) -> Result<String, Phase
         let path = |engine: &str| options.results.join(format!("{engine}-{round}.json"));
         let is_missing = |engine: &&str| read(&path(engine)).is_none_or(|run| run.digest != options.digest());
         let missing: Vec<&str> = options.engines.iter().map(String::as_str).filter(is_missing).collect();
-        let runs = measure::measure(&missing, options, &site, &machine, watcher).map_err(|failure| match failure {
-            Failure::Stopped => PhasesError::Stopped,
-            Failure::Server(reason) => PhasesError::Server(reason),
-        })?;
+        let runs =
+            measure::measure(&missing, round, options, &site, &machine, watcher).map_err(|failure| match failure {
+                Failure::Stopped => PhasesError::Stopped,
+                Failure::Server(reason) => PhasesError::Server(reason),
+            })?;
         for run in runs {
             let path = path(&run.engine);
             let text = serde_json::to_string(&run).map_err(io::Error::other).map_err(file_error(&path))?;

@@ -21,16 +21,17 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
     let iops = first.read_iops.map_or("as fast as it is".to_owned(), |iops| format!("held to {iops} reads a second"));
     writeln!(
         text,
-        "# Six phases\n\nMade by `{}` with {}, on {}; server on processors {:?}, load on {:?}; phases of {} s; disk {iops}. \
+        "# Six phases\n\nMade by {} with {}, on {}; server on processors {:?}, load on {:?}; phases of {} s; disk {iops}. \
          What the phases are is said in docs/laboratory.md. Figures are of the time after the first two seconds of each \
-         phase, except in the last column; medians where there are several rounds. † failed, refused or did not hold \
+         phase, except in the last column; medians of {}. † failed, refused or did not hold \
          more than {:.0} % of what the phase asks for, and does not count as the best.",
-        first.command,
+        commands(runs),
         first.version,
         first.machine.describe(),
         first.server_processors,
         first.client_processors,
         first.seconds,
+        rounds(runs),
         FAILED_MAX * 100.0
     )?;
     let compared = comparable(runs);
@@ -145,6 +146,21 @@ fn changes(text: &mut String, runs: &[Run]) -> std::fmt::Result {
         }
     }
     Ok(())
+}
+
+/// What was typed, each once.
+fn commands(runs: &[Run]) -> String {
+    let mut commands: Vec<String> = runs.iter().map(|run| format!("`{}`", run.command)).collect();
+    commands.sort_unstable();
+    commands.dedup();
+    commands.join(", ")
+}
+
+/// How often each engine was measured.
+fn rounds(runs: &[Run]) -> String {
+    let of_engines = runs.chunk_by(|one, other| one.engine == other.engine);
+    let each: Vec<String> = of_engines.map(|rounds| format!("{} of `{}`", rounds.len(), rounds[0].engine)).collect();
+    each.join(", ") + " (rounds)"
 }
 
 fn percent(share: f64) -> String {

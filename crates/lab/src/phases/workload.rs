@@ -24,13 +24,14 @@ use crate::load::plan::{Order, Pace, RequestForm, Target};
 use crate::replay::{File, site};
 
 /// Changes with everything in this file that changes figures.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// The beginning of a phase, which is judged apart: the server has to notice that the load is another.
 pub(super) const SETTLING: Duration = Duration::from_secs(2);
 
 /// Small files: from 500 bytes on, each 25 bytes longer than the one before.
 const SMALL_FILES: u64 = 128;
+const SMALL_BYTES_MAX: u64 = 500 + 25 * SMALL_FILES;
 /// Files of a page's size that a fresh server is asked for, by Zipf's law.
 const PAGE_FILES: usize = 3_000;
 /// Files of a page's size that are asked for once: as many as a slow disk has not read within the longest phase.
@@ -122,7 +123,7 @@ impl Phase {
             Phase::SlowDisk => evict(&site.directory.join(COLD)),
             Phase::Crowd | Phase::Large => site.keep_large(),
             // Or the first engine would read them from the disk for all others.
-            Phase::Cached => evict(&site.directory.join(SMALL)),
+            Phase::Cached => site.read(&site.small, SMALL_BYTES_MAX),
             Phase::NewConnections => {}
         }
     }
@@ -223,10 +224,15 @@ impl Site {
     /// be used (DAMON-based reclaim), content that is only sent, and never read, seems so after seconds; a byte read of each
     /// page shows that it is used.
     fn keep_large(&self) {
+        self.read(&self.large, LARGE_BYTES);
+    }
+
+    /// Reads of each page of the first `bytes` of these files.
+    fn read(&self, paths: &[String], bytes: u64) {
         let mut byte = [0];
-        for path in &self.large {
+        for path in paths {
             let Ok(file) = fs::File::open(self.directory.join(path.trim_start_matches('/'))) else { continue };
-            (0..LARGE_BYTES).step_by(PAGE).for_each(|at| _ = file.read_at(&mut byte, at));
+            (0..bytes).step_by(PAGE).for_each(|at| _ = file.read_at(&mut byte, at));
         }
     }
 }

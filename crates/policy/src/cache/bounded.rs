@@ -55,17 +55,24 @@ impl Bounded {
 
     /// Asks for `object` as often as it was asked for since the last time: whether it is held.
     pub fn request_times(&mut self, object: ObjectId, count: u32) -> bool {
-        if let Some(admission) = &mut self.admission {
-            (0..count.min(USES_AT_ONCE_MAX)).for_each(|_| admission.request(object));
-        }
         let held = self.holds(object);
-        match count {
-            0 => {}
-            1 if held => self.policy.hit(object),
-            _ if held => self.policy.uses(object, count),
-            _ => {}
+        if held {
+            self.handle_uses(object, count);
+        } else {
+            self.count_requests(object, count);
         }
         held
+    }
+
+    /// `object`, of which the caller knows that it is held, was used `count` times since it was last said so.
+    pub fn handle_uses(&mut self, object: ObjectId, count: u32) {
+        debug_assert!(self.holds(object), "used what is not held");
+        self.count_requests(object, count);
+        match count {
+            0 => {}
+            1 => self.policy.hit(object),
+            _ => self.policy.uses(object, count),
+        }
     }
 
     /// `object`, which is held, occupies `size_bytes` from now on. `evicted` is told each object that had to go, itself
@@ -154,6 +161,12 @@ impl Bounded {
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.policy.is_empty()
+    }
+
+    fn count_requests(&mut self, object: ObjectId, count: u32) {
+        if let Some(admission) = &mut self.admission {
+            (0..count.min(USES_AT_ONCE_MAX)).for_each(|_| admission.request(object));
+        }
     }
 
     /// Of what is not held, nothing.

@@ -8,11 +8,12 @@
 //! worth more than 128 uses a byte as one that is worth that.
 
 use super::heap::Heap;
-use super::{ObjectId, Objective, Removal, Replacement, bounded, cover};
+use super::{ObjectId, Objective, Removal, Replacement, bounded};
 
 /// Fractional bits of a key. An object of 16 MiB and one use is still worth one step.
 const FRACTION_BITS: u32 = 24;
 
+/// What is noted of an object.
 #[derive(Clone, Copy, Default)]
 struct Object {
     uses: u32,
@@ -22,40 +23,34 @@ struct Object {
 
 /// A heap by value per byte.
 pub struct Gdsf {
-    heap: Heap,
-    objects: Vec<Object>,
+    heap: Heap<Object>,
     objective: Objective,
 }
 
 impl Gdsf {
     /// Holds nothing.
     pub fn new(objective: Objective) -> Self {
-        Gdsf { heap: Heap::default(), objects: Vec::new(), objective }
+        Gdsf { heap: Heap::default(), objective }
     }
 
-    fn place(&mut self, object: ObjectId) {
-        let Object { uses, size_bytes } = self.objects[object.index()];
+    fn place(&mut self, object: ObjectId, note: Object) {
+        let Object { uses, size_bytes } = note;
         let value = match self.objective {
             Objective::Requests => (u64::from(uses) << FRACTION_BITS) / u64::from(size_bytes.max(1)),
             Objective::Bytes => u64::from(uses),
         };
-        self.heap.place(object, value);
+        self.heap.place(object, value, note);
     }
 }
 
 impl Replacement for Gdsf {
     fn admit(&mut self, object: ObjectId, size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
-        cover(&mut self.objects, object, Object::default());
-        self.objects[object.index()] = Object { uses: 1, size_bytes: bounded(size_bytes) };
-        self.place(object);
+        self.place(object, Object { uses: 1, size_bytes: bounded(size_bytes) });
     }
 
     fn hit(&mut self, object: ObjectId) {
-        debug_assert!(self.holds(object), "hit what is not held");
-        let uses = &mut self.objects[object.index()].uses;
-        *uses = uses.saturating_add(1);
-        self.place(object);
+        self.uses(object, 1);
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
@@ -71,18 +66,20 @@ impl Replacement for Gdsf {
     }
 
     fn uses(&mut self, object: ObjectId, count: u32) {
-        let uses = &mut self.objects[object.index()].uses;
-        *uses = uses.saturating_add(count);
-        self.place(object);
+        debug_assert!(self.holds(object), "hit what is not held");
+        let Object { uses, size_bytes } = self.heap.note(object);
+        self.place(object, Object { uses: uses.saturating_add(count), size_bytes });
     }
 
     fn resize(&mut self, object: ObjectId, size_bytes: u64) {
-        self.objects[object.index()].size_bytes = bounded(size_bytes);
-        self.place(object);
+        let note = self.heap.note(object);
+        if note.size_bytes != bounded(size_bytes) {
+            self.place(object, Object { size_bytes: bounded(size_bytes), ..note });
+        }
     }
 
     fn memory_bytes(&self) -> usize {
-        self.heap.memory_bytes() + self.objects.capacity() * size_of::<Object>()
+        self.heap.memory_bytes()
     }
 
     fn len(&self) -> usize {

@@ -4,13 +4,13 @@
 //! favourites go in the end. Equal keys leave in order of last use.
 
 use super::heap::Heap;
-use super::{ObjectId, Removal, Replacement, cover};
+use super::{ObjectId, Removal, Replacement};
 
 /// Key: the number of uses, and the age when the object was last used.
 #[derive(Default)]
 pub struct Lfu {
-    heap: Heap,
-    uses: Vec<u32>,
+    /// With the uses of each.
+    heap: Heap<u32>,
 }
 
 impl Lfu {
@@ -19,23 +19,19 @@ impl Lfu {
         Self::default()
     }
 
-    fn place(&mut self, object: ObjectId) {
-        self.heap.place(object, self.uses[object.index()].into());
+    fn place(&mut self, object: ObjectId, uses: u32) {
+        self.heap.place(object, uses.into(), uses);
     }
 }
 
 impl Replacement for Lfu {
     fn admit(&mut self, object: ObjectId, _size_bytes: u64) {
         debug_assert!(!self.holds(object), "admitted twice");
-        cover(&mut self.uses, object, 0);
-        self.uses[object.index()] = 1;
-        self.place(object);
+        self.place(object, 1);
     }
 
     fn hit(&mut self, object: ObjectId) {
-        debug_assert!(self.holds(object), "hit what is not held");
-        self.uses[object.index()] = self.uses[object.index()].saturating_add(1);
-        self.place(object);
+        self.uses(object, 1);
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
@@ -51,13 +47,12 @@ impl Replacement for Lfu {
     }
 
     fn uses(&mut self, object: ObjectId, count: u32) {
-        let uses = &mut self.uses[object.index()];
-        *uses = uses.saturating_add(count);
-        self.place(object);
+        debug_assert!(self.holds(object), "hit what is not held");
+        self.place(object, self.heap.note(object).saturating_add(count));
     }
 
     fn memory_bytes(&self) -> usize {
-        self.heap.memory_bytes() + self.uses.capacity() * size_of::<u32>()
+        self.heap.memory_bytes()
     }
 
     fn len(&self) -> usize {

@@ -1,7 +1,7 @@
 //! What kind of load a server has, from what it counts.
 //!
-//! Owns: the kinds, and the bounds between them. They are kinds because the order of the engines' costs differs from one
-//! to another, not because the load looks different.
+//! Owns: the kinds, the bounds between them, and how near to a bound a load is. They are kinds because the order of the
+//! engines' costs differs from one to another, not because the load looks different.
 
 /// What was measured in one interval, for the whole server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,6 +34,11 @@ impl Reading {
     /// Whether loops stood still for a notable part of the interval.
     pub fn is_stalled(&self) -> bool {
         self.stalled_ms as f64 > STALLED * self.interval_ms as f64
+    }
+
+    /// CPU time as a part of that of one processor.
+    pub fn processors(&self) -> f64 {
+        self.cpu_us as f64 / (self.interval_ms.max(1) * 1000) as f64
     }
 
     /// CPU time per request in microseconds.
@@ -87,8 +92,8 @@ const BLOCKED_PER_THOUSAND: f64 = 2.0;
 const BLOCKED_PER_S: f64 = 20.0;
 /// Mean bytes per request from which on moving them is what costs.
 const LARGE_BYTES: f64 = 128.0 * 1024.0 - 1.0;
-/// New connections for each request from which on taking them is what costs.
-const ACCEPTED: f64 = 0.5;
+/// Connections that are taken for each request on a connection that there was, from which on taking them is what costs.
+const ACCEPTED: f64 = 1.0;
 /// Open connections from which on looking after them is what costs, if few are active.
 const CROWD: f64 = 999.0;
 /// Open connections for each request of half a second, from which on few are active.
@@ -98,32 +103,57 @@ const CROWDED: f64 = 0.25;
 const STALLED: f64 = 0.05;
 /// What part of a bound is enough for a load that was of this kind before: so one at the bound does not go to and fro.
 const STICKS: f64 = 0.7;
+/// How many times its bound, or what part of it, a load has to be to be clearly of one kind.
+const CLEAR: f64 = 3.0;
+
+/// What a reading says about the kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// What it is taken for.
+    pub(super) load: Load,
+    /// What it would be if the bounds were [`CLEAR`] times as low, and as high.
+    pub(super) or: [Load; 2],
+}
+
+impl Kind {
+    /// Whether it is far from every bound that matters.
+    pub(super) fn is_clear(&self) -> bool {
+        self.or.iter().all(|load| *load == self.load)
+    }
+}
 
 /// The kind of load of a reading, after one of the kind `before`. None if there is hardly any.
-pub(super) fn classify(reading: &Reading, before: Option<Load>) -> Option<Load> {
+pub(super) fn classify(reading: &Reading, before: Option<Load>) -> Option<Kind> {
     if reading.requests_per_s() < REQUESTS_PER_S_MIN && reading.blocked == 0 {
         return None;
     }
+    let or = [1.0 / CLEAR, CLEAR].map(|scale| load(reading, None, scale));
+    Some(Kind { load: load(reading, before, 1.0), or })
+}
+
+/// The kind of load by bounds that are `scale` times as high.
+fn load(reading: &Reading, before: Option<Load>, scale: f64) -> Load {
     let requests = reading.requests.max(1) as f64;
-    // By how much a bound is reached.
-    let reaches = |load: Load, value: f64, bound: f64| value > bound * if before == Some(load) { STICKS } else { 1.0 };
+    let reaches =
+        |load: Load, value: f64, bound: f64| value > bound * scale * if before == Some(load) { STICKS } else { 1.0 };
     let of_each = |number: u64| number as f64 / requests;
     let blocked_per_s = reading.blocked as f64 * 1000.0 / reading.interval_ms.max(1) as f64;
+    let on_open_connections = reading.requests.saturating_sub(reading.accepted).max(1) as f64;
     if reaches(Load::Disk, of_each(reading.blocked) * 1000.0, BLOCKED_PER_THOUSAND)
         || reaches(Load::Disk, blocked_per_s, BLOCKED_PER_S)
         || reading.is_stalled()
     {
-        Some(Load::Disk)
+        Load::Disk
     } else if reaches(Load::Large, of_each(reading.sent_bytes), LARGE_BYTES) {
-        Some(Load::Large)
-    } else if reaches(Load::Connections, of_each(reading.accepted), ACCEPTED) {
-        Some(Load::Connections)
+        Load::Large
+    } else if reaches(Load::Connections, reading.accepted as f64 / on_open_connections, ACCEPTED) {
+        Load::Connections
     } else if reaches(Load::Crowd, reading.connections as f64, CROWD)
         && reaches(Load::Crowd, of_each(reading.connections), CROWDED)
     {
-        Some(Load::Crowd)
+        Load::Crowd
     } else {
-        Some(Load::Cached)
+        Load::Cached
     }
 }
 
@@ -158,8 +188,9 @@ mod tests {
             (Reading { stalled_ms: 20, ..BUSY }, Some(Load::Cached)),
         ];
         for (reading, load) in kinds {
-            assert_eq!(classify(&reading, None), load, "{reading:?}");
-            assert_eq!(classify(&reading, Some(Load::Cached)), load, "{reading:?}");
+            let kind = |before| classify(&reading, before).map(|kind| kind.load);
+            assert_eq!(kind(None), load, "{reading:?}");
+            assert_eq!(kind(Some(Load::Cached)), load, "{reading:?}");
         }
     }
 
@@ -168,12 +199,27 @@ mod tests {
         for (below, load) in [
             (Reading { blocked: 8, ..BUSY }, Load::Disk),
             (Reading { sent_bytes: 10_000 * 100_000, ..BUSY }, Load::Large),
-            (Reading { accepted: 4_000, ..BUSY }, Load::Connections),
+            (Reading { accepted: 4_500, ..BUSY }, Load::Connections),
             (Reading { connections: 900, requests: 2_000, ..BUSY }, Load::Crowd),
         ] {
-            assert_eq!(classify(&below, None), Some(Load::Cached), "{below:?}");
-            assert_eq!(classify(&below, Some(load)), Some(load), "{below:?}");
-            assert_eq!(classify(&BUSY, Some(load)), Some(Load::Cached));
+            let kind = |reading, before| classify(reading, before).map(|kind| kind.load);
+            assert_eq!(kind(&below, None), Some(Load::Cached), "{below:?}");
+            assert_eq!(kind(&below, Some(load)), Some(load), "{below:?}");
+            assert_eq!(kind(&BUSY, Some(load)), Some(Load::Cached));
+            assert!(classify(&below, None).is_some_and(|kind| !kind.is_clear() && kind.or.contains(&load)));
+        }
+    }
+
+    #[test]
+    fn what_is_far_from_every_bound_is_clear() {
+        for reading in [
+            BUSY,
+            Reading { blocked: 200, ..BUSY },
+            Reading { sent_bytes: 10_000 << 20, ..BUSY },
+            Reading { accepted: 10_000, ..BUSY },
+            Reading { connections: 10_000, ..BUSY },
+        ] {
+            assert!(classify(&reading, None).is_some_and(|kind| kind.is_clear()), "{reading:?}");
         }
     }
 

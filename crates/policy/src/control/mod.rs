@@ -1,9 +1,10 @@
 //! Which engine should serve: decided from what a server measures of itself.
 //!
 //! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
-//! the simulator runs the same code; changes only when the expected gain, less what is uncertain about it, exceeds
-//! [`GAIN_MIN`], and under the same kind of load never within [`STAY_MS`] of the last change; tries an engine out at most
-//! once for each kind of load; does not follow a load that goes to and fro. Carries nothing out.
+//! the simulator runs the same code; changes only where that is expected to save [`GAIN_MIN`] of the cost and [`WORTH`] of a
+//! processor; never within [`STAY_MS`] of the last change under the same kind of load, nor within a minute of it where the load
+//! might as well be of another kind; tries an engine out at most once for each kind of load, and in the first half minute of
+//! it; does not follow a load that goes to and fro. Carries nothing out.
 //!
 //! # How it decides
 //! ```text
@@ -11,15 +12,20 @@
 //!                  │ load::classify
 //!                  ▼
 //!   ┌──────── Watching ◄───────────────────────────────┐
-//!   │              │ an engine that might be better     │ after TRIAL_MS, or as soon as it is surely worse: what the trial
-//!   │ one that is  │ has never been tried under this    │ cost is compared with the cost before, and kept as an estimate
-//!   │ surely       ▼ kind of load                       │
-//!   │ better     Trying ────────────────────────────────┘
+//!   │              │ a load that has been the same for  │ after TRIAL_MS, or as soon as it is surely worse: what the trial
+//!   │ one that is  │ ten seconds, and an engine that    │ cost is compared with the cost before, and kept as an estimate
+//!   │ expected to  │ might be better under it           │
+//!   │ cost less    ▼                                    │
+//!   │            Trying ────────────────────────────────┘
 //!   ▼
 //!  change
 //! ```
-//! A load that has become another one is answered after [`STEADY`] readings, about a second and a half, however short ago the
-//! last change was.
+//! What is expected decides, however doubtful: a doubt is as likely to be too high as too low, and a change costs little.
+//! Doubts say what is worth a trial, and how much a trial teaches. A trial disturbs more than a change that is right, so one is
+//! made only where the load seems to last.
+//!
+//! A load that has clearly become another one is answered after [`STEADY_CLEAR`] readings, at most a second and a bit, however
+//! short ago the last change was; near a bound after [`STEADY`].
 //!
 //! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
 //! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
@@ -116,9 +122,11 @@ pub struct Controller {
     candidates: Vec<Engine>,
     current: Engine,
     state: State,
-    /// The kind of load of the last readings, and of how many in a row.
-    load: Option<(Load, u32)>,
-    /// When the load became another, within the last minute.
+    /// The kind of load of the last readings, and since when.
+    load: Option<(Load, u64)>,
+    /// What the last readings speak for, and how many in a row.
+    wanted: Option<(Engine, u32)>,
+    /// When that became another engine, within the last minute.
     turns_ms: VecDeque<u64>,
     /// Mean cost of the current engine under that load, in microseconds of CPU per request.
     cost_us: Mean,
@@ -160,32 +168,37 @@ struct Trial {
 
 /// Gain, as a part of the present cost, for which an engine is changed. Below this the difference is not worth a line in
 /// the log; between equal engines noise would decide.
-pub const GAIN_MIN: f64 = 0.05;
+pub const GAIN_MIN: f64 = 0.03;
+/// What a change has to be expected to save, as a part of one processor. A server that has little to do has little to gain.
+pub const WORTH: f64 = 0.01;
 /// See [`Engine::risk`].
 const STALL_RISK: f64 = 0.03;
 /// How long an engine stays at least under the same kind of load, in milliseconds.
 pub const STAY_MS: u64 = 5_000;
 /// How long a trial lasts. Long against the time that a change takes (some 10 ms), short against what users notice.
 pub const TRIAL_MS: u64 = 1_500;
-/// How often a minute a load may become another and be followed: as often as an engine may change. A load that goes to and fro
-/// more often is between two kinds, and is not followed.
+/// When trials begin, counted from the beginning of a kind of load, in milliseconds. One that has lasted for ten seconds will
+/// probably last long enough for a trial to pay; and half a minute after its beginning all are over.
+pub const TRIALS_MS: std::ops::Range<u64> = 10_000..27_500;
+/// How often a minute what is wanted may become another engine and be followed: as often as an engine may change. A load that
+/// goes to and fro more often is between two kinds, and is not followed.
 const TURNS_MAX: usize = (MINUTE_MS / STAY_MS) as usize;
 const MINUTE_MS: u64 = 60_000;
-/// Readings of the same kind of load before anything is done about it. The first one may be of two kinds.
+/// Readings in a row that speak for an engine before it takes over. The first one may be of two kinds of load.
 pub const STEADY: u32 = 3;
+/// The same where the load is clearly of one kind, or the kinds that it might be of want the same engine.
+pub const STEADY_CLEAR: u32 = 2;
 /// Readings of an engine's cost before another is compared with it. A server that has just been started gets cheaper by the
 /// second, which three readings may hide.
 const COMPARABLE: u32 = 4;
+/// How well readings of a cost have to agree to be compared with another, as a part of it.
+const AGREEING: f64 = 0.05;
 /// How long after the last wait for the disk an engine that stalls is not chosen, in milliseconds.
 const CALM_MS: u64 = 600_000;
 /// A trial that costs so much more than what was before, or answers so much less, is over at the first good look.
 const SURELY_WORSE: f64 = 1.15;
 /// Requests a second by which an engine may fall behind before that counts: clients do not come evenly.
 const RATE_DOUBT: f64 = 0.08;
-/// CPU time that a change costs, in microseconds: handing over, and caches that are cold for a moment.
-const CHANGE_US: f64 = 20_000.0;
-/// Over how long a change has to pay, in milliseconds.
-const HORIZON_MS: f64 = 10_000.0;
 
 impl Controller {
     /// A controller that begins with `current`, and may choose any of `candidates`.
@@ -197,6 +210,7 @@ impl Controller {
             current,
             state: State::Watching,
             load: None,
+            wanted: None,
             turns_ms: VecDeque::new(),
             cost_us: Mean::default(),
             rate: Mean::default(),
@@ -225,32 +239,41 @@ impl Controller {
 
     /// What was measured in the interval that ends at `now_ms`. Returns a change, if one is wanted now.
     pub fn observe(&mut self, now_ms: u64, reading: &Reading) -> Option<Change> {
-        let Some(load) = load::classify(reading, self.load.map(|(load, _)| load)) else {
+        let Some(kind) = load::classify(reading, self.load.map(|(load, _)| load)) else {
             // Nothing to go by: an idle server stays as it is, and a trial that nobody came to is over.
+            (self.load, self.wanted) = (None, None);
             return self.abandon_trial(now_ms, "there is no load to try it with");
         };
+        let load = kind.load;
         self.note(now_ms, load, reading);
         if let State::Trying(trial) = self.state {
             return self.try_on(now_ms, load, trial);
         }
-        let (_, steady) = self.load?;
-        let stays = self.changed.is_some_and(|(at, under)| under == load && now_ms < at + STAY_MS);
         // Stalling is not a matter of cost.
         if self.current.stalls() && load == Load::Disk {
             return self.flee(now_ms, reading);
         }
+        let (wanted, steady) = self.count_wanted(now_ms, load, reading);
         let is_restless = self.turns_ms.len() > TURNS_MAX;
-        if steady < STEADY || stays || is_restless {
+        if is_restless || self.has_just_changed(now_ms, load) {
             return None;
         }
-        self.better(now_ms, load, reading).or_else(|| self.begin_trial(now_ms, load, reading))
+        if wanted == self.current {
+            return if kind.is_clear() { self.begin_trial(now_ms, load, reading) } else { None };
+        }
+        let is_clear = kind.or.iter().all(|load| self.wanted(now_ms, *load, reading) == wanted);
+        let is_due = match is_clear {
+            true => steady >= STEADY_CLEAR,
+            false => steady >= STEADY && self.changed.is_none_or(|(at_ms, _)| now_ms >= at_ms + MINUTE_MS),
+        };
+        is_due.then(|| self.change_to_better(now_ms, load, wanted, reading))
     }
 
     /// The change could not be made: `why`. The engine that was wanted is no candidate any more.
     pub fn handle_failed(&mut self, wanted: Engine, current: Engine, why: &str) {
         self.candidates.retain(|engine| *engine != wanted);
         self.current = current;
-        self.state = State::Watching;
+        (self.state, self.wanted) = (State::Watching, None);
         self.why = format!("{} serves because {} could not take its place: {why}", current.name(), wanted.name());
     }
 
@@ -259,16 +282,10 @@ impl Controller {
         if load == Load::Disk {
             self.waited_ms = Some(now_ms);
         }
-        match &mut self.load {
-            Some((before, steady)) if *before == load => *steady += 1,
-            _ => {
-                if self.load.is_some() {
-                    self.turns_ms.push_back(now_ms);
-                    self.settling = true;
-                }
-                self.load = Some((load, 1));
-                (self.cost_us, self.rate) = (Mean::default(), Mean::default());
-            }
+        if self.load.is_none_or(|(before, _)| before != load) {
+            self.settling |= self.load.is_some();
+            self.load = Some((load, now_ms));
+            (self.cost_us, self.rate) = (Mean::default(), Mean::default());
         }
         if !std::mem::take(&mut self.settling) {
             self.cost_us.add(reading.cost_us());
@@ -276,19 +293,43 @@ impl Controller {
         }
     }
 
-    /// An engine that is surely better under this load.
-    fn better(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
-        let mine = self.profile.estimate(load, self.current);
-        let allowed = |engine: &Engine| *engine != self.current && !self.might_stall(*engine, now_ms);
-        let others = self.candidates.iter().copied().filter(allowed);
-        let (best, ratio) = others
-            .map(|engine| (engine, self.profile.estimate(load, engine)))
-            .min_by(|(one, its), (other, others)| (its.ratio + one.risk()).total_cmp(&(others.ratio + other.risk())))?;
-        let gain = 1.0 - ratio.ratio / mine.ratio;
-        let doubt = ratio.doubt + mine.doubt;
-        if gain - doubt < GAIN_MIN || self.saved_us(gain, reading) < CHANGE_US {
-            return None;
-        }
+    /// The engine that this reading speaks for, and how many in a row have done so.
+    fn count_wanted(&mut self, now_ms: u64, load: Load, reading: &Reading) -> (Engine, u32) {
+        let wanted = self.wanted(now_ms, load, reading);
+        let steady = match self.wanted {
+            Some((before, steady)) if before == wanted => steady + 1,
+            Some(_) => {
+                self.turns_ms.push_back(now_ms);
+                1
+            }
+            None => 1,
+        };
+        self.wanted = Some((wanted, steady));
+        (wanted, steady)
+    }
+
+    fn has_just_changed(&self, now_ms: u64, load: Load) -> bool {
+        self.changed.is_some_and(|(at_ms, under)| under == load && now_ms < at_ms + STAY_MS)
+    }
+
+    /// The engine that is expected to cost least under `load`; the present one, if none saves [`GAIN_MIN`] and [`WORTH`].
+    fn wanted(&self, now_ms: u64, load: Load, reading: &Reading) -> Engine {
+        let cost = |engine: Engine| self.profile.estimate(load, engine).ratio + engine.risk();
+        let others = self.candidates.iter().copied().filter(|engine| !self.might_stall(*engine, now_ms));
+        let best = others.min_by(|one, other| cost(*one).total_cmp(&cost(*other)));
+        let pays = |gain: f64| gain >= GAIN_MIN && gain * reading.processors() >= WORTH;
+        best.filter(|best| pays(self.gain(load, self.current, *best))).unwrap_or(self.current)
+    }
+
+    /// What is gained with `to` instead of `from`, as a part of what that costs.
+    fn gain(&self, load: Load, from: Engine, to: Engine) -> f64 {
+        let cost = |engine: Engine| self.profile.estimate(load, engine).ratio + engine.risk();
+        1.0 - cost(to) / cost(from)
+    }
+
+    fn change_to_better(&mut self, now_ms: u64, load: Load, best: Engine, reading: &Reading) -> Change {
+        let gain = self.gain(load, self.current, best);
+        let doubt = self.profile.estimate(load, best).doubt + self.profile.estimate(load, self.current).doubt;
         let because = format!(
             "{} is expected to cost {:.0} % less CPU per request than {} under {} load ({:.1} us a request now, {:.0} \
              requests a second; the estimate may be off by {:.0} %).",
@@ -296,21 +337,16 @@ impl Controller {
             gain * 100.0,
             self.current.name(),
             load.name(),
-            self.cost_us.value(),
+            reading.cost_us(),
             reading.requests_per_s(),
             doubt * 100.0
         );
-        Some(self.change(now_ms, best, because))
+        self.change(now_ms, best, because)
     }
 
     /// Whether this engine would make all requests wait for those that need the disk, which there have been of late.
     fn might_stall(&self, engine: Engine, now_ms: u64) -> bool {
         engine.stalls() && self.waited_ms.is_some_and(|at_ms| now_ms < at_ms + CALM_MS)
-    }
-
-    /// CPU time that a gain saves within the time in which a change has to pay.
-    fn saved_us(&self, gain: f64, reading: &Reading) -> f64 {
-        gain * self.cost_us.value() * reading.requests_per_s() * HORIZON_MS / 1000.0
     }
 
     /// Leaves an engine that stalls.
@@ -337,21 +373,28 @@ impl Controller {
 
     /// An engine of which it is not known whether it is better, and which could be.
     fn begin_trial(&mut self, now_ms: u64, load: Load, reading: &Reading) -> Option<Change> {
+        let lasts_ms = self.load.map_or(0, |(_, since_ms)| now_ms - since_ms);
         // Against a cost that is not the same from one reading to the next, nothing can be compared.
-        if self.cost_us.count < COMPARABLE || self.cost_us.doubt() > GAIN_MIN {
+        let is_comparable = self.cost_us.count >= COMPARABLE && self.cost_us.doubt() <= AGREEING;
+        if !TRIALS_MS.contains(&lasts_ms) || !is_comparable {
             return None;
         }
         let mine = self.profile.estimate(load, self.current);
-        let promising = |engine: &Engine| {
-            let theirs = self.profile.estimate(load, *engine);
+        let best_case = |engine: Engine| {
+            let theirs = self.profile.estimate(load, engine);
             let best_case = 1.0 - (theirs.ratio * (1.0 - theirs.doubt)) / (mine.ratio * (1.0 + mine.doubt));
-            let best_case = best_case + self.current.risk() - engine.risk();
-            let excluded = *engine == self.current || self.might_stall(*engine, now_ms);
-            let is_new = !excluded && !self.tried.contains(&(load, *engine));
-            // There and back again.
-            is_new && best_case > GAIN_MIN && self.saved_us(best_case, reading) > 2.0 * CHANGE_US
+            best_case + self.current.risk() - engine.risk()
         };
-        let engine = self.candidates.iter().copied().find(promising)?;
+        let promising = |engine: &Engine| {
+            let is_new = *engine != self.current && !self.tried.contains(&(load, *engine));
+            let best_case = best_case(*engine);
+            is_new
+                && !self.might_stall(*engine, now_ms)
+                && best_case > GAIN_MIN
+                && best_case * reading.processors() > WORTH
+        };
+        let others = self.candidates.iter().copied().filter(promising);
+        let engine = others.max_by(|one, other| best_case(*one).total_cmp(&best_case(*other)))?;
         self.tried.push((load, engine));
         let (home, home_cost_us, home_rate) = (self.current, self.cost_us, self.rate.value());
         let because = format!(
@@ -392,7 +435,7 @@ impl Controller {
             home.name(),
             home_cost_us.value(),
         );
-        if 1.0 - ratio + home.risk() - tried.risk() >= GAIN_MIN {
+        if self.gain(load, home, tried) >= GAIN_MIN {
             self.why = format!("{} serves because {measured}.", tried.name());
             self.changed = Some((now_ms, load));
             return None;
@@ -413,7 +456,6 @@ impl Controller {
         self.settling = true;
         self.state = State::Watching;
         (self.cost_us, self.rate) = (Mean::default(), Mean::default());
-        self.load = self.load.map(|(load, _)| (load, 0));
         self.why = format!("{} serves because {because}", to.name());
         Change { to, because }
     }
@@ -463,5 +505,7 @@ impl Mean {
     }
 }
 
+#[cfg(test)]
+mod six_phases;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@
 //! nothing until somebody asks, and workers do nothing for it. What the kernel does not say is left out.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -48,19 +49,28 @@ pub(crate) struct Times {
 }
 
 /// What the scheduler says of the first threads of this process, by their ids: workers are among them, having begun before
-/// any that they start.
-pub(crate) fn times() -> HashMap<u32, Times> {
+/// any that they start. The names of those that are `known` are not asked for again.
+pub(crate) fn times(known: &HashMap<u32, Times>) -> HashMap<u32, Times> {
     let directory = Path::new("/proc/self/task");
     let mut times = HashMap::new();
     for tid in ids(directory).into_iter().take(TIMES_MAX) {
-        let text = |name: &str| fs::read_to_string(directory.join(tid.to_string()).join(name)).ok();
+        let text = |name: &str| line_of(&directory.join(tid.to_string()).join(name));
         // One that has ended meanwhile is left out.
         if let Some((cpu_us, run_queue_us)) = text("schedstat").as_deref().and_then(schedule) {
-            let name = text("comm").unwrap_or_default().trim_end().to_owned();
+            let name = known.get(&tid).map(|times| times.name.clone());
+            let name = name.unwrap_or_else(|| text("comm").unwrap_or_default().trim_end().to_owned());
             times.insert(tid, Times { name, cpu_us, run_queue_us });
         }
     }
     times
+}
+
+/// The beginning of a file of one short line, in three system calls: the kernel writes such a line at once, and neither its
+/// length nor its end has to be asked for.
+fn line_of(path: &Path) -> Option<String> {
+    let mut buffer = [0; 128];
+    let length = File::open(path).ok()?.read(&mut buffer).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
 /// Context switches of this process so far, of threads that have ended as well (getrusage(2)).
@@ -134,6 +144,17 @@ mod tests {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         assert!(of([std::process::id()].into_iter()).iter().any(|task| task.tid == tid && !task.name.is_empty()));
         assert_eq!(of([0].into_iter()), []);
+    }
+
+    #[test]
+    fn times_of_this_thread_are_told_and_known_names_are_kept() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let mut first = times(&HashMap::new());
+        let name = first.get(&tid).map(|times| times.name.clone());
+        // There may be more threads of other tests than are looked at.
+        assert!(first.len() == TIMES_MAX || name.is_some_and(|name| !name.is_empty()));
+        first.values_mut().for_each(|times| times.name = "known".to_owned());
+        assert!(times(&first).iter().all(|(tid, times)| !first.contains_key(tid) || times.name == "known"));
     }
 
     #[test]

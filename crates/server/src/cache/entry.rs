@@ -117,9 +117,10 @@ impl Entry {
         self.resource.variants.codings().is_some_and(|codings| codings.has_wishes())
     }
 
-    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`. Nothing: it has to be compared.
-    pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64) -> Option<Freshness> {
-        self.validity.freshness(now_ms, awake_ms)
+    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
+    /// after it was compared. Nothing: it has to be compared.
+    pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
+        self.validity.freshness(now_ms, awake_ms, recheck_ms)
     }
 
     /// Files that it holds open.
@@ -170,7 +171,7 @@ const OPEN_FILE_BYTES: u64 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::{FRESH_MS, RECHECK_MS};
+    use crate::cache::{FRESH_MS, RECHECK_MS_MIN};
     use crate::content::file::inspect;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation};
@@ -184,7 +185,7 @@ mod tests {
     }
 
     fn until(entry: &Entry, now_ms: u64, awake_ms: u64) -> Option<u64> {
-        entry.freshness(now_ms, awake_ms).map(|freshness| freshness.until_ms)
+        entry.freshness(now_ms, awake_ms, RECHECK_MS_MIN).map(|freshness| freshness.until_ms)
     }
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
         entry.begin_watch();
         entry.confirm(5000, entry.events());
         assert_eq!(until(&entry, 9000, 9000 - FRESH_MS), None);
-        assert_eq!(until(&entry, 5000 + RECHECK_MS, 5000 + RECHECK_MS), None);
+        assert_eq!(until(&entry, 5000 + RECHECK_MS_MIN, 5000 + RECHECK_MS_MIN), None);
     }
 
     #[test]

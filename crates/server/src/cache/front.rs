@@ -4,6 +4,9 @@
 //! Owns: which entries this worker holds on to, until when it may use each without asking the store, and how often it used
 //! each, which the store's policy is told when it is asked. Guarantees: a hit allocates nothing and takes no lock; an entry
 //! whose files were disturbed is not handed out as fresh.
+//!
+//! What it holds is good for less than a second. So it holds only what is asked for again soon: with a million targets in
+//! use it would hold all that were asked for once, and push what is hot out of the processor's cache.
 
 use std::sync::Arc;
 
@@ -16,6 +19,8 @@ use super::store::Store;
 #[derive(Debug)]
 pub struct Front {
     entries: Generations<Slot>,
+    /// Which keys the store was asked for lately: a mark of each, at the place that its hash says, until another comes there.
+    lately: Box<[u16]>,
     /// The entry that was handed out last without being kept.
     passing: Option<Arc<Entry>>,
 }
@@ -32,22 +37,30 @@ struct Slot {
 
 /// What part of the store all fronts together may hold on to. What the store lets go of meanwhile is counted by it.
 const FRONT_SHARE: u64 = 4;
+/// Keys that are noted lately: one for each so many bytes of the front, and what fits well into the second cache of a
+/// processor at most.
+const BYTES_FOR_EACH_NOTED: u64 = 1024;
+const NOTED_MAX: u64 = 32 * 1024;
 
 impl Front {
     /// An empty front of `store`.
     pub fn new(store: &Store) -> Front {
-        Front { entries: Generations::new(store.front_bytes(FRONT_SHARE)), passing: None }
+        let bytes_max = store.front_bytes(FRONT_SHARE);
+        let noted = (bytes_max / BYTES_FOR_EACH_NOTED).clamp(16, NOTED_MAX);
+        Front { entries: Generations::new(bytes_max), lately: vec![0; noted as usize].into(), passing: None }
     }
 
     /// What is known about `key` at `now_ms`, from here or from `store`.
     pub fn lookup(&mut self, store: &Store, key: Key<'_>, now_ms: u64) -> Lookup<'_> {
         self.passing = None;
-        let (usable, uses) = match self.entries.lookup(key) {
-            Some(slot) if slot.freshness.until_ms > now_ms && !slot.entry.is_disturbed() => (true, 0),
-            Some(slot) => (false, slot.uses),
-            None => (false, 0),
+        let uses = match self.entries.lookup(key) {
+            Some(slot) if slot.freshness.until_ms > now_ms && !slot.entry.is_disturbed() => None,
+            Some(slot) => Some(slot.uses),
+            None => Some(0),
         };
-        if !usable && let Some(answer) = self.renew(store, key, now_ms, uses + 1) {
+        if let Some(uses) = uses
+            && let Some(answer) = self.renew(store, key, now_ms, uses)
+        {
             return answer;
         }
         if let Some(passing) = &self.passing {
@@ -62,18 +75,21 @@ impl Front {
         Lookup::Fresh(&slot.entry)
     }
 
-    /// Takes over what the store knows, which is told of `uses` uses. Returns an answer if that is not fresh.
+    /// Takes over what the store knows, which is told of the `uses` of what was here and of this one. Returns an answer if
+    /// that is not fresh.
     fn renew(&mut self, store: &Store, key: Key<'_>, now_ms: u64, uses: u32) -> Option<Lookup<'static>> {
-        let Some(entry) = store.lookup(key, uses) else {
+        let Some(entry) = store.lookup(key, uses + 1) else {
             self.entries.remove(key);
             return Some(Lookup::Unknown);
         };
-        let Some(freshness) = entry.freshness(now_ms, store.awake_ms()) else {
+        let Some(freshness) = entry.freshness(now_ms, store.awake_ms(), store.recheck_ms()) else {
             self.entries.remove(key);
             return Some(Lookup::Stale(entry));
         };
-        if entry.descriptors() > 0 {
-            // An open file is the store's alone, so that it is closed when the store lets go of it.
+        // What was used here has a place. To what is about to be compared one is given, so that that is asked for once.
+        let deserves_place = uses > 0 || freshness.refresh_at_ms <= now_ms || self.is_asked_for_again(key);
+        // An open file is the store's alone, so that it is closed when the store lets go of it.
+        if !deserves_place || entry.descriptors() > 0 {
             self.passing = Some(entry);
             return None;
         }
@@ -84,6 +100,20 @@ impl Front {
             self.passing = Some(entry);
         }
         None
+    }
+
+    /// Whether `key`, which has no place here, was asked for lately. Now it was.
+    fn is_asked_for_again(&mut self, key: Key<'_>) -> bool {
+        let hash = self.entries.hash(key);
+        let place = hash as usize % self.lately.len();
+        let mark = (hash >> 48) as u16;
+        std::mem::replace(&mut self.lately[place], mark) == mark
+    }
+
+    /// Entries held.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Forgets `key`, so that the store is asked again.

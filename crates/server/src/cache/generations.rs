@@ -93,6 +93,12 @@ impl<V> Generations<V> {
         self.young_cost + self.old_cost
     }
 
+    /// Values kept.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
     fn insert_slot(&mut self, slot: Slot<V>) {
         if self.young_cost + slot.cost > self.cost_max / 2 {
             self.old = std::mem::take(&mut self.young);
@@ -102,7 +108,8 @@ impl<V> Generations<V> {
         self.young.insert_unique(slot.hash, slot, |slot| slot.hash);
     }
 
-    fn hash(&self, key: Key<'_>) -> u64 {
+    /// By which `key` is found.
+    pub(super) fn hash(&self, key: Key<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u32(key.site);
         hasher.write(key.path);

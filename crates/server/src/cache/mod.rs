@@ -49,8 +49,9 @@ mod sync {
 pub const FRESH_MS: u64 = 850;
 /// At this age such a translation is looked at again while it is still being used, so that nobody waits for it.
 pub const REFRESH_MS: u64 = 425;
-/// How long a translation is used if changes of it are noticed: against what inotify does not tell.
-pub const RECHECK_MS: u64 = 10_000;
+/// How long a translation is used if changes of it are noticed: against what inotify does not tell. For each entry of the store
+/// a millisecond at least, so that on average a thousand are looked at in a second, however many there are.
+pub const RECHECK_MS_MIN: u64 = 10_000;
 
 /// Which entries go when room is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +120,8 @@ mod tests {
         for name in (0..20_000u32).map(u32::to_be_bytes) {
             let key = Key { site: 0, path: &name };
             store.insert(key, entry(5000));
-            front.lookup(&store, key, 5001);
+            // From the second time on the front holds it, too.
+            (0..2).for_each(|_| drop(front.lookup(&store, key, 5001)));
             // The front still holds the one that has just been pushed out, for which the next makes room.
             assert!(store.bytes() <= (1 << 20) + 1024, "{}", store.bytes());
         }
@@ -160,12 +162,37 @@ mod tests {
     }
 
     #[test]
+    fn a_front_holds_what_is_asked_for_again() {
+        let store = Store::new(4 << 20, 100);
+        let mut front = Front::new(&store);
+        keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
+        let mut held = |times| {
+            for name in keys() {
+                (0..times).for_each(|_| drop(front.lookup(&store, Key { site: 0, path: &name }, 5001)));
+            }
+            front.len()
+        };
+        assert!(held(1) < 50, "those whose marks happen to be equal");
+        assert_eq!(held(2), 1000);
+    }
+
+    #[test]
+    fn the_more_entries_there_are_the_less_often_watched_ones_are_compared() {
+        let store = Store::new(64 << 20, 100);
+        assert_eq!(store.recheck_ms(), RECHECK_MS_MIN);
+        (0..20_000u32).for_each(|name| store.insert(Key { site: 0, path: &name.to_be_bytes() }, entry(5000)));
+        assert_eq!(store.recheck_ms(), store.len() as u64);
+        store.clear();
+        assert_eq!(store.recheck_ms(), RECHECK_MS_MIN);
+    }
+
+    #[test]
     fn what_was_disturbed_is_not_handed_out_from_a_front() {
         let store = Store::new(1 << 20, 100);
         let mut front = Front::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
-        assert!(matches!(front.lookup(&store, KEY, 5001), Lookup::Fresh(_)));
+        (0..2).for_each(|_| assert!(matches!(front.lookup(&store, KEY, 5001), Lookup::Fresh(_))));
         entry.begin_watch();
         entry.disturb();
         assert!(matches!(front.lookup(&store, KEY, 5002), Lookup::Stale(_)));
@@ -177,7 +204,7 @@ mod tests {
         let mut front = Front::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
-        assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
+        (0..2).for_each(|_| assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_))));
         entry.confirm(5800, entry.events());
         assert!(matches!(front.lookup(&store, KEY, 5900), Lookup::Fresh(_)));
         assert!(matches!(front.lookup(&store, KEY, 5800 + FRESH_MS), Lookup::Stale(_)));

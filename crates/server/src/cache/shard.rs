@@ -31,26 +31,18 @@ pub(super) struct Shard {
     turns: u32,
     books: Bounded,
     hasher: DefaultHashBuilder,
-    /// Bytes of paths.
-    path_bytes: u64,
+    /// Bytes of sites and paths.
+    name_bytes: u64,
 }
 
-/// What belongs to a number: 32 bytes, which is half of a line of the processor's cache.
+/// What a number stands for, in 24 bytes.
 #[derive(Debug)]
-struct Slot {
-    /// Of the key: all that is known of one whose entry was let go of.
-    hash: u32,
-    site: u32,
-    holds: Holds,
-}
-
-/// What a number stands for.
-#[derive(Debug)]
-enum Holds {
-    /// The entry that is kept under the key of this path.
-    Entry(Box<[u8]>, Arc<Entry>),
-    /// An entry that was let go of in this turn, or none that anybody remembers.
-    Nothing(u32),
+enum Slot {
+    /// The entry that is kept under this key: the site's number in four bytes, and the path.
+    Kept(Box<[u8]>, Arc<Entry>),
+    /// An entry that was let go of in this turn, or none that anybody remembers; and the hash of the key, which is all that is
+    /// known of it.
+    Nothing { turn: u32, hash: u32 },
 }
 
 /// Lists grow by one part in this many.
@@ -70,7 +62,7 @@ impl Shard {
             turns: 0,
             books,
             hasher: DefaultHashBuilder::default(),
-            path_bytes: 0,
+            name_bytes: 0,
         };
         shard.books.set_admission(admission(policy, bytes_max));
         shard
@@ -85,9 +77,13 @@ impl Shard {
     /// The entry of `key`, which was used `uses` times since it was last asked for.
     pub(super) fn lookup(&mut self, key: Key<'_>, uses: u32) -> Option<&Arc<Entry>> {
         let hash = self.hash(key);
-        let id = self.find_kept(key, hash).or_else(|| self.find_remembered(hash))?;
+        if let Some(id) = self.find_kept(key, hash) {
+            self.books.handle_uses(ObjectId(id), uses);
+            return self.slots[id as usize].entry();
+        }
+        let id = self.find_remembered(hash)?;
         self.books.request_times(ObjectId(id), uses);
-        self.slots[id as usize].entry()
+        None
     }
 
     /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go for
@@ -95,7 +91,7 @@ impl Shard {
     pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, cost: u64, gone: &mut Vec<Arc<Entry>>) {
         let hash = self.hash(key);
         if let Some(id) = self.find_kept(key, hash) {
-            if let Holds::Entry(_, kept) = &mut self.slots[id as usize].holds {
+            if let Slot::Kept(_, kept) = &mut self.slots[id as usize] {
                 gone.push(std::mem::replace(kept, entry));
             }
             return self.resize(id, cost, gone);
@@ -111,14 +107,13 @@ impl Shard {
         // Before others are let go of: their coming to be remembered may end that of this number.
         match offer {
             Offer::Admitted => {
-                let slot = &mut self.slots[id as usize];
-                slot.site = key.site;
-                slot.holds = Holds::Entry(key.path.into(), entry);
-                self.path_bytes += allocated(key.path.len());
+                let name = [&key.site.to_ne_bytes(), key.path].concat();
+                self.name_bytes += allocated(name.len());
+                self.slots[id as usize] = Slot::Kept(name.into(), entry);
             }
             Offer::Refused => {
                 gone.push(entry);
-                self.remember(id);
+                self.remember(id, hash);
             }
         }
         self.let_go(evicted, gone);
@@ -144,9 +139,9 @@ impl Shard {
 
     /// Lets go of everything, tables included. The policy stays.
     pub(super) fn clear(&mut self, policy: Policy, gone: &mut Vec<Arc<Entry>>) {
-        gone.extend(self.slots.drain(..).filter_map(|slot| match slot.holds {
-            Holds::Entry(_, entry) => Some(entry),
-            Holds::Nothing(_) => None,
+        gone.extend(self.slots.drain(..).filter_map(|slot| match slot {
+            Slot::Kept(_, entry) => Some(entry),
+            Slot::Nothing { .. } => None,
         }));
         *self = Shard::new(self.books.bound_bytes(), policy);
     }
@@ -155,7 +150,7 @@ impl Shard {
     pub(super) fn structure_bytes(&self) -> u64 {
         let slots = self.slots.capacity() * size_of::<Slot>();
         let numbers = self.free.capacity() * size_of::<u32>() + self.remembered.capacity() * size_of::<(u32, u32)>();
-        (self.table.allocation_size() + slots + numbers + self.books.memory_bytes()) as u64 + self.path_bytes
+        (self.table.allocation_size() + slots + numbers + self.books.memory_bytes()) as u64 + self.name_bytes
     }
 
     /// Entries kept.
@@ -171,18 +166,19 @@ impl Shard {
 
     fn let_go(&mut self, evicted: Vec<u32>, gone: &mut Vec<Arc<Entry>>) {
         for id in evicted {
-            let held = std::mem::replace(&mut self.slots[id as usize].holds, Holds::Nothing(0));
-            if let Holds::Entry(path, entry) = held {
-                self.path_bytes -= allocated(path.len());
+            let hash = self.slots[id as usize].hash(&self.hasher);
+            if let Slot::Kept(name, entry) = std::mem::replace(&mut self.slots[id as usize], Slot::UNKNOWN) {
+                self.name_bytes -= allocated(name.len());
                 gone.push(entry);
             }
-            self.remember(id);
+            self.remember(id, hash);
         }
     }
 
-    fn remember(&mut self, id: u32) {
+    /// The number stands for nothing from now on, but it did for a key of this hash.
+    fn remember(&mut self, id: u32, hash: u32) {
         self.turns = self.turns.wrapping_add(1);
-        self.slots[id as usize].holds = Holds::Nothing(self.turns);
+        self.slots[id as usize] = Slot::Nothing { turn: self.turns, hash };
         if self.remembered.len() == self.remembered.capacity() {
             self.remembered.reserve_exact(step(self.remembered.len()));
         }
@@ -190,14 +186,15 @@ impl Shard {
         while self.remembered.len() > self.books.len().max(REMEMBERED_MIN) {
             let Some((oldest, turn)) = self.remembered.pop_front() else { return };
             // Unless it has come back meanwhile.
-            if matches!(self.slots[oldest as usize].holds, Holds::Nothing(last) if last == turn) {
-                self.forget(oldest);
+            if let Slot::Nothing { turn: last, hash } = self.slots[oldest as usize]
+                && last == turn
+            {
+                self.forget(oldest, hash);
             }
         }
     }
 
-    fn forget(&mut self, id: u32) {
-        let hash = self.slots[id as usize].hash;
+    fn forget(&mut self, id: u32, hash: u32) {
         if let Ok(entry) = self.table.find_entry(spread(hash), |&other| other == id) {
             entry.remove();
         }
@@ -211,54 +208,65 @@ impl Shard {
             if self.slots.len() == self.slots.capacity() {
                 self.slots.reserve_exact(step(self.slots.len()));
             }
-            self.slots.push(Slot { hash: 0, site: 0, holds: Holds::Nothing(0) });
+            self.slots.push(Slot::UNKNOWN);
             u32::try_from(self.slots.len() - 1)
                 .expect("entries are bounded by memory, four thousand million are not held")
         });
-        self.slots[id as usize].hash = hash;
-        let slots = &self.slots;
-        self.table.insert_unique(spread(hash), id, |&id| spread(slots[id as usize].hash));
+        self.slots[id as usize] = Slot::Nothing { turn: 0, hash };
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.table.insert_unique(spread(hash), id, |&id| spread(slots[id as usize].hash(hasher)));
         id
     }
 
     fn find_kept(&self, key: Key<'_>, hash: u32) -> Option<u32> {
-        self.table.find(spread(hash), |&id| self.slots[id as usize].is(key, hash)).copied()
+        self.table.find(spread(hash), |&id| self.slots[id as usize].is(key)).copied()
     }
 
     /// The number that a key of this hash had. That another key may have the same hash does no harm: the policy takes
     /// one for the other.
     fn find_remembered(&self, hash: u32) -> Option<u32> {
-        let is = |&id: &u32| {
-            let slot = &self.slots[id as usize];
-            slot.hash == hash && matches!(slot.holds, Holds::Nothing(_))
-        };
+        let is = |&id: &u32| matches!(self.slots[id as usize], Slot::Nothing { hash: other, .. } if other == hash);
         self.table.find(spread(hash), is).copied()
     }
 
     fn hash(&self, key: Key<'_>) -> u32 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write_u32(key.site);
-        hasher.write(key.path);
-        (hasher.finish() >> 32) as u32
+        hash(&self.hasher, key.site.to_ne_bytes(), key.path)
     }
 }
 
 impl Slot {
+    const UNKNOWN: Slot = Slot::Nothing { turn: 0, hash: 0 };
+
     fn entry(&self) -> Option<&Arc<Entry>> {
-        match &self.holds {
-            Holds::Entry(_, entry) => Some(entry),
-            Holds::Nothing(_) => None,
+        match self {
+            Slot::Kept(_, entry) => Some(entry),
+            Slot::Nothing { .. } => None,
         }
     }
 
-    /// Whether the entry of `key`, which has this hash, is here.
-    fn is(&self, key: Key<'_>, hash: u32) -> bool {
-        let path = match &self.holds {
-            Holds::Entry(path, _) if self.hash == hash && self.site == key.site => path,
-            _ => return false,
-        };
-        **path == *key.path
+    /// Whether the entry of `key` is here. The table has compared seven bits of its hash, so it mostly is.
+    fn is(&self, key: Key<'_>) -> bool {
+        let Slot::Kept(name, _) = self else { return false };
+        name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
+
+    /// Of the key.
+    fn hash(&self, hasher: &DefaultHashBuilder) -> u32 {
+        match self {
+            Slot::Kept(name, _) => {
+                let (site, path) = name.split_first_chunk().expect("a name begins with the site");
+                hash(hasher, *site, path)
+            }
+            Slot::Nothing { hash, .. } => *hash,
+        }
+    }
+}
+
+fn hash(hasher: &DefaultHashBuilder, site: [u8; 4], path: &[u8]) -> u32 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(&site);
+    hasher.write(path);
+    (hasher.finish() >> 32) as u32
 }
 
 /// How much a list of so many grows at once: in smaller steps than doubling, because what is not used counts as well.

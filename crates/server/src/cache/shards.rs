@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::generations::Key;
 use super::ledger::{Ledger, Loan};
 use super::shard::Shard;
-use super::sync::{Mutex, MutexGuard};
+use super::sync::{AtomicU64, Mutex, MutexGuard, Relaxed};
 
 /// All shards.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Shards {
     shards: Vec<Mutex<Shard>>,
     ledger: Arc<Ledger>,
     policy: Mutex<Policy>,
+    /// Entries held.
+    entries: AtomicU64,
     pub(super) bytes_max: u64,
     /// What an open file counts beside its bytes, so that the bound on bytes bounds descriptors as well.
     descriptor_cost: u64,
@@ -43,6 +45,7 @@ impl Shards {
             shards: (0..count).map(|_| Mutex::new(Shard::new(bytes_max / count, policy))).collect(),
             ledger: Arc::default(),
             policy: Mutex::new(policy),
+            entries: AtomicU64::new(0),
             bytes_max,
             descriptor_cost: bytes_max / descriptors_max.max(1),
             entry_cost_min: entries_max.map_or(0, |entries| bytes_max / entries.max(1) as u64),
@@ -83,7 +86,10 @@ impl Shards {
         let policy = *lock(&self.policy);
         for shard in &self.shards {
             let mut gone = Vec::new();
-            lock(shard).clear(policy, &mut gone);
+            let mut shard = lock(shard);
+            shard.clear(policy, &mut gone);
+            self.entries.fetch_sub(gone.len() as u64, Relaxed);
+            drop(shard);
             gone.iter().for_each(|entry| entry.release());
         }
     }
@@ -110,14 +116,24 @@ impl Shards {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
+    /// Entries held, without a lock: those that were when somebody counted last.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries.load(Relaxed)
+    }
+
     /// Changes the shard of `key`, and holds it to its bound.
     fn change(&self, key: Key<'_>, act: impl FnOnce(&mut Shard, &mut Vec<Arc<Entry>>)) {
         let share = (self.bytes_max - self.ledger.lingering_bytes().min(self.bytes_max)) / self.shards.len() as u64;
         let mut gone = Vec::new();
         let mut shard = self.shard(key);
+        let before = shard.len();
         act(&mut shard, &mut gone);
         let own = shard.structure_bytes();
         shard.rebound(share.saturating_sub(own), &mut gone);
+        if shard.len() != before {
+            // Under the lock, so that nobody takes off what was not yet added. Modulo 2^64, as it may have become fewer.
+            self.entries.fetch_add((shard.len() as u64).wrapping_sub(before as u64), Relaxed);
+        }
         drop(shard);
         gone.iter().for_each(|entry| entry.release());
     }
@@ -127,10 +143,19 @@ impl Shards {
     }
 
     fn shard(&self, key: Key<'_>) -> MutexGuard<'_, Shard> {
-        let sum = key.path.iter().fold(key.site, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
-        lock(&self.shards[sum as usize % self.shards.len()])
+        // Eight bytes at a time: a multiplication for each byte takes as long as one look at memory.
+        let (words, rest) = key.path.as_chunks::<8>();
+        let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+        let sum = words.iter().fold(u64::from(key.site), |sum, word| mix(sum, u64::from_ne_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let sum = mix(sum, u64::from_ne_bytes(last));
+        lock(&self.shards[(sum >> 32) as usize % self.shards.len()])
     }
 }
+
+/// 2^64 over the golden ratio, odd: spreads its multiples over the upper bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A panic while a shard was locked cannot have left it half changed in a way that matters: it is only a cache.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

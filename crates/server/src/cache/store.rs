@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::Policy;
 use super::caches::Caches;
 use super::chunks::Chunks;
 use super::compressor::Compressor;
@@ -18,6 +17,7 @@ use super::ledger::Loan;
 use super::residents::Residents;
 use super::shards::{self, Shards};
 use super::watch::{WatchRequest, Watcher};
+use super::{Policy, RECHECK_MS_MIN};
 use crate::account::{self, Step};
 use crate::config::memory_bytes;
 use crate::sys::common::Common;
@@ -158,6 +158,11 @@ impl Store {
     /// When the watcher last had nothing left to tell, in the server's milliseconds.
     pub(super) fn awake_ms(&self) -> u64 {
         self.watcher.as_ref().map_or(0, Watcher::awake_ms)
+    }
+
+    /// How long after a comparison an entry that is watched is used.
+    pub(super) fn recheck_ms(&self) -> u64 {
+        self.shards.entries().max(RECHECK_MS_MIN)
     }
 
     /// Goes over to another replacement policy with everything that is kept.

@@ -20,6 +20,18 @@ pub fn default_cache_bytes() -> u64 {
     cache_bytes(read_memory())
 }
 
+/// The most processes of `mp` when nothing was said: 256, or as many as a limit of a control group has room for.
+pub fn default_processes_max() -> usize {
+    processes_max(read_memory())
+}
+
+/// Bytes of cache of each of `processes_max` processes of `mp` when nothing was said: 4 MiB, or what makes all of them
+/// together an eighth of a limit of a control group; at least 64 KiB. Not more, because each of them needs memory to run, and
+/// holds what it is sending as well.
+pub fn default_process_cache_bytes(processes_max: usize) -> u64 {
+    process_cache_bytes(read_memory(), processes_max)
+}
+
 /// Whether a cache of `cache_bytes` is most of the file content that this process can have in memory: then what it holds
 /// should not be in the page cache as well, which would hold little else.
 pub fn is_most_of_memory(cache_bytes: u64) -> bool {
@@ -58,6 +70,21 @@ fn cache_bytes(memory: Memory) -> u64 {
     };
     bytes.clamp(MIB, 512 * MIB)
 }
+
+fn processes_max(memory: Memory) -> usize {
+    let room = memory.limit_bytes.map_or(u64::MAX, |bytes| bytes / PROCESS_BYTES);
+    // At most 256, so that the conversion loses nothing.
+    room.clamp(1, 256) as usize
+}
+
+fn process_cache_bytes(memory: Memory, processes_max: usize) -> u64 {
+    let share = memory.limit_bytes.map_or(u64::MAX, |bytes| bytes / 8 / processes_max.max(1) as u64);
+    share.clamp(64 << 10, 4 * MIB)
+}
+
+/// What a process of `mp` takes of a limit, its part of the cache included: 400 KiB of its own and 160 of the kernel's when
+/// it has just begun.
+const PROCESS_BYTES: u64 = 768 << 10;
 
 /// Below this, the memory that the cache does not have is what the rest of the server needs: about 4 MiB, and 256 KiB for
 /// each of 32 helpers that reads a file.
@@ -179,6 +206,18 @@ mod tests {
         assert_eq!(cache(None), 512 * MIB);
         assert_eq!(cache_bytes(Memory { total_bytes: Some(1 << 30), limit_bytes: None }), 256 * MIB);
         assert_eq!(cache_bytes(Memory { total_bytes: None, limit_bytes: None }), 64 * MIB);
+    }
+
+    #[test]
+    fn within_a_limit_there_is_room_for_all_processes_and_their_caches() {
+        for limit_mib in [4, 16, 35, 100, 256, 1024, 16 << 10] {
+            let memory = Memory { total_bytes: Some(64 << 30), limit_bytes: Some(limit_mib * MIB) };
+            let processes = processes_max(memory);
+            let cache = process_cache_bytes(memory, processes);
+            assert!(processes as u64 * (cache + (560 << 10)) <= limit_mib * MIB, "{limit_mib} MiB");
+        }
+        let memory = Memory { total_bytes: Some(1 << 30), limit_bytes: None };
+        assert_eq!((processes_max(memory), process_cache_bytes(memory, 256)), (256, 4 * MIB));
     }
 
     #[test]

@@ -27,5 +27,7 @@ mod validate;
 
 pub use explain::ConfigError;
 pub use load::{Overrides, Workers, load, parse};
-pub use memory::{default_cache_bytes, is_most_of_memory, memory_bytes};
+pub use memory::{
+    default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory, memory_bytes,
+};
 pub use render::render;

@@ -172,7 +172,7 @@ mod tests {
     use super::super::parse;
     use super::super::settings::{
         Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
-        LogFormat, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
+        LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
     use crate::cache::{Caches, Policy};
@@ -265,7 +265,7 @@ mod tests {
             (WORKERS, HELPERS, THREADS, THREADS),
             (CACHE_BYTES, caches(), compression(), policy(), any::<bool>()),
             prop::sample::select(CachePages::ALL.to_vec()),
-            (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, CACHE_BYTES, TRANSLATIONS),
+            (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, PROCESS_CACHE_BYTES, TRANSLATIONS),
             (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
             log,
             prop::sample::select(LogFormat::ALL.to_vec()),

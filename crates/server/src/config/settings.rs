@@ -188,6 +188,9 @@ pub const HELPERS: RangeInclusive<usize> = 1..=1024;
 /// Bounds of [`Settings::processes`] and [`Settings::processes_max`].
 pub const PROCESSES: RangeInclusive<usize> = 1..=1024;
 
+/// Bounds of [`Settings::process_cache_bytes_max`].
+pub const PROCESS_CACHE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 40;
+
 /// Bounds of [`Settings::process_translations_max`].
 pub const TRANSLATIONS: RangeInclusive<usize> = 1..=1_000_000;
 
@@ -291,7 +294,8 @@ pub struct Settings {
     /// The most processes of `mp`, within [`PROCESSES`]: that many connections can be served at a time. If it is less
     /// than `processes`, that is the bound.
     pub processes_max: usize,
-    /// Bytes that the cache of each process of `mp` may hold, its own structures included; within [`CACHE_BYTES`].
+    /// Bytes that the cache of each process of `mp` may hold, its own structures included; within
+    /// [`PROCESS_CACHE_BYTES`].
     /// Small, because there are many of them that hold the same.
     pub process_cache_bytes_max: u64,
     /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
@@ -362,6 +366,7 @@ impl Settings {
 impl Default for Settings {
     /// The defaults of everything, with no site yet: a server needs at least one.
     fn default() -> Self {
+        let processes_max = super::default_processes_max();
         Settings {
             listen: Vec::new(),
             architecture: Architecture::Amped,
@@ -373,9 +378,9 @@ impl Default for Settings {
             account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
-            processes: 32,
-            processes_max: 256,
-            process_cache_bytes_max: 4 << 20,
+            processes: processes_max.min(32),
+            processes_max,
+            process_cache_bytes_max: super::default_process_cache_bytes(processes_max),
             process_translations_max: 200,
             threads: 64,
             threads_adapt: true,

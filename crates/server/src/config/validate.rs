@@ -16,7 +16,7 @@ use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::settings::{
     CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
-    LogTarget, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
+    LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
 use super::size::{format_size, parse_size};
@@ -136,7 +136,7 @@ fn processes(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
         settings.processes_max = checker.count("processes_max", given, &PROCESSES, settings.processes_max);
     }
     if let Some(given) = &file.process_cache_bytes {
-        let bytes = checker.amount("process_cache_bytes", given, Unit::Bytes, &CACHE_BYTES);
+        let bytes = checker.amount("process_cache_bytes", given, Unit::Bytes, &PROCESS_CACHE_BYTES);
         settings.process_cache_bytes_max = bytes.unwrap_or(settings.process_cache_bytes_max);
     }
     if let Some(given) = &file.process_translations_max {

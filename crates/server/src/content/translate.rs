@@ -52,7 +52,8 @@ pub struct Question<'a> {
     pub now_ms: u64,
     /// What the kernel can do.
     pub abilities: &'a Abilities,
-    /// Whether content that is held in memory is to be there only once, and so not in the page cache as well.
+    /// Whether content that is held in memory is to be there only once, and so not in the page cache as well. Then the page
+    /// cache is not asked for it either by who may not wait.
     pub holds_alone: bool,
     /// What is kept of the answer.
     pub caches: Caches,
@@ -290,7 +291,8 @@ impl Question<'_> {
             }
             let content = match (self.wait, self.holds_alone) {
                 (Wait::Yes, true) => file::take_whole(&file, &stamp, self.abilities),
-                (wait, _) => file::read_whole(&file, &stamp, wait, self.abilities),
+                (Wait::No, true) => Err(Blocked::Disk),
+                (wait, false) => file::read_whole(&file, &stamp, wait, self.abilities),
             };
             if let Some(content) = content? {
                 return Ok((self.describe(&description, kind, Content::Held(&content)), is_steady));

@@ -17,7 +17,6 @@ use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
-use crate::engine::portion::Portion;
 use crate::io::{Counters, Wait};
 
 /// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
@@ -67,13 +66,7 @@ impl Carrier for Helped {
         if !stretch.is_unchanged() {
             return Some(Outcome::Failed(ticket));
         }
-        let Shared { store, abilities, .. } = shared;
-        if store.holds_alone() {
-            // What the page cache has may be gone in a moment.
-            if let Some(portion) = Portion::read(&stretch, Wait::No, store, abilities) {
-                return Some(Outcome::Held(ticket, portion));
-            }
-        } else if stretch.is_in_memory(shared) {
+        if !shared.reads_elsewhere() && stretch.is_in_memory(shared) {
             return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
         self.helpers.submit(Job::PageIn { ticket, stretch });
@@ -135,5 +128,74 @@ impl Helped {
     /// this file system cannot tell what is in memory.
     fn found(&self, desk: &Desk<'_>, target: &Target, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         entry.or_else(|| translate(&target.question(desk.shared, Wait::No, desk.now)).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Store;
+    use crate::content::file::inspect;
+    use crate::engine::testing;
+    use crate::io::wait::Token;
+    use lamna_proto::exchange::{ExchangeId, Translate};
+    use lamna_proto::message::Status;
+    use lamna_proto::resource::{Description, Representation};
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const TICKET: Ticket = Ticket { token: Token { index: 0, generation: 1 }, exchange: ExchangeId(0) };
+
+    /// A site of one file, in memory, and a store that has memory to itself or not.
+    fn shared(holds_alone: bool) -> (Arc<Shared>, tempfile::TempDir) {
+        let (shared, root) = testing::shared(1, 1);
+        let store = Arc::new(Store::new(1 << 20, 100).alone(holds_alone));
+        (Arc::new(Shared { store, ..shared }), root)
+    }
+
+    fn helped(shared: &Arc<Shared>) -> Helped {
+        Helped { helpers: Box::new(HelperThreads::new(shared.clone(), 0)), waiting: HashMap::new() }
+    }
+
+    /// The first outcome of what a helper does.
+    fn outcome(helped: &mut Helped, desk: &mut Desk<'_>) -> Outcome {
+        std::iter::repeat_with(|| helped.outcomes(desk)).flatten().next().expect("it goes on until there is one")
+    }
+
+    fn jobs(shared: &Shared) -> u64 {
+        shared.abilities.counters.helper_jobs.load(Relaxed)
+    }
+
+    #[test]
+    fn what_is_in_memory_is_found_in_line_unless_the_store_has_memory_to_itself() {
+        for holds_alone in [false, true] {
+            let (shared, _root) = shared(holds_alone);
+            let (mut desk, mut helped) = (Desk::new(&shared), helped(&shared));
+            let asked = Translate { host: None, path: b"/a", query: None, path_and_query: b"/a" };
+            let target = desk.take(&asked);
+            // A file system that cannot tell what is in memory leaves it to helpers in both cases.
+            let in_line = helped.translate(&mut desk, TICKET, target);
+            let can_tell = shared.abilities.counters.read_blocked.load(Relaxed) == 0;
+            assert_eq!(in_line.is_some(), can_tell && !holds_alone);
+            if holds_alone {
+                let Outcome::Translated(TICKET, entry) = outcome(&mut helped, &mut desk) else { panic!("it is there") };
+                assert_eq!(entry.resource.variants.first().content(), Some(&b"hello"[..]));
+                assert_eq!(jobs(&shared), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stretch_comes_from_a_helper_in_memory_of_ours_where_the_store_has_memory_to_itself() {
+        let (shared, root) = shared(true);
+        let (mut desk, mut helped) = (Desk::new(&shared), helped(&shared));
+        let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
+        let stamp = inspect(file.as_fd()).unwrap().1;
+        let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file)));
+        representation.version = stamp.version();
+        let stretch = Stretch { representation: Arc::new(representation), offset: 1, length: 4 };
+        assert!(helped.make_ready(&shared, TICKET, stretch).is_none());
+        let Outcome::Held(TICKET, portion) = outcome(&mut helped, &mut desk) else { panic!("it is not held") };
+        assert_eq!((portion.length(), jobs(&shared)), (4, 1));
     }
 }

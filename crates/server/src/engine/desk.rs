@@ -394,7 +394,7 @@ impl Target {
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
-            holds_alone: shared.store.holds_alone(),
+            holds_alone: shared.reads_elsewhere(),
             caches: shared.store.caches(),
         }
     }

@@ -16,7 +16,7 @@ use crate::engine::Shared;
 use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
 use crate::engine::portion::Portion;
-use crate::io::{Counters, Wait};
+use crate::io::Counters;
 use crate::sys::usage::Usage;
 
 /// What a helper is asked to do.
@@ -181,7 +181,7 @@ impl Pool {
             Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
             Job::PageIn { stretch, .. } => {
                 let before = Usage::now();
-                portion = Portion::read(stretch, Wait::Yes, &shared.store, &shared.abilities);
+                portion = Portion::read(stretch, &shared.store, &shared.abilities);
                 match &portion {
                     Some(read) => stretch.handle_read(shared, read.length(), Usage::now().has_waited_since(before)),
                     None => failed = !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]),

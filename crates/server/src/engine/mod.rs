@@ -143,6 +143,15 @@ impl Shared {
     pub fn seat(&self, index: usize) -> &Seat {
         self.board.seat(self.first_seat + index)
     }
+
+    /// Whether files are read only by who may wait, into memory of the server's own, and sent from there.
+    ///
+    /// Where the store has most of the memory, the page cache holds little, and nothing for long: what it has when a worker
+    /// looks may be gone when it is sent. Nor may a worker look: looking for what is not there begins a readahead, for which
+    /// the kernel has to make room first, in the worker's time. Helper processes cannot hand over what they have read.
+    pub fn reads_elsewhere(&self) -> bool {
+        self.store.holds_alone() && self.nursery.is_none()
+    }
 }
 
 impl Shared {

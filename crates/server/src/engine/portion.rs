@@ -18,8 +18,8 @@ use crate::engine::stretch::QUANTUM_BYTES;
 use crate::io::{Abilities, Wait, read};
 
 /// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store: what disks
-/// take as one request, as much as is sent at once, and so little that there is always room for everybody.
-const SIZES: [(u64, u64); 3] = [(1 << 20, 8), (QUANTUM_BYTES, 4), (64 * 1024, 2)];
+/// take as one request, as much as is sent at once, and so little that there is nearly always room for everybody.
+const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (QUANTUM_BYTES, 4), (64 * 1024, 2), (16 * 1024, 1)];
 
 /// A stretch of a file in memory.
 #[derive(Debug)]
@@ -33,13 +33,12 @@ pub struct Portion {
 
 impl Portion {
     /// The beginning of `stretch`, read from its file. Nothing if `store` has no room for it, if it cannot be read as it was
-    /// described, or if reading would have to wait and must not.
-    pub fn read(stretch: &Stretch, wait: Wait, store: &Store, abilities: &Abilities) -> Option<Box<Portion>> {
+    /// described. Waits for the disk.
+    pub fn read(stretch: &Stretch, store: &Store, abilities: &Abilities) -> Option<Box<Portion>> {
         let file = stretch.representation.file.as_ref()?;
-        let sizes = SIZES.iter().filter(|(bytes, _)| wait == Wait::Yes || *bytes <= QUANTUM_BYTES);
-        let loan = sizes.into_iter().find_map(|&(bytes, share)| store.lend(stretch.length.min(bytes), share))?;
+        let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(stretch.length.min(bytes), share))?;
         let mut bytes = vec![0; usize::try_from(loan.bytes()).ok()?];
-        let read = read::read(file.as_fd(), &mut bytes, stretch.offset, wait, abilities).ok()?;
+        let read = read::read(file.as_fd(), &mut bytes, stretch.offset, Wait::Yes, abilities).ok()?;
         let representation = stretch.representation.clone();
         (read == bytes.len()).then(|| Box::new(Portion { representation, offset: stretch.offset, bytes, _loan: loan }))
     }
@@ -80,7 +79,7 @@ mod tests {
     fn it_has_the_bytes_of_its_stretch_of_its_file_and_no_others() {
         let (store, abilities) = (Store::new(1 << 20, 10), Abilities::default());
         let stretch = stretch(b"0123456789", 2, 5);
-        let portion = Portion::read(&stretch, Wait::Yes, &store, &abilities).unwrap();
+        let portion = Portion::read(&stretch, &store, &abilities).unwrap();
         let file = stretch.representation.file.as_ref().unwrap();
         assert_eq!(portion.part(file, 2, 5), Some(&b"23456"[..]));
         assert_eq!(portion.part(file, 4, 3), Some(&b"456"[..]));
@@ -95,24 +94,21 @@ mod tests {
         let (store, abilities) = (Store::new(1 << 20, 10), Abilities::default());
         let stretch = stretch(&[7; 200_000], 0, 200_000);
         let empty = store.bytes();
-        let portion = Portion::read(&stretch, Wait::Yes, &store, &abilities).unwrap();
+        let portion = Portion::read(&stretch, &store, &abilities).unwrap();
         assert!(store.bytes() >= empty + 200_000);
         // A quarter of the store is 262,144 bytes, half of it 524,288.
-        let mut smaller = Vec::new();
-        while let Some(more) = Portion::read(&stretch, Wait::Yes, &store, &abilities) {
-            assert_eq!(more.length(), 65_536);
-            smaller.push(more);
-        }
-        assert_eq!(smaller.len(), 4);
-        drop(smaller);
-        drop(portion);
+        let more: Vec<Box<Portion>> =
+            std::iter::from_fn(|| Portion::read(&stretch, &store, &abilities)).take(100).collect();
+        let lengths: Vec<u64> = more.iter().map(|portion| portion.length()).collect();
+        assert_eq!(lengths, [vec![65_536; 4], vec![16_384; 35]].concat());
+        drop((portion, more));
         assert_eq!(store.bytes(), empty);
-        assert!(Portion::read(&stretch, Wait::Yes, &store, &abilities).is_some());
+        assert!(Portion::read(&stretch, &store, &abilities).is_some());
     }
 
     #[test]
     fn a_file_that_is_shorter_than_described_gives_nothing() {
         let (store, abilities) = (Store::new(1 << 20, 10), Abilities::default());
-        assert!(Portion::read(&stretch(b"0123", 2, 5), Wait::Yes, &store, &abilities).is_none());
+        assert!(Portion::read(&stretch(b"0123", 2, 5), &store, &abilities).is_none());
     }
 }

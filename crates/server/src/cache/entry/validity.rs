@@ -5,7 +5,7 @@
 //! disturbed since it was compared is never called fresh. Checked against every interleaving in `cache::model`.
 
 use super::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed};
-use crate::cache::{FRESH_MS, RECHECK_MS, REFRESH_MS};
+use crate::cache::{FRESH_MS, REFRESH_MS};
 
 /// Whether what was found out about files still holds.
 ///
@@ -15,7 +15,7 @@ use crate::cache::{FRESH_MS, RECHECK_MS, REFRESH_MS};
 /// ```text
 /// events 0                      nobody watches: good for FRESH_MS
 /// events 1, seen 0              watched, but not yet compared since: good for FRESH_MS
-/// events = seen                 watched: good as long as the watcher is awake, and for RECHECK_MS
+/// events = seen                 watched: good as long as the watcher is awake, and for `recheck_ms`
 /// events > 1, events != seen    disturbed: to be compared before it is used
 /// with UNWATCHED                no longer watched, otherwise as above
 /// ```
@@ -89,15 +89,16 @@ impl Validity {
         is_watching(events) && self.seen.load(Relaxed) == events
     }
 
-    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`. Nothing: it has to be compared.
-    pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64) -> Option<Freshness> {
+    /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
+    /// after it was compared. Nothing: it has to be compared.
+    pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
         let checked_ms = self.checked_ms.load(Relaxed);
         if checked_ms == 0 || self.is_disturbed() {
             return None;
         }
         let plain = Freshness { until_ms: checked_ms + FRESH_MS, refresh_at_ms: checked_ms + REFRESH_MS };
-        let until_ms = (awake_ms.min(now_ms) + FRESH_MS).min(checked_ms + RECHECK_MS);
-        let watched = Freshness { until_ms, refresh_at_ms: checked_ms + RECHECK_MS - FRESH_MS };
+        let until_ms = (awake_ms.min(now_ms) + FRESH_MS).min(checked_ms + recheck_ms);
+        let watched = Freshness { until_ms, refresh_at_ms: checked_ms + recheck_ms - FRESH_MS };
         let best = if self.is_watched() && until_ms > plain.until_ms { watched } else { plain };
         (best.until_ms > now_ms).then_some(best)
     }

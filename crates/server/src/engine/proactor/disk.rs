@@ -2,8 +2,8 @@
 //! into memory, so that translating them no longer waits.
 //!
 //! Owns: translations that would have waited. Guarantees: each is finished once; only what the ring cannot help with
-//! (listings, error pages, links out of the tree and back, file systems that cannot tell what is in memory) goes to a
-//! helper thread, as in AMPED. Decides nothing about targets: it asks again once everything it might need is there.
+//! (listings, error pages, links out of the tree and back, file systems that cannot tell what is in memory, and memory that
+//! does not keep what the ring has read) goes to a helper thread, as in AMPED. Decides nothing about targets: it asks again once everything it might need is there.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -59,7 +59,8 @@ impl Disk {
             desk.keep(&target, &entry);
             return Some(entry);
         }
-        match question.names().filter(|_| can_tell(&desk.shared.abilities)) {
+        let is_found_again = can_tell(&desk.shared.abilities) && !desk.shared.reads_elsewhere();
+        match question.names().filter(|_| is_found_again) {
             Some((directory, names)) => self.bring_in(ring, desk, Wanted { ticket, target, directory, names }),
             None => self.helpers.submit(Job::Translate { ticket, target, again: true }),
         }

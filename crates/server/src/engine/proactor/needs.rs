@@ -62,7 +62,7 @@ impl Worker<'_> {
         flow.read = None;
         let file = stretch.representation.file.clone()?;
         let quantum = stretch.quantum();
-        if stretch.is_in_memory(self.shared) {
+        if !self.shared.reads_elsewhere() && stretch.is_in_memory(self.shared) {
             return Some(Outcome::Ready(ticket, quantum));
         }
         let mut buffer = self.spare_buffers.pop().unwrap_or_default();
