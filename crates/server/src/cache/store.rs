@@ -109,6 +109,17 @@ impl Store {
         &self.residents
     }
 
+    /// Files up to this many bytes are held in memory with their head.
+    pub fn content_bytes_max(&self) -> u64 {
+        Store::content_bytes_max_of(self.bytes_max(), self.caches)
+    }
+
+    /// The same of a store of `bytes_max` bytes: what is too large to be kept is not read into memory either, and nothing is
+    /// if content is not cached.
+    pub fn content_bytes_max_of(bytes_max: u64, caches: Caches) -> u64 {
+        if caches.content { CONTENT_BYTES_MAX.min(Store::object_bytes_max(bytes_max)) } else { 0 }
+    }
+
     /// The largest object that makes sense in a store of `bytes_max` bytes: larger ones would push too much out.
     pub fn object_bytes_max(bytes_max: u64) -> u64 {
         bytes_max / shards::count(bytes_max) / OBJECT_SHARE
@@ -213,6 +224,8 @@ impl Store {
     }
 }
 
+/// The largest content that is held in memory; larger files are sent from the page cache.
+const CONTENT_BYTES_MAX: u64 = 256 * 1024;
 /// What part of the store mapped chunks may be.
 const CHUNK_SHARE: u64 = 4;
 /// What part of a shard one object may be.

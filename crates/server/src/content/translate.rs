@@ -27,14 +27,6 @@ use crate::cache::{Caches, Entry};
 use crate::io::{Abilities, Blocked, Wait, open};
 use crate::site::{Root, Site};
 
-/// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
-const CONTENT_BYTES_MAX: u64 = 256 * 1024;
-
-/// Files up to this many bytes are held in memory with `caches`.
-pub fn content_bytes_max(caches: Caches) -> u64 {
-    if caches.content { CONTENT_BYTES_MAX } else { 0 }
-}
-
 /// One translation: what is asked, and how.
 #[derive(Debug)]
 pub struct Question<'a> {
@@ -55,6 +47,8 @@ pub struct Question<'a> {
     /// Whether content that is held in memory is to be there only once, and so not in the page cache as well. Then the page
     /// cache is not asked for it either by who may not wait.
     pub holds_alone: bool,
+    /// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
+    pub content_bytes_max: u64,
     /// What is kept of the answer.
     pub caches: Caches,
 }
@@ -286,7 +280,7 @@ impl Question<'_> {
         let mut is_steady = settled;
         for _ in 0..READ_TRIES {
             let description = State { coding, stamp, is_steady };
-            if stamp.size > content_bytes_max(self.caches) {
+            if stamp.size > self.content_bytes_max {
                 return Ok((self.describe(&description, kind, Content::In(Arc::new(file))), is_steady));
             }
             let content = match (self.wait, self.holds_alone) {

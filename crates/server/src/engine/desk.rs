@@ -395,6 +395,7 @@ impl Target {
             now_ms: now.0,
             abilities: &shared.abilities,
             holds_alone: shared.reads_elsewhere(),
+            content_bytes_max: shared.store.content_bytes_max(),
             caches: shared.store.caches(),
         }
     }

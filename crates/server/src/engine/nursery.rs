@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, wait};
 
+use crate::cache::Store;
 use crate::config::settings::Settings;
 use crate::content::translate::{Question, translate};
 use crate::engine::Clock;
@@ -116,8 +117,8 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     abilities: &abilities,
                     // The worker takes it from the page cache.
                     holds_alone: false,
+                    content_bytes_max: Store::content_bytes_max_of(settings.cache_bytes_max, settings.caches),
                     caches: settings.caches,
-                    // The worker reads it from there.
                 };
                 // What is found is of no use here: the worker finds it again, and no longer has to wait.
                 translate(&question).is_ok()

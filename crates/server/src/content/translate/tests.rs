@@ -1,6 +1,7 @@
 //! What is done again with each of the three caches off, and that it comes out the same.
 
 use super::*;
+use crate::cache::Store;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::site::Sites;
 use std::path::Path;
@@ -42,7 +43,19 @@ fn question<'a>(
 ) -> Question<'a> {
     let previous = previous.map(Previous::of);
     let (site, wait) = (sites.at(0), Wait::Yes);
-    Question { site, path, query: None, wait, previous, now_ms: 5000, abilities, caches, holds_alone: false }
+    let content_bytes_max = Store::content_bytes_max_of(1 << 30, caches);
+    Question {
+        site,
+        path,
+        query: None,
+        wait,
+        previous,
+        now_ms: 5000,
+        abilities,
+        holds_alone: false,
+        content_bytes_max,
+        caches,
+    }
 }
 
 fn heads(entry: &Entry) -> Vec<Vec<u8>> {
@@ -61,6 +74,22 @@ fn content_is_in_memory_or_in_the_file_as_its_cache_is_on_or_off() {
         let entry = ask(&sites, b"/b.bin", caches, None);
         let one = entry.resource.variants.first();
         assert_eq!((one.content().is_some(), one.file.is_some()), (caches.content, !caches.content), "{caches:?}");
+    }
+}
+
+#[test]
+fn what_is_too_large_for_a_small_store_is_not_read_into_memory() {
+    let (directory, sites) = site();
+    let name = directory.path().join("b.bin");
+    std::fs::write(&name, vec![0; 20_000]).unwrap();
+    settle(&name);
+    let abilities = Abilities::default();
+    for (store_bytes, is_held) in [(64 << 10, false), (1 << 20, true), (1 << 30, true)] {
+        let content_bytes_max = Store::content_bytes_max_of(store_bytes, Caches::default());
+        let question =
+            Question { content_bytes_max, ..question(&sites, b"/b.bin", Caches::default(), None, &abilities) };
+        let entry = translate(&question).unwrap();
+        assert_eq!(entry.resource.variants.first().content().is_some(), is_held, "{store_bytes}");
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::Tag;
 use crate::cache::Entry;
 use crate::content::file::{self, Kind, Stamp};
-use crate::content::translate::{content_bytes_max, translate};
+use crate::content::translate::{translate};
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
@@ -112,7 +112,7 @@ impl Disk {
     ) -> Option<Outcome> {
         if let Ok(file) = opened
             && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
-            && (1..=content_bytes_max(desk.shared.store.caches())).contains(&stamp.size)
+            && (1..=desk.shared.store.content_bytes_max()).contains(&stamp.size)
             && !self.holds(index, &stamp)
         {
             ring.read(Arc::new(file), vec![0; stamp.size as usize], 0, Tag::Content(index));
