@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::Tag;
 use crate::cache::Entry;
 use crate::content::file::{self, Kind, Stamp};
-use crate::content::translate::{translate};
+use crate::content::translate::translate;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
