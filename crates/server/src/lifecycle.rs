@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::adapt::{Adapter, Wish};
@@ -566,4 +567,17 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If it fails the old limit stays, and running out is survived.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    make_room_for_descriptors(limit.maximum.unwrap_or(u64::MAX));
+}
+
+/// Descriptors that the kernel's table has room for from the beginning: 128 KiB of its memory.
+const DESCRIPTORS_AT_ONCE: u64 = 16 * 1024;
+
+/// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run out,
+/// and in a process with threads whoever needs the next number then waits for all processors to notice
+/// (`expand_fdtable` and `synchronize_rcu` in Linux's `fs/file.c`): a worker was seen to stand still there for 12 ms.
+fn make_room_for_descriptors(descriptors_max: u64) {
+    let highest = descriptors_max.min(DESCRIPTORS_AT_ONCE) as i32 - 1;
+    // If it fails the table grows as it is needed.
+    let _ = eventfd(0, EventfdFlags::CLOEXEC).and_then(|any| fcntl_dupfd_cloexec(any, highest));
 }

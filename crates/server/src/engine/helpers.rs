@@ -2,14 +2,15 @@
 //!
 //! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
 //! a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so that nothing
-//! is read or built twice. Does not decide what would block.
+//! is read or built twice; what is known and only has to be compared does not queue behind what has to be read. Does not
+//! decide what would block.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
 
 use crate::cache::Entry;
 use crate::engine::Shared;
@@ -38,6 +39,13 @@ pub enum Job {
         /// The stretch.
         stretch: Stretch,
     },
+}
+
+impl Job {
+    /// Whether a cached translation is to be compared with the file system.
+    fn is_comparison(&self) -> bool {
+        matches!(self, Job::Translate { target, .. } if target.previous.is_some())
+    }
 }
 
 /// A notification.
@@ -71,6 +79,7 @@ pub trait Helpers {
 #[derive(Debug)]
 pub struct HelperThreads {
     pool: Arc<Pool>,
+    comparisons: Sender<(Job, Instant)>,
     jobs: Sender<(Job, Instant)>,
     finished: Receiver<Finished>,
 }
@@ -79,13 +88,27 @@ pub struct HelperThreads {
 struct Pool {
     shared: Arc<Shared>,
     worker: usize,
-    /// With the time since which each waits.
+    /// Jobs that compare what is known, which is looking names up and rarely takes the disk: a hot file is behind each. With
+    /// the time since which each waits.
+    comparisons: Receiver<(Job, Instant)>,
+    /// All others.
     queue: Receiver<(Job, Instant)>,
     finished: Sender<Finished>,
     /// Threads that exist.
     threads: AtomicUsize,
     /// Jobs that have been submitted and not finished.
     pending: AtomicUsize,
+}
+
+/// What a helper finds when it looks for work.
+#[derive(Debug)]
+enum Next {
+    /// A job, and since when it has waited.
+    Job(Job, Instant),
+    /// None came for [`RESERVE_TIME`].
+    Nothing,
+    /// None will come: the worker is gone.
+    Over,
 }
 
 /// How long a helper without work stays.
@@ -98,11 +121,17 @@ impl HelperThreads {
     ///
     /// [`Control::helpers`]: crate::engine::Control::helpers
     pub fn new(shared: Arc<Shared>, worker: usize) -> HelperThreads {
+        let (compare, comparisons) = unbounded();
         let (jobs, queue) = unbounded();
         let (sender, finished) = unbounded();
         let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let pool = Arc::new(Pool { shared, worker, queue, finished: sender, threads, pending });
-        HelperThreads { pool, jobs, finished }
+        let pool = Arc::new(Pool { shared, worker, comparisons, queue, finished: sender, threads, pending });
+        HelperThreads { pool, comparisons: compare, jobs, finished }
+    }
+
+    fn send(&self, job: Job) {
+        let lane = if job.is_comparison() { &self.comparisons } else { &self.jobs };
+        lane.send((job, Instant::now())).expect("the pool holds the receivers");
     }
 
     fn spawn(&self) {
@@ -123,7 +152,7 @@ impl Helpers for HelperThreads {
     fn submit(&mut self, job: Job) {
         Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
         let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
-        self.jobs.send((job, Instant::now())).expect("the pool holds the receiver");
+        self.send(job);
         let threads = self.pool.threads.load(SeqCst);
         if pending > threads && threads < self.pool.shared.control.helpers() {
             self.spawn();
@@ -139,13 +168,13 @@ impl Pool {
     /// The life of a helper.
     fn help(&self) {
         loop {
-            match self.queue.recv_timeout(RESERVE_TIME) {
-                Ok((job, submitted)) => self.finish(job, submitted),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
+            match self.next() {
+                Next::Job(job, submitted) => self.finish(job, submitted),
+                Next::Over => break,
+                Next::Nothing => {
                     self.threads.fetch_sub(1, SeqCst);
                     // A job may have been counted on this thread just before it left: look once more.
-                    if self.queue.is_empty() {
+                    if self.comparisons.is_empty() && self.queue.is_empty() {
                         return;
                     }
                     self.threads.fetch_add(1, SeqCst);
@@ -155,8 +184,19 @@ impl Pool {
         self.threads.fetch_sub(1, SeqCst);
     }
 
+    /// What is to be done next, waited for.
+    fn next(&self) -> Next {
+        let job = select_biased! {
+            // The worker is gone with both its ends: what it has left behind comes first.
+            recv(self.comparisons) -> job => job.or_else(|_| self.queue.recv()),
+            recv(self.queue) -> job => job,
+            default(RESERVE_TIME) => return Next::Nothing,
+        };
+        job.map_or(Next::Over, |(job, submitted)| Next::Job(job, submitted))
+    }
+
     fn drain_queue(&self) {
-        while let Ok((job, submitted)) = self.queue.try_recv() {
+        while let Ok((job, submitted)) = self.comparisons.try_recv().or_else(|_| self.queue.try_recv()) {
             self.finish(job, submitted);
         }
     }
@@ -189,5 +229,39 @@ impl Pool {
             }
         }
         Finished { job, entry, portion, failed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::file::Stamps;
+    use crate::engine::desk::Desk;
+    use crate::engine::testing;
+    use lamna_proto::exchange::Translate;
+    use lamna_proto::message::Status;
+    use lamna_proto::resource::{Description, Representation, Resource};
+
+    #[test]
+    fn what_is_known_is_compared_before_what_is_cold_is_read_and_nothing_is_left_behind() {
+        let (shared, _root) = testing::shared(1, 1);
+        let shared = Arc::new(shared);
+        let mut desk = Desk::new(&shared);
+        let helpers = HelperThreads::new(shared.clone(), 0);
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let entry = Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 1));
+        for (path, previous) in [(&b"/cold"[..], None), (b"/colder", None), (b"/hot", Some(entry))] {
+            let asked = Translate { host: None, path, query: None, path_and_query: path };
+            let mut target = desk.take(&asked);
+            target.previous = previous;
+            helpers.send(Job::Translate { ticket: None, target, again: false });
+        }
+        let pool = helpers.pool.clone();
+        drop(helpers);
+        let mut paths = Vec::new();
+        while let Next::Job(Job::Translate { target, .. }, _) = pool.next() {
+            paths.push(String::from_utf8_lossy(target.path()).into_owned());
+        }
+        assert_eq!(paths, ["/hot", "/cold", "/colder"]);
     }
 }
