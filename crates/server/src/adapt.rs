@@ -82,12 +82,18 @@ impl Adapter {
 
     fn controller(settings: &Settings) -> Controller {
         let profile = settings.profile.clone().unwrap_or_else(Profile::built_in);
-        let is_possible = |engine: &Engine| {
-            shift::is_possible(&Settings { architecture: architecture(*engine), ..settings.clone() }).is_ok()
-        };
-        let candidates = Engine::ALL.into_iter().filter(is_possible).collect();
         let current = engine(settings.architecture).unwrap_or(Engine::Amped);
-        Controller::new(profile, candidates, current)
+        Controller::new(profile, Adapter::candidates(settings), current)
+    }
+
+    /// Engines that can serve. Where the cache has most of the memory, `proactor` cannot: what its ring reads at once is not
+    /// taken from the cache's share, as what helpers read is, and under a limit the kernel ended the server for it.
+    fn candidates(settings: &Settings) -> Vec<Engine> {
+        let is_possible = |engine: &Engine| {
+            let fits = *engine != Engine::Proactor || !settings.holds_alone();
+            fits && shift::is_possible(&Settings { architecture: architecture(*engine), ..settings.clone() }).is_ok()
+        };
+        Engine::ALL.into_iter().filter(is_possible).collect()
     }
 
     /// When to look again.
@@ -244,6 +250,18 @@ fn architecture(engine: Engine) -> Architecture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::settings::CachePages;
+
+    #[test]
+    fn the_ring_is_no_candidate_where_the_cache_has_most_of_the_memory() {
+        let settings = |cache_pages| Settings { cache_pages, ..Settings::default() };
+        let candidates = |cache_pages| Adapter::candidates(&settings(cache_pages));
+        let others = |mut engines: Vec<Engine>| {
+            engines.retain(|engine| *engine != Engine::Proactor);
+            engines
+        };
+        assert_eq!(candidates(CachePages::Release), others(candidates(CachePages::Keep)));
+    }
 
     #[test]
     fn engines_and_architectures_have_the_same_names() {
