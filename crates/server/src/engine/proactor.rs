@@ -93,7 +93,6 @@ struct Worker<'a> {
     shown_postures: (usize, usize),
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
-    spare_buffers: Vec<Vec<u8>>,
     draining: bool,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
@@ -103,7 +102,7 @@ struct Worker<'a> {
 const TURN_BYTES: u64 = 1 << 20;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
-/// How many spare buffers of each kind are kept, and the largest one.
+/// How many buffers for what is sent are kept for the next time, and the largest one.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
 const DRIVEN: &str = "one connection is driven at a time";
@@ -127,7 +126,6 @@ impl<'a> Worker<'a> {
             shown: 0,
             shown_postures: (0, 0),
             spare_outgoing: Vec::new(),
-            spare_buffers: Vec::new(),
             draining: false,
             handing_over: false,
         };
@@ -189,7 +187,7 @@ impl<'a> Worker<'a> {
             (Tag::Out(token), Event::Sent(outgoing, sent)) => self.handle_sent(token, outgoing, sent),
             (Tag::Out(token), Event::Polled) => self.handle_writable(token),
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
-            (Tag::Stretch(ticket), Event::Read(buffer, bytes)) => self.handle_stretch(ticket, buffer, bytes),
+            (Tag::Stretch(ticket), Event::Read(room, bytes)) => self.handle_stretch(ticket, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
                 let outcome = self.disk.handle_opened(&mut self.ring, &mut self.desk, index, opened);
                 self.handle_outcome(outcome);
@@ -395,9 +393,9 @@ impl Worker<'_> {
                     outgoing.begin(transmit.bytes, transmit.more);
                     let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
                     match (read, origin) {
-                        (Some(buffer), _) => {
+                        (Some(room), _) => {
                             self.desk.sender.file_bytes += length as u64;
-                            outgoing.add(Content::Read(buffer), 0..length);
+                            outgoing.add(Content::Read(room), 0..length);
                         }
                         (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
                         (None, None) => {}
@@ -459,16 +457,9 @@ impl Worker<'_> {
     }
 
     fn recycle(&mut self, mut outgoing: Box<Outgoing>) {
-        let buffer = outgoing.release();
+        outgoing.release();
         if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
             self.spare_outgoing.push(outgoing);
-        }
-        self.recycle_buffer(buffer);
-    }
-
-    fn recycle_buffer(&mut self, buffer: Option<Vec<u8>>) {
-        if self.spare_buffers.len() < SPARE_MAX {
-            self.spare_buffers.extend(buffer);
         }
     }
 
