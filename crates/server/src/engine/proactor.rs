@@ -15,6 +15,7 @@ mod disk;
 mod flow;
 mod needs;
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,6 +33,7 @@ use crate::engine::desk::Desk;
 use crate::engine::event_loop::Ticket;
 use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
+use crate::engine::stretch::{TURN_BYTES, within_turn};
 use crate::io::Abilities;
 use crate::io::accept::Reserve;
 use crate::io::send::Sent;
@@ -79,7 +81,7 @@ struct Worker<'a> {
     /// By the index of the slot.
     flows: Vec<Flow>,
     /// Connections that can go on without a completion.
-    queue: Vec<Token>,
+    queue: VecDeque<Token>,
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     /// By listener.
@@ -98,8 +100,8 @@ struct Worker<'a> {
     handing_over: bool,
 }
 
-/// Bytes one connection may send before others get their turn.
-const TURN_BYTES: u64 = 1 << 20;
+/// Turns of connections that had one already, before completions are looked at again.
+const TURNS_MAX: usize = 16;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
 /// How many buffers for what is sent are kept for the next time, and the largest one.
@@ -117,7 +119,7 @@ impl<'a> Worker<'a> {
             disk: Disk::new(shared, index),
             slots: Slots::default(),
             flows: Vec::new(),
-            queue: Vec::new(),
+            queue: VecDeque::new(),
             workspace: Some(desk.workspace()),
             desk,
             accepts: vec![None; shared.listeners.len()],
@@ -233,9 +235,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives connections that used up their turn another one.
+    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
     fn go_on(&mut self) {
-        for token in std::mem::take(&mut self.queue) {
+        for _ in 0..self.queue.len().min(TURNS_MAX) {
+            let Some(token) = self.queue.pop_front() else { return };
             if let Some(slot) = self.slots.find(token) {
                 slot.queued = false;
                 self.drive(token);
@@ -342,7 +345,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         if !slot.queued {
             slot.queued = true;
-            self.queue.push(token);
+            self.queue.push_back(token);
         }
     }
 
@@ -384,10 +387,13 @@ impl Worker<'_> {
                 return total;
             }
             let origin = slot.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
-            let Some(transmit) = slot.connection.poll_transmit() else { return total };
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
             let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
             let sent = match flow.read.take_if(|_| is_file) {
-                None if is_file => self.desk.sender.send(slot.socket.as_fd(), &transmit),
+                None if is_file => {
+                    within_turn(&mut transmit, total);
+                    self.desk.sender.send(slot.socket.as_fd(), &transmit)
+                }
                 read => {
                     let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
                     outgoing.begin(transmit.bytes, transmit.more);
