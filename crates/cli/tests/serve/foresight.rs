@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 
-use crate::engine::{AMPED, AMPED_2, Engine, SPED, for_engines};
+use crate::engine::{Engine, for_engines};
 use crate::server::{Launch, Server};
 
 for_engines!([
