@@ -64,17 +64,12 @@ fn costs(entries: u64) -> String {
             if group.len() < GROUP {
                 return;
             }
-            for number in &group {
-                other_work();
-                foresight.step(&store);
-                foresight.add(&store, key(&mut path, *number));
-            }
+            group.iter().for_each(|number| foresight.add(&store, key(&mut path, *number)));
+            foresight.fetch(&store);
             for number in group.drain(..) {
-                other_work();
                 let Lookup::Fresh(entry) = front.lookup(&store, key(&mut path, number), NOW_MS) else { unreachable!() };
                 buffer.clear();
                 buffer.extend_from_slice(entry.resource.variants.first().message().expect("it is held"));
-                foresight.step(&store);
             }
         })
     });
@@ -91,12 +86,6 @@ fn costs(entries: u64) -> String {
     });
     let figures = lookups.into_iter().chain(answers).chain(foreseen).chain(copies).map(|figure| format!("{figure:.1}"));
     format!("{},{}", store.bytes(), figures.collect::<Vec<_>>().join(","))
-}
-
-/// What a worker does between two steps of a foresight, a receive or a send: half a microsecond without memory.
-fn other_work() {
-    let mut number = 1u64;
-    (0..250).for_each(|_| number = std::hint::black_box(number.wrapping_mul(3)));
 }
 
 /// With a head like that of a file.

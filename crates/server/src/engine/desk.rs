@@ -175,9 +175,9 @@ impl<'a> Desk<'a> {
         self.foresight.add(&self.shared.store, key);
     }
 
-    /// Has the processor fetch what comes next for those that were foreseen. Time for that has passed since the last call.
-    pub fn step_foreseen(&mut self) {
-        self.foresight.step(&self.shared.store);
+    /// Has the processor fetch what will be read for those that were foreseen.
+    pub fn fetch_foreseen(&mut self) {
+        self.foresight.fetch(&self.shared.store);
     }
 
     /// The target of a new request, in values of its own, to be looked up at another desk.

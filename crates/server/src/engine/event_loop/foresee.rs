@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use super::{Carrier, GENERATION_OURS, Worker};
-use crate::cache::Foresight;
 
 /// Connections that are received from before the first of them is answered. What is fetched for them has to stay in the first
 /// cache of a processor, and the first must not wait long: a receive takes a microsecond.
@@ -27,16 +26,12 @@ impl<C: Carrier> Worker<'_, C> {
             if !group.clone().any(|index| self.poll.event(index).token.generation == GENERATION_OURS) {
                 self.foresee(group.clone());
             }
-            for index in group {
-                self.handle_event(index);
-                self.desk.step_foreseen();
-            }
+            group.for_each(|index| self.handle_event(index));
         }
     }
 
     /// Receives for connections that were idle, and has what their requests will look up fetched.
     fn foresee(&mut self, events: Range<usize>) {
-        let missing = (Foresight::STEPS + 1).saturating_sub(events.len());
         for index in events {
             let event = self.poll.event(index);
             if !event.readable || event.ending {
@@ -48,13 +43,11 @@ impl<C: Carrier> Worker<'_, C> {
                 self.lend(event.token);
                 let slot = self.slots.get(event.token);
                 slot.receive(self.desk.now);
-                self.desk.step_foreseen();
                 if let Some(translate) = slot.connection.foresee_translate() {
                     self.desk.foresee(&translate);
                 }
             }
         }
-        // The last one goes as many steps as there are turns before its own; of few connections those are too few.
-        (0..missing).for_each(|_| self.desk.step_foreseen());
+        self.desk.fetch_foreseen();
     }
 }
