@@ -31,12 +31,14 @@ def make(site, count):
 
 
 def paths(count, exponent):
-    """A file of paths and weights. The popular ones are all over the directories."""
+    """A file of paths and weights. The popular ones are all over the directories. It has as many lines however many paths there are,
+    because the generator shares the third cache with the server, and with fewer lines has more time."""
     order = list(range(count))
     random.Random(1).shuffle(order)
+    times = max(FILES) // count
     out = tempfile.NamedTemporaryFile("w", delete=False)
     for rank, number in enumerate(order, 1):
-        out.write(f"/d{number // 1000:04}/f{number % 1000:03}.bin {rank ** -exponent:.9f}\n")
+        out.write(f"/d{number // 1000:04}/f{number % 1000:03}.bin {rank ** -exponent / times:.12f}\n" * times)
     out.close()
     return out.name
 

@@ -4,7 +4,8 @@
 //!     cargo run --release -p lamna-server --example cache_costs [ENTRIES...]
 //!
 //! Prints nanoseconds of a lookup as a worker does it, in its front and in the store if that does not know; of one with the
-//! message, head and content, being copied to where it is sent from; and of only copying as much from as many places of one
+//! message, head and content, being copied to where it is sent from; of the same in groups of eight that were foreseen, as an event
+//! loop does it; and of only copying as much from as many places of one
 //! array, which any server has to that answers from memory. Each has in it the few nanoseconds that making a key takes. No
 //! figure is judged here.
 
@@ -14,10 +15,11 @@ use std::time::Instant;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource};
 use lamna_server::cache::generations::Key;
-use lamna_server::cache::{Entry, Front, Lookup, Store};
+use lamna_server::cache::{Entry, Foresight, Front, Lookup, Store};
 use lamna_server::content::file::Stamps;
 
 const HOT: u64 = 100;
+const GROUP: usize = 8;
 const LOOKUPS: u64 = 2_000_000;
 const NOW_MS: u64 = 5000;
 const PATH: &[u8] = b"/pub/directory/page0000000.html";
@@ -27,7 +29,8 @@ const CONTENT: [u8; 500] = [b'x'; 500];
 fn main() {
     let given: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
     let numbers = if given.is_empty() { vec![100, 1_000, 10_000, 100_000, 1_000_000] } else { given };
-    let names = ["lookup", "answer", "copy"].map(|what| format!("{what}_hot_ns,{what}_zipf_ns,{what}_all_ns"));
+    let names =
+        ["lookup", "answer", "foreseen", "copy"].map(|what| format!("{what}_hot_ns,{what}_zipf_ns,{what}_all_ns"));
     println!("entries,bytes,{}", names.join(","));
     for entries in numbers {
         println!("{entries},{}", costs(entries));
@@ -53,6 +56,23 @@ fn costs(entries: u64) -> String {
             buffer.extend_from_slice(entry.resource.variants.first().message().expect("it is held"));
         })
     });
+    let mut foresight = Foresight::default();
+    let foreseen = orders.map(|(entries, order)| {
+        let mut group = Vec::with_capacity(GROUP);
+        nanoseconds(entries, order, |number| {
+            group.push(number);
+            if group.len() < GROUP {
+                return;
+            }
+            group.iter().for_each(|number| foresight.add(&store, key(&mut path, *number)));
+            foresight.fetch(&store);
+            for number in group.drain(..) {
+                let Lookup::Fresh(entry) = front.lookup(&store, key(&mut path, number), NOW_MS) else { unreachable!() };
+                buffer.clear();
+                buffer.extend_from_slice(entry.resource.variants.first().message().expect("it is held"));
+            }
+        })
+    });
     let message_bytes = entry().resource.variants.first().message().map_or(0, |message| message.len());
     let places_apart = store.bytes() / entries;
     let array = vec![1; (places_apart * entries) as usize + message_bytes];
@@ -64,7 +84,7 @@ fn costs(entries: u64) -> String {
             buffer.extend_from_slice(&array[at..at + message_bytes]);
         })
     });
-    let figures = lookups.into_iter().chain(answers).chain(copies).map(|figure| format!("{figure:.1}"));
+    let figures = lookups.into_iter().chain(answers).chain(foreseen).chain(copies).map(|figure| format!("{figure:.1}"));
     format!("{},{}", store.bytes(), figures.collect::<Vec<_>>().join(","))
 }
 

@@ -10,6 +10,7 @@ mod counts;
 mod crowds;
 mod engine;
 mod faults;
+mod foresight;
 mod processes;
 mod residency;
 mod script;

@@ -143,6 +143,11 @@ impl Bounded {
         self.sizes.of(object).is_some()
     }
 
+    /// Where what a use of `object` changes is in memory. See [`Replacement::state_of`].
+    pub fn state_of(&self, object: ObjectId) -> *const u8 {
+        self.policy.state_of(object)
+    }
+
     /// Bytes held; at most [`Bounded::bound_bytes`].
     pub fn bytes(&self) -> u64 {
         self.bytes

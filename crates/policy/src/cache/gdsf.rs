@@ -78,6 +78,10 @@ impl Replacement for Gdsf {
         }
     }
 
+    fn state_of(&self, object: ObjectId) -> *const u8 {
+        self.heap.state_of(object)
+    }
+
     fn memory_bytes(&self) -> usize {
         self.heap.memory_bytes()
     }

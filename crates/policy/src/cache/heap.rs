@@ -10,7 +10,7 @@
 //! most beside what the policy notes of it, because what a policy takes is not there for content. Four children each, so that a
 //! way through a million objects is ten steps and the children that are compared lie in one cache line.
 
-use super::{ObjectId, cover, grow};
+use super::{ObjectId, address_of, cover, grow};
 
 const NONE: u32 = u32::MAX;
 const CHILDREN: usize = 4;
@@ -67,6 +67,11 @@ impl<Note: Copy + Default> Heap<Note> {
         self.keys.capacity() * size_of::<u64>()
             + self.objects.capacity() * size_of::<ObjectId>()
             + self.nodes.capacity() * size_of::<Node<Note>>()
+    }
+
+    /// Where what is noted of `object` is in memory.
+    pub(super) fn state_of(&self, object: ObjectId) -> *const u8 {
+        address_of(&self.nodes, object)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -51,6 +51,10 @@ impl Replacement for Lfu {
         self.place(object, self.heap.note(object).saturating_add(count));
     }
 
+    fn state_of(&self, object: ObjectId) -> *const u8 {
+        self.heap.state_of(object)
+    }
+
     fn memory_bytes(&self) -> usize {
         self.heap.memory_bytes()
     }

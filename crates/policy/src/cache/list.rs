@@ -1,7 +1,7 @@
 //! Doubly linked lists over dense identifiers. Several lists can share one set of links, since an object is in at most
 //! one of them: moving between queues then costs no allocation.
 
-use super::{ObjectId, cover};
+use super::{ObjectId, address_of, cover};
 
 const NONE: u32 = u32::MAX;
 
@@ -18,6 +18,11 @@ pub(super) struct Links(Vec<Link>);
 impl Links {
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.capacity() * size_of::<Link>()
+    }
+
+    /// Where the neighbours of `object` are in memory.
+    pub(super) fn state_of(&self, object: ObjectId) -> *const u8 {
+        address_of(&self.0, object)
     }
 
     pub(super) fn cover(&mut self, object: ObjectId) {

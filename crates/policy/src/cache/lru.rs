@@ -48,6 +48,10 @@ impl Replacement for Lru {
         self.held[object.index()] = false;
     }
 
+    fn state_of(&self, object: ObjectId) -> *const u8 {
+        self.links.state_of(object)
+    }
+
     fn memory_bytes(&self) -> usize {
         self.links.memory_bytes() + self.held.capacity()
     }

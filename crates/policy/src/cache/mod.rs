@@ -112,6 +112,10 @@ pub trait Replacement: Send {
     /// Whether `object` is held.
     fn holds(&self, object: ObjectId) -> bool;
 
+    /// Where what a hit of `object` changes is in memory, for the caller to have it fetched before: an address to be read by
+    /// nobody, or null.
+    fn state_of(&self, object: ObjectId) -> *const u8;
+
     /// The bound of the cache changed. Only policies that divide it care.
     fn rebound(&mut self, _bound_bytes: u64) {}
 }
@@ -230,6 +234,11 @@ pub fn hand_over(from: &mut dyn Replacement, to: &mut dyn Replacement, size_byte
 /// A size as policies remember it: 4 GiB stand for all that is larger.
 fn bounded(size_bytes: u64) -> u32 {
     size_bytes.try_into().unwrap_or(u32::MAX)
+}
+
+/// Where the value of `object` is.
+fn address_of<T>(values: &[T], object: ObjectId) -> *const u8 {
+    values.get(object.index()).map_or(std::ptr::null(), |value| std::ptr::from_ref(value).cast())
 }
 
 /// Makes `values` have a place for one more. Grows in smaller steps than doubling, because what is not used counts as well

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::list::{Links, List};
-use super::{ObjectId, Removal, Replacement, bounded, cover};
+use super::{ObjectId, Removal, Replacement, address_of, bounded, cover};
 
 /// Uses are counted up to this.
 const USES_MAX: u8 = 3;
@@ -167,6 +167,10 @@ impl Replacement for S3Fifo {
         if let Some(object) = self.objects.get_mut(object.index()) {
             object.ghost = 0;
         }
+    }
+
+    fn state_of(&self, object: ObjectId) -> *const u8 {
+        address_of(&self.objects, object)
     }
 
     fn memory_bytes(&self) -> usize {

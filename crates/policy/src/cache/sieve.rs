@@ -4,7 +4,7 @@
 //! until the hand has been round.
 
 use super::list::{Links, List};
-use super::{ObjectId, Removal, Replacement, cover};
+use super::{ObjectId, Removal, Replacement, address_of, cover};
 
 #[derive(Clone, Copy, Default)]
 struct Object {
@@ -66,6 +66,10 @@ impl Replacement for Sieve {
         }
         self.order.unlink(&mut self.links, object);
         self.objects[object.index()] = Object::default();
+    }
+
+    fn state_of(&self, object: ObjectId) -> *const u8 {
+        address_of(&self.objects, object)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -129,6 +129,8 @@ pub(crate) struct Peer {
     pub(crate) memory_bytes_max: usize,
     /// Whether the socket takes bytes at all.
     pub(crate) reads_answers: bool,
+    /// Whether what is needed was foreseen.
+    foresees: bool,
     site: &'static Site,
     workspace: Option<Box<Workspace>>,
     /// Sent by the peer and not yet received.
@@ -155,6 +157,7 @@ impl Peer {
             asked: Vec::new(),
             memory_bytes_max: 0,
             reads_answers: true,
+            foresees: false,
             site,
             workspace: Some(workspace),
             socket: VecDeque::new(),
@@ -373,12 +376,18 @@ impl Peer {
     }
 
     fn poll_need(&mut self) -> bool {
+        // Every other time, so that it is seen to change nothing.
+        self.foresees = !self.foresees;
+        let foreseen = if self.foresees { self.connection.foresee_translate() } else { None };
+        let foreseen = foreseen.map(|translate| translate.path_and_query.to_vec());
         let Some((id, need)) = self.connection.poll_need() else {
+            assert_eq!(foreseen, None, "what is foreseen is needed");
             self.take_reports();
             return false;
         };
         let deferred = match need {
             Need::Translate(translate) => {
+                assert!(foreseen.is_none_or(|path_and_query| path_and_query == translate.path_and_query));
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 self.asked.push((translate.host.map(text), text(translate.path), translate.query.map(text)));
                 Deferred::Translate(self.site.translate(&translate).clone())

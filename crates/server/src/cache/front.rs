@@ -93,9 +93,11 @@ impl Front {
             self.passing = Some(entry);
             return None;
         }
-        let cost = entry.memory_bytes();
+        let bytes_max = store.front_bytes(FRONT_SHARE);
+        // Twice as many as keys are noted at most: others would be old before they are asked for again.
+        let cost = entry.memory_bytes().max(bytes_max / self.lately.len() as u64 / 2);
         let slot = Slot { entry: entry.clone(), freshness, uses: 0, is_refreshing: false };
-        self.entries.rebound(store.front_bytes(FRONT_SHARE));
+        self.entries.rebound(bytes_max);
         if !self.entries.insert(key, slot, cost) {
             self.passing = Some(entry);
         }

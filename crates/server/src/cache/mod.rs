@@ -13,8 +13,10 @@ pub mod counters;
 mod directories;
 mod entry;
 mod flights;
+mod foresight;
 mod front;
 pub mod generations;
+mod index;
 mod ledger;
 #[cfg(test)]
 mod model;
@@ -31,6 +33,7 @@ use lamna_policy::cache::{Algorithm, Objective};
 pub use caches::Caches;
 pub use chunks::{CHUNK_BYTES, Chunks};
 pub use entry::Entry;
+pub use foresight::Foresight;
 pub use front::Front;
 pub use ledger::Loan;
 pub use residents::Residents;

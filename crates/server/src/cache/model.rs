@@ -82,6 +82,7 @@ mod shard {
 
     use super::entry::Entry;
     use super::{Key, Policy};
+    pub(super) use crate::cache::shard::Depth;
 
     #[derive(Debug, Default)]
     pub(super) struct Shard(Option<(Box<[u8]>, Arc<Entry>)>);
@@ -95,6 +96,14 @@ mod shard {
 
         pub(super) fn lookup(&mut self, key: Key<'_>, _uses: u32) -> Option<&Arc<Entry>> {
             self.0.as_ref().filter(|(path, _)| **path == *key.path).map(|(_, entry)| entry)
+        }
+
+        pub(super) fn hash(&self, _key: Key<'_>) -> u32 {
+            0
+        }
+
+        pub(super) fn foresee(&self, _hash: u32, _depth: Depth) -> Option<Arc<Entry>> {
+            None
         }
 
         pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, _cost: u64, gone: &mut Vec<Arc<Entry>>) {

@@ -11,18 +11,20 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 use lamna_policy::cache::{Admission, Bounded, ObjectId, Offer};
 
 use super::Policy;
 use super::entry::Entry;
 use super::generations::Key;
+use super::index::Index;
 use super::ledger::allocated;
+use crate::sys::prefetch::{prefetch, prefetch_shared, prefetch_value};
 
 /// One shard.
 pub(super) struct Shard {
     /// Numbers of what is kept and of what is remembered.
-    table: HashTable<u32>,
+    index: Index,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Numbers of what was let go of, oldest first, each with the turn in which that was.
@@ -45,6 +47,19 @@ enum Slot {
     Nothing { turn: u32, hash: u32 },
 }
 
+/// How far a lookup goes, in the order in which each step leads to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Of the index.
+    Bucket,
+    /// And what the policy knows of it.
+    Slot,
+    /// Name and entry.
+    Entry,
+    /// The entry itself is handed out.
+    Found,
+}
+
 /// Lists grow by one part in this many.
 const STEP_SHARE: usize = 8;
 /// Numbers that are remembered at least.
@@ -55,7 +70,7 @@ impl Shard {
     pub(super) fn new(bytes_max: u64, policy: Policy) -> Shard {
         let books = Bounded::new(policy.algorithm, policy.objective, bytes_max);
         let mut shard = Shard {
-            table: HashTable::new(),
+            index: Index::default(),
             slots: Vec::new(),
             free: Vec::new(),
             remembered: VecDeque::new(),
@@ -83,6 +98,30 @@ impl Shard {
         }
         let id = self.find_remembered(hash)?;
         self.books.request_times(ObjectId(id), uses);
+        None
+    }
+
+    /// Has the processor fetch what a lookup of a key of this hash reads at `depth`; what it reads before that has been.
+    pub(super) fn foresee(&self, hash: u32, depth: Depth) -> Option<Arc<Entry>> {
+        if depth == Depth::Bucket {
+            self.index.prefetch(hash);
+            return None;
+        }
+        for id in self.index.candidates(hash) {
+            let slot = &self.slots[id as usize];
+            match (depth, slot) {
+                (Depth::Slot, _) => {
+                    prefetch_value(slot);
+                    prefetch(self.books.state_of(ObjectId(id)), 1);
+                }
+                (Depth::Entry, Slot::Kept(name, entry)) => {
+                    prefetch(name.as_ptr(), name.len());
+                    prefetch_shared(entry);
+                }
+                (_, Slot::Kept(_, entry)) => return Some(entry.clone()),
+                (_, Slot::Nothing { .. }) => {}
+            }
+        }
         None
     }
 
@@ -150,7 +189,7 @@ impl Shard {
     pub(super) fn structure_bytes(&self) -> u64 {
         let slots = self.slots.capacity() * size_of::<Slot>();
         let numbers = self.free.capacity() * size_of::<u32>() + self.remembered.capacity() * size_of::<(u32, u32)>();
-        (self.table.allocation_size() + slots + numbers + self.books.memory_bytes()) as u64 + self.name_bytes
+        (self.index.memory_bytes() + slots + numbers + self.books.memory_bytes()) as u64 + self.name_bytes
     }
 
     /// Entries kept.
@@ -195,9 +234,7 @@ impl Shard {
     }
 
     fn forget(&mut self, id: u32, hash: u32) {
-        if let Ok(entry) = self.table.find_entry(spread(hash), |&other| other == id) {
-            entry.remove();
-        }
+        self.index.remove(hash, id);
         self.books.forget(ObjectId(id));
         self.free.push(id);
     }
@@ -214,22 +251,23 @@ impl Shard {
         });
         self.slots[id as usize] = Slot::Nothing { turn: 0, hash };
         let (slots, hasher) = (&self.slots, &self.hasher);
-        self.table.insert_unique(spread(hash), id, |&id| spread(slots[id as usize].hash(hasher)));
+        self.index.insert(hash, id, |id| slots[id as usize].hash(hasher));
         id
     }
 
     fn find_kept(&self, key: Key<'_>, hash: u32) -> Option<u32> {
-        self.table.find(spread(hash), |&id| self.slots[id as usize].is(key)).copied()
+        self.index.find(hash, |id| self.slots[id as usize].is(key))
     }
 
     /// The number that a key of this hash had. That another key may have the same hash does no harm: the policy takes
     /// one for the other.
     fn find_remembered(&self, hash: u32) -> Option<u32> {
-        let is = |&id: &u32| matches!(self.slots[id as usize], Slot::Nothing { hash: other, .. } if other == hash);
-        self.table.find(spread(hash), is).copied()
+        let is = |id: u32| matches!(self.slots[id as usize], Slot::Nothing { hash: other, .. } if other == hash);
+        self.index.find(hash, is)
     }
 
-    fn hash(&self, key: Key<'_>) -> u32 {
+    /// Of `key`, as this shard has it.
+    pub(super) fn hash(&self, key: Key<'_>) -> u32 {
         hash(&self.hasher, key.site.to_ne_bytes(), key.path)
     }
 }
@@ -244,9 +282,11 @@ impl Slot {
         }
     }
 
-    /// Whether the entry of `key` is here. The table has compared seven bits of its hash, so it mostly is.
+    /// Whether the entry of `key` is here. The index has compared sixteen bits of its hash, so it nearly always is: the entry is
+    /// fetched while the name is.
     fn is(&self, key: Key<'_>) -> bool {
-        let Slot::Kept(name, _) = self else { return false };
+        let Slot::Kept(name, entry) = self else { return false };
+        prefetch_shared(entry);
         name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
 
@@ -272,11 +312,6 @@ fn hash(hasher: &DefaultHashBuilder, site: [u8; 4], path: &[u8]) -> u32 {
 /// How much a list of so many grows at once: in smaller steps than doubling, because what is not used counts as well.
 fn step(length: usize) -> usize {
     length / STEP_SHARE + REMEMBERED_MIN
-}
-
-/// A hash as the table wants it: it looks at the lowest and at the highest bits.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl std::fmt::Debug for Shard {

@@ -10,7 +10,7 @@ use super::Policy;
 use super::entry::Entry;
 use super::generations::Key;
 use super::ledger::{Ledger, Loan};
-use super::shard::Shard;
+use super::shard::{Depth, Shard};
 use super::sync::{AtomicU64, Mutex, MutexGuard, Relaxed};
 
 /// All shards.
@@ -26,6 +26,13 @@ pub(super) struct Shards {
     descriptor_cost: u64,
     /// What an entry counts at least, so that the bound on bytes bounds their number as well.
     entry_cost_min: u64,
+}
+
+/// Where a lookup looks: the shard, and the hash of the key there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    shard: usize,
+    hash: u32,
 }
 
 /// The most shards. A small store has fewer: one that held less than a few of the largest entries would hold none.
@@ -60,6 +67,17 @@ impl Shards {
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
     pub(super) fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
         self.shard(key).lookup(key, uses).cloned()
+    }
+
+    /// Where a lookup of `key` looks.
+    pub(super) fn place(&self, key: Key<'_>) -> Place {
+        let shard = self.shard_of(key);
+        Place { shard, hash: lock(&self.shards[shard]).hash(key) }
+    }
+
+    /// Has the processor fetch what a lookup reads there at `depth`. See [`Shard::foresee`].
+    pub(super) fn foresee(&self, place: Place, depth: Depth) -> Option<Arc<Entry>> {
+        lock(&self.shards[place.shard]).foresee(place.hash, depth)
     }
 
     /// Keeps `entry`, if the policy finds it worth it.
@@ -143,6 +161,10 @@ impl Shards {
     }
 
     fn shard(&self, key: Key<'_>) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.shard_of(key)])
+    }
+
+    fn shard_of(&self, key: Key<'_>) -> usize {
         // Eight bytes at a time: a multiplication for each byte takes as long as one look at memory.
         let (words, rest) = key.path.as_chunks::<8>();
         let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(SPREAD);
@@ -150,7 +172,7 @@ impl Shards {
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         let sum = mix(sum, u64::from_ne_bytes(last));
-        lock(&self.shards[(sum >> 32) as usize % self.shards.len()])
+        (sum >> 32) as usize % self.shards.len()
     }
 }
 

@@ -15,7 +15,8 @@ use super::flights::Flights;
 use super::generations::Key;
 use super::ledger::Loan;
 use super::residents::Residents;
-use super::shards::{self, Shards};
+use super::shard::Depth;
+use super::shards::{self, Place, Shards};
 use super::watch::{WatchRequest, Watcher};
 use super::{Policy, RECHECK_MS_MIN};
 use crate::account::{self, Step};
@@ -131,6 +132,21 @@ impl Store {
         self.shards.lookup(key, uses)
     }
 
+    /// Where a lookup of `key` looks.
+    pub(super) fn place(&self, key: Key<'_>) -> Place {
+        self.shards.place(key)
+    }
+
+    /// Has the processor fetch what a lookup reads there at `depth`.
+    pub(super) fn foresee(&self, place: Place, depth: Depth) -> Option<Arc<Entry>> {
+        self.shards.foresee(place, depth)
+    }
+
+    /// Entries held, when somebody counted last.
+    pub(super) fn entries(&self) -> u64 {
+        self.shards.entries()
+    }
+
     /// Keeps `entry`, if the policy finds it worth it.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
         let _step = account::step(Step::Synchronize);
@@ -173,7 +189,7 @@ impl Store {
 
     /// How long after a comparison an entry that is watched is used.
     pub(super) fn recheck_ms(&self) -> u64 {
-        self.shards.entries().max(RECHECK_MS_MIN)
+        self.entries().max(RECHECK_MS_MIN)
     }
 
     /// Goes over to another replacement policy with everything that is kept.

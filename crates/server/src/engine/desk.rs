@@ -19,7 +19,7 @@ use lamna_proto::workspace::Workspace;
 
 use crate::account::{self, Step};
 use crate::cache::generations::Key;
-use crate::cache::{Caches, Entry, Front, Lookup, WatchRequest};
+use crate::cache::{Caches, Entry, Foresight, Front, Lookup, WatchRequest};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_seconds};
@@ -36,6 +36,7 @@ pub struct Desk<'a> {
     /// What it sends with.
     pub sender: Sender<'a>,
     front: Front,
+    foresight: Foresight,
     caches: Caches,
     /// What was answered with last, if its heads were built for that.
     last_described: Option<Arc<Entry>>,
@@ -109,6 +110,7 @@ impl<'a> Desk<'a> {
             now,
             sender,
             front,
+            foresight: Foresight::default(),
             caches: shared.store.caches(),
             last_described: None,
             log,
@@ -150,11 +152,32 @@ impl<'a> Desk<'a> {
         self.sampler.begin(self.now.0, self.tally.at_once());
     }
 
+    /// Lets another workspace of this worker know the time of the last look at the clock.
+    pub fn tell_time(&self, workspace: &mut Workspace) {
+        workspace.handle_unix_seconds(self.unix_seconds);
+    }
+
     /// What is known about the target of a new request.
     pub fn look_up(&mut self, translate: &Translate<'_>) -> Found<'_> {
         self.requests += 1;
         let (key, path_length) = self.address(translate);
         self.look_up_key(key, path_length)
+    }
+
+    /// Whether looking several targets up at once is less work than one after the other.
+    pub fn has_foresight(&self) -> bool {
+        Foresight::is_worthwhile(&self.shared.store)
+    }
+
+    /// The target of a request that is about to be looked up with others.
+    pub fn foresee(&mut self, translate: &Translate<'_>) {
+        let (key, _) = self.address(translate);
+        self.foresight.add(&self.shared.store, key);
+    }
+
+    /// Has the processor fetch what will be read for those that were foreseen.
+    pub fn fetch_foreseen(&mut self) {
+        self.foresight.fetch(&self.shared.store);
     }
 
     /// The target of a new request, in values of its own, to be looked up at another desk.

@@ -4,6 +4,8 @@
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
 
+mod foresee;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -79,7 +81,9 @@ pub struct Worker<'a, C> {
     /// Connections that can go on without an event.
     queue: VecDeque<Token>,
     desk: Desk<'a>,
-    workspace: Option<Box<Workspace>>,
+    /// Those that no connection has: one, and some for connections that are received from before they are driven.
+    #[expect(clippy::vec_box, reason = "lent to connections as they are, without copying or allocating")]
+    workspaces: Vec<Box<Workspace>>,
     accepting: bool,
     reserve: Reserve,
     /// When to try again to accept.
@@ -127,7 +131,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             poll: Poll::new()?,
             slots: Slots::default(),
             queue: VecDeque::new(),
-            workspace: Some(desk.workspace()),
+            workspaces: vec![desk.workspace()],
             desk,
             accepting: false,
             reserve: Reserve::new(),
@@ -156,9 +160,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             let timeout_ms = self.timeout_ms();
             self.poll.wait(timeout_ms)?;
             self.look_at_clock();
-            for index in 0..self.poll.event_count() {
-                self.handle_event(index);
-            }
+            self.handle_events();
             self.go_on();
             self.handle_time();
             self.end_batch();
@@ -192,18 +194,18 @@ impl<'a, C: Carrier> Worker<'a, C> {
     }
 
     fn look_at_clock(&mut self) {
-        if let Some(workspace) = &mut self.workspace {
-            self.desk.look_at_clock(workspace);
-        }
+        let (first, others) = self.workspaces.split_first_mut().expect("between batches no connection has one");
+        self.desk.look_at_clock(first);
+        others.iter_mut().for_each(|workspace| self.desk.tell_time(workspace));
     }
 
     fn handle_event(&mut self, index: usize) {
         let event = self.poll.event(index);
         if event.token.generation != GENERATION_OURS {
             let Some(slot) = self.slots.find(event.token) else { return };
-            slot.readable |= event.readable;
-            slot.writable |= event.writable;
-            slot.ending |= event.ending;
+            if !slot.connection.is_lent() {
+                slot.notice(&event);
+            }
             self.drive(event.token);
         } else if event.token.index == WAKER {
             self.handle_wake();
@@ -350,11 +352,10 @@ impl<C: Carrier> Worker<'_, C> {
 impl<C: Carrier> Worker<'_, C> {
     /// Lets a connection go on as far as it can, within a turn.
     fn drive(&mut self, token: Token) {
-        let workspace = self.workspace.take().expect("one connection is driven at a time");
-        self.slots.get(token).connection.lend(workspace);
+        self.lend(token);
         let interest = self.turn(token);
+        self.reclaim(token);
         let slot = self.slots.get(token);
-        self.workspace = Some(slot.connection.reclaim());
         let finished = self.draining && slot.connection.is_idle() && !slot.readable;
         if interest == Interest::Close || finished || !self.register(token) {
             self.slots.remove(token);
@@ -364,6 +365,22 @@ impl<C: Carrier> Worker<'_, C> {
         let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
         self.slots.pose(token, posture);
+    }
+
+    /// Gives the connection a workspace, if it has none.
+    fn lend(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        if !slot.connection.is_lent() {
+            let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.desk.workspace());
+            if self.draining {
+                workspace.drain();
+            }
+            slot.connection.lend(workspace);
+        }
+    }
+
+    fn reclaim(&mut self, token: Token) {
+        self.workspaces.push(self.slots.get(token).connection.reclaim());
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.
@@ -459,10 +476,9 @@ impl<C: Carrier> Worker<'_, C> {
         match slot.connection.poll_timeout(limits) {
             Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
             Some(_) => {
-                let workspace = self.workspace.take().expect("one connection is driven at a time");
-                slot.connection.lend(workspace);
-                slot.connection.handle_timeout(now);
-                self.workspace = Some(slot.connection.reclaim());
+                self.lend(token);
+                self.slots.get(token).connection.handle_timeout(now);
+                self.reclaim(token);
                 self.drive(token);
             }
             None => {}
@@ -472,9 +488,7 @@ impl<C: Carrier> Worker<'_, C> {
     fn drain(&mut self) {
         self.draining = true;
         self.unlisten();
-        if let Some(workspace) = &mut self.workspace {
-            workspace.drain();
-        }
+        self.workspaces.iter_mut().for_each(|workspace| workspace.drain());
         for token in self.slots.tokens() {
             // A request may have arrived that nobody has looked at.
             self.slots.get(token).readable = true;
@@ -549,11 +563,12 @@ impl<C: Carrier> Worker<'_, C> {
     /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
     fn resume(&mut self, ticket: Ticket, done: Done<'_>) {
         let now = self.desk.now;
-        let Some(slot) = self.slots.find(ticket.token) else { return };
-        let workspace = self.workspace.take().expect("one connection is driven at a time");
-        slot.connection.lend(workspace);
-        slot.connection.handle_done(ticket.exchange, done, now);
-        self.workspace = Some(slot.connection.reclaim());
+        if self.slots.find(ticket.token).is_none() {
+            return;
+        }
+        self.lend(ticket.token);
+        self.slots.get(ticket.token).connection.handle_done(ticket.exchange, done, now);
+        self.reclaim(ticket.token);
         self.drive(ticket.token);
     }
 }

@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, Shutdown};
 use crate::account::{self, Step};
 use crate::engine::portion::Portion;
 use crate::engine::presence::Presence;
-use crate::io::wait::Token;
+use crate::io::wait::{Event, Token};
 
 /// One connection of a worker.
 #[derive(Debug)]
@@ -118,6 +118,13 @@ impl Slot {
     pub fn close(self) {
         let _step = account::step(Step::Close);
         drop(self);
+    }
+
+    /// Something has become possible.
+    pub fn notice(&mut self, event: &Event) {
+        self.readable |= event.readable;
+        self.writable |= event.writable;
+        self.ending |= event.ending;
     }
 
     /// Receives once, for a connection that is interested in that.

@@ -10,6 +10,7 @@ pub mod fork;
 pub(crate) mod inherit;
 pub mod mapping;
 pub(crate) mod peer;
+pub(crate) mod prefetch;
 pub mod ring;
 pub mod signals;
 pub(crate) mod usage;

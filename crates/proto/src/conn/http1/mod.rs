@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
-use crate::exchange::{Done, Exchange, ExchangeId, Need, State};
+use crate::exchange::{Done, Exchange, ExchangeId, Need, State, Translate};
 use crate::limits::Limits;
 use crate::message::Request;
 use crate::resource::Representation;
@@ -101,6 +101,11 @@ impl Connection {
         if drains {
             self.drain();
         }
+    }
+
+    /// Whether it has a workspace.
+    pub fn is_lent(&self) -> bool {
+        self.workspace.is_some()
     }
 
     /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not been
@@ -332,9 +337,23 @@ impl Connection {
             return self.active.as_mut()?.need();
         }
         let id = self.current_id()?;
+        Some((id, Need::Translate(self.current_translate()?)))
+    }
+
+    /// What `poll_need` will say next has to be translated, if that is what comes next: so that it can be prepared. Nothing is
+    /// handed out by this, and it may say nothing where `poll_need` does.
+    pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
+        if self.broken || self.has_wanting() || !self.next_request() || self.has_wanting() {
+            return None;
+        }
+        self.current_translate()
+    }
+
+    /// Of the request in the input that waits for its first answer.
+    fn current_translate(&self) -> Option<Translate<'_>> {
         let workspace = self.workspace.as_ref()?;
         let request = Request { bytes: workspace.input.unread(), head: workspace.current.as_ref()? };
-        Some((id, Need::Translate(translation_of(request))))
+        Some(translation_of(request))
     }
 
     /// What is to be sent next. May change after `handle_done` and `handle_sent`.

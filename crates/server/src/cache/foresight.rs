@@ -1,0 +1,63 @@
+//! What lookups that are about to be made will read, fetched from memory before they are.
+//!
+//! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the one before
+//! has come: of the index, the slot, entry and name, resource, representation, message. One request has to wait for each. Of several
+//! that are there at the same time all go one step before any goes the next one, so that they wait together (group prefetching:
+//! Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
+//!
+//! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Does not know requests.
+
+use std::sync::Arc;
+
+use super::Entry;
+use super::generations::Key;
+use super::shard::Depth;
+use super::shards::Place;
+use super::store::Store;
+use crate::sys::prefetch::{prefetch, prefetch_shared};
+
+/// Lookups that are about to be made. One for each worker, so that it allocates nothing for long.
+#[derive(Debug, Default)]
+pub struct Foresight {
+    places: Vec<Place>,
+    found: Vec<Arc<Entry>>,
+}
+
+/// Entries from which on they are not near the processor: about as many as its second cache has lines for half a kilobyte of each.
+const ENTRIES_MIN: u64 = 4096;
+/// Of a message. What follows the processor fetches by itself, as it is read in order.
+const MESSAGE_BYTES: usize = 1024;
+
+impl Foresight {
+    /// Whether `store` is so large that it is worth it.
+    pub fn is_worthwhile(store: &Store) -> bool {
+        store.entries() >= ENTRIES_MIN
+    }
+
+    /// `key` is about to be looked up.
+    pub fn add(&mut self, store: &Store, key: Key<'_>) {
+        let place = store.place(key);
+        store.foresee(place, Depth::Bucket);
+        self.places.push(place);
+    }
+
+    /// Fetches what the lookups read of all that were added.
+    pub fn fetch(&mut self, store: &Store) {
+        for depth in [Depth::Slot, Depth::Entry] {
+            for place in &self.places {
+                store.foresee(*place, depth);
+            }
+        }
+        self.found.extend(self.places.drain(..).filter_map(|place| store.foresee(place, Depth::Found)));
+        for entry in &self.found {
+            prefetch_shared(&entry.resource);
+        }
+        for entry in &self.found {
+            prefetch_shared(entry.resource.variants.first());
+        }
+        for message in self.found.iter().filter_map(|entry| entry.resource.variants.first().message()) {
+            prefetch(message.as_ptr(), message.len().min(MESSAGE_BYTES));
+        }
+        self.found.clear();
+    }
+}
