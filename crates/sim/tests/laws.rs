@@ -38,7 +38,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
             if clients_on_server {
                 let rouse_us = if sleepy { 2.0 } else { 0.0 };
                 parameters.load =
-                    LoadParameters { poll_us: 0.5, receive_us: 2.0, receive_unit_us: 0.1, send_us: 3.0, rouse_us };
+                    LoadParameters { poll_us: 0.5, receive_us: 2.0, receive_unit_us: 0.1, segment_us: 0.0, send_us: 3.0, rouse_us, refill_us: 0.0 };
             }
             let scenario = Scenario {
                 clients_on_server,

@@ -46,6 +46,8 @@ pub struct Costs {
     transmit: Nanos,
     transmit_unit_bytes: u64,
     transmit_by: TransmitBy,
+    segment: Nanos,
+    segment_bytes: u64,
 }
 
 impl Costs {
@@ -79,7 +81,7 @@ impl Costs {
     }
 
     pub(super) fn transmission(&self, bytes: u64) -> Nanos {
-        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
+        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit + more_segments(bytes, self.segment_bytes) * self.segment
     }
 }
 
@@ -89,7 +91,9 @@ impl Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
         let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
-        let parse = nanos(costs.parse_us + own_us);
+        // An engine that saves more than all of parsing saves it at sending.
+        let parse_us = costs.parse_us + own_us;
+        let parse = nanos(parse_us.max(0.0));
         let acquire_us = if parameters.locks.front { 0.0 } else { parameters.locks.acquire_us };
         Costs {
             begin: connection + parse,
@@ -98,7 +102,7 @@ impl Costs {
             translate: nanos(costs.translate_us + acquire_us),
             translate_miss: nanos(costs.translate_miss_us),
             lookup: nanos(costs.lookup_us + acquire_us),
-            header: nanos(costs.header_us),
+            header: nanos((costs.header_us + parse_us.min(0.0)).max(0.0)),
             far: nanos(costs.far_us),
             far_unit: nanos(costs.far_unit_us),
             poll: nanos(costs.poll_us),
@@ -117,6 +121,13 @@ impl Costs {
             transmit: nanos(costs.transmit_us),
             transmit_unit_bytes: costs.transmit_unit_bytes,
             transmit_by: costs.transmit_by,
+            segment: nanos(costs.segment_us),
+            segment_bytes: costs.segment_bytes,
         }
     }
+}
+
+/// Segments of so many bytes after the first.
+pub(super) fn more_segments(bytes: u64, segment_bytes: u64) -> u64 {
+    bytes.saturating_sub(1).checked_div(segment_bytes).unwrap_or(0)
 }

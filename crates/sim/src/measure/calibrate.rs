@@ -26,7 +26,7 @@ use super::kept::{Kept, Key};
 use super::load::{Target, Use};
 use super::micro;
 use super::server::{ServerSettings, confined};
-use super::trial::{ATTEMPTS, Observed, Trial, median};
+use super::trial::{ATTEMPTS, Observed, Trial, median, processors};
 use super::{disk, written};
 use crate::kernel::Stream;
 use crate::parameters::{DiskParameters, Parameters};
@@ -64,8 +64,8 @@ impl Calibration {
 const CONNECTIONS: u32 = 24;
 /// So few that stages sleep between two requests.
 const CONNECTIONS_FEW: u32 = 4;
-/// Content of the trials on size, in bytes. The first is that of all other trials.
-const SIZES: [u64; 4] = [1_000, 5_000, 20_000, 80_000];
+/// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
+const SIZES: [u64; 5] = [1_000, 5_000, 20_000, 40_000, 80_000];
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
@@ -257,6 +257,9 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
     Ok(derive(name, &medians, &Steps::median(steps), disk::median(disks)))
 }
 
+/// Of a processor between two requests, when there are many.
+const PAUSE: Duration = Duration::from_micros(30);
+
 /// Single steps, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Steps {
@@ -265,10 +268,13 @@ pub(super) struct Steps {
     switch: f64,
     hand_off: f64,
     lock: f64,
+    call: f64,
+    turn: f64,
 }
 
 impl Steps {
-    fn measure() -> io::Result<Steps> {
+    /// On the processor that the thread is confined to, and another one.
+    fn measure(other_processor: usize) -> io::Result<Steps> {
         let switch = micro::switch_us()?;
         Ok(Steps {
             parse: micro::parse_and_answer_us(),
@@ -276,6 +282,8 @@ impl Steps {
             switch,
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
+            call: micro::call_us(other_processor, PAUSE)?,
+            turn: micro::turn_us()?,
         })
     }
 
@@ -294,6 +302,8 @@ impl Steps {
             switch: of(|steps| steps.switch),
             hand_off: of(|steps| steps.hand_off),
             lock: of(|steps| steps.lock),
+            call: of(|steps| steps.call),
+            turn: of(|steps| steps.turn),
         }
     }
 }
@@ -338,7 +348,8 @@ impl<'p> Site<'p> {
     /// Single steps, and the disk.
     pub(super) fn single_steps(&self) -> io::Result<(Steps, DiskParameters)> {
         // The first processor, as the server's.
-        Ok((confined(&[0], Steps::measure)?, disk::measure(&self.plan.scratch.join("disk"))?))
+        let other = processors() - 1;
+        Ok((confined(&[0], || Steps::measure(other))?, disk::measure(&self.plan.scratch.join("disk"))?))
     }
 
     /// Makes one trial.
@@ -368,6 +379,7 @@ impl<'p> Site<'p> {
                 configuration: self.plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
+                pinned: false,
             },
             connections: name.connections(),
             attempts: if name == Name::SpreadThreads { 1 } else { ATTEMPTS },
