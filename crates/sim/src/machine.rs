@@ -151,10 +151,7 @@ impl Machine {
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
             near: Near::new(scenario, parameters),
             holds_alone: scenario.holds_alone,
-            content_bytes_max: match parameters.memory.content_bytes_max {
-                bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
-                _ => u64::MAX,
-            },
+            content_bytes_max: parameters.content_bytes_max(scenario),
             entry_bytes: if scenario.page_cache_bytes > 0 { parameters.memory.entry_bytes } else { 0 },
             front: parameters.locks.front,
             translated: vec![0; if parameters.memory.translation_fresh_us > 0.0 { files } else { 0 }],
@@ -168,9 +165,7 @@ impl Machine {
             source: workload.requests(seed),
             requests: vec![Request::default(); scenario.clients as usize],
             client_delay: nanos(parameters.network.client_delay_us),
-            load: scenario
-                .clients_on_server
-                .then(|| LoadThread::new(&parameters.load, &parameters.costs)),
+            load: scenario.clients_on_server.then(|| LoadThread::new(&parameters.load, &parameters.costs)),
             wakes: 0,
             owed: Vec::new(),
             first_waiter: vec![NOT_READING; files],
@@ -192,7 +187,7 @@ impl Machine {
         if machine.load.is_some() {
             let last = machine.processors_len - 1;
             machine.processors.bind(LOAD, last);
-            machine.processors.set_apart(LOAD, nanos(processor.refill_us), nanos(parameters.load.refill_us));
+            machine.processors.set_apart(LOAD);
             if scenario.clients_spin {
                 machine.processors.keep_awake(last);
             }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::Nanos;
 use crate::resource::{Discipline, Handover};
+use crate::scenario::Scenario;
 
 /// One set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,6 +88,9 @@ pub struct Costs {
     pub read_us: f64,
     /// Each started unit of a read from disk: finding pages for it, which in a full memory others have to give up.
     pub read_unit_us: f64,
+    /// The same for content that the data cache does not take ([`MemoryParameters::content_bytes_max`]).
+    #[serde(default)]
+    pub read_long_unit_us: f64,
     /// Making a cached object of a file whose pages are in memory, beside what its length costs: opening, comparing,
     /// writing the head, making room in the cache.
     pub load_us: f64,
@@ -132,9 +136,6 @@ pub struct ProcessorParameters {
     pub granularity_us: f64,
     /// How long a processor that sleeps takes to begin again.
     pub wake_us: f64,
-    /// What a switch from another program to the server costs the server in addition: that has put some of its code and data out of
-    /// the processor's caches.
-    pub refill_us: f64,
     /// What a task costs beyond its work that begins on a processor that was idle: going idle and coming back.
     pub rest_us: f64,
     /// What having an idle processor begin costs who does so.
@@ -270,9 +271,6 @@ pub struct LoadParameters {
     pub send_us: f64,
     /// Waking the thread that sleeps until the request comes, in addition.
     pub rouse_us: f64,
-    /// Coming back to a processor on which the server ran meanwhile, beside the switch, as [`ProcessorParameters::refill_us`].
-    #[serde(default)]
-    pub refill_us: f64,
 }
 
 /// Why a set could not be had.
@@ -323,6 +321,14 @@ impl Parameters {
         }
     }
 
+    /// Longer content is only in the page cache, if there is one.
+    pub(crate) fn content_bytes_max(&self, scenario: &Scenario) -> u64 {
+        match self.memory.content_bytes_max {
+            bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
+            _ => u64::MAX,
+        }
+    }
+
     fn check(&self) -> Result<(), ParametersError> {
         let costs = &self.costs;
         let times = [
@@ -341,6 +347,7 @@ impl Parameters {
             costs.hand_off_us,
             costs.read_us,
             costs.read_unit_us,
+            costs.read_long_unit_us,
             costs.load_us,
             costs.load_unit_us,
             costs.try_us,
@@ -353,7 +360,6 @@ impl Parameters {
             self.processor.wake_us,
             self.processor.rest_us,
             self.processor.call_us,
-            self.processor.refill_us,
             self.processor.sleeps_after_us,
             self.locks.acquire_us,
             self.memory.translation_fresh_us,
@@ -363,7 +369,6 @@ impl Parameters {
             self.load.segment_us,
             self.load.send_us,
             self.load.rouse_us,
-            self.load.refill_us,
             self.network.client_delay_us,
             self.network.bits_per_s,
         ];

@@ -89,7 +89,8 @@ pub(super) struct Pipelined {
 /// One pool for each processor.
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Pipelined {
     let pools = scenario.workers() as usize;
-    let thread = || Thread { phase: Phase::Free, queue: VecDeque::new(), known: 0, owed: 0, blocked: true, to_wake: Vec::new() };
+    let thread =
+        || Thread { phase: Phase::Free, queue: VecDeque::new(), known: 0, owed: 0, blocked: true, to_wake: Vec::new() };
     let threads = (0..pools * STAGES.len()).map(|_| thread()).collect();
     let Concurrency { send_with_header_bytes, passes_batches, .. } = parameters.concurrency;
     Pipelined { threads, pools, owners: scenario.client_workers.clone(), send_with_header_bytes, passes_batches }

@@ -139,7 +139,8 @@ impl Threads {
 
 impl Architecture for Threads {
     fn workers(&self) -> Vec<usize> {
-        let own = |task: usize| self.owners.get(task).map_or(task, |&owner| owner as usize) % self.pools.max(1) as usize;
+        let own =
+            |task: usize| self.owners.get(task).map_or(task, |&owner| owner as usize) % self.pools.max(1) as usize;
         (0..self.tasks.len()).map(own).collect()
     }
 

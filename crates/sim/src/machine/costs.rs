@@ -41,6 +41,8 @@ pub struct Costs {
     pub kept: bool,
     read: Nanos,
     read_unit: Nanos,
+    read_long_unit: Nanos,
+    content_bytes_max: u64,
     load: Nanos,
     load_unit: Nanos,
     transmit: Nanos,
@@ -70,8 +72,11 @@ impl Costs {
         self.load + bytes.div_ceil(self.transmit_unit_bytes) * self.load_unit
     }
 
-    /// Processor time of reading so many bytes from disk, and of making a cached object of them.
+    /// Processor time of reading so many bytes from disk, and of making a cached object of them if they are not too many for that.
     pub fn read(&self, bytes: u64) -> Nanos {
+        if bytes > self.content_bytes_max {
+            return self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_long_unit;
+        }
         self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_unit + self.load(bytes)
     }
 
@@ -81,7 +86,8 @@ impl Costs {
     }
 
     pub(super) fn transmission(&self, bytes: u64) -> Nanos {
-        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit + more_segments(bytes, self.segment_bytes) * self.segment
+        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
+            + more_segments(bytes, self.segment_bytes) * self.segment
     }
 }
 
@@ -110,6 +116,8 @@ impl Costs {
             hand_off: nanos(costs.hand_off_us),
             read: nanos(costs.read_us),
             read_unit: nanos(costs.read_unit_us),
+            read_long_unit: nanos(costs.read_long_unit_us),
+            content_bytes_max: parameters.content_bytes_max(scenario),
             load: nanos(costs.load_us),
             load_unit: nanos(costs.load_unit_us),
             try_: nanos(costs.try_us),

@@ -26,7 +26,7 @@ use super::kept::{Kept, Key};
 use super::load::{Target, Use};
 use super::micro;
 use super::server::{ServerSettings, confined};
-use super::trial::{ATTEMPTS, Observed, Trial, median, processors};
+use super::trial::{ATTEMPTS, Observed, Trial, median};
 use super::{disk, written};
 use crate::kernel::Stream;
 use crate::parameters::{DiskParameters, Parameters};
@@ -76,9 +76,10 @@ const FAR_SMALL_FILES: usize = 8_000;
 const FAR_LONGER_FILES: usize = 600;
 /// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
 const FAR_PASSES: u64 = 8;
+const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
 /// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
-/// that of the engine with helpers, too.
-const COLD_SIZES: [u64; 2] = [16 * 1024, 128 * 1024];
+/// that of the engine with helpers, too; the last is longer than what the server's cache takes.
+const COLD_SIZES: [u64; 3] = [16 * 1024, 128 * 1024, 1024 * 1024];
 const COLD_BYTES: u64 = 128 << 20;
 const LIMIT_BYTES: u64 = 48 << 20;
 /// Files of many sizes, as a site has them, for filling a cache.
@@ -197,6 +198,11 @@ impl Name {
         }
     }
 
+    /// Whether what is asked for is in the cache and mostly in none of the processor's.
+    fn is_far(self) -> bool {
+        matches!(self, Name::Far | Name::FarLonger)
+    }
+
     /// Whether most of what is asked for has to be read from disk.
     fn is_cold(self) -> bool {
         matches!(self, Name::Cold(_) | Name::ColdTried)
@@ -257,9 +263,6 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
     Ok(derive(name, &medians, &Steps::median(steps), disk::median(disks)))
 }
 
-/// Of a processor between two requests, when there are many.
-const PAUSE: Duration = Duration::from_micros(30);
-
 /// Single steps, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Steps {
@@ -268,13 +271,12 @@ pub(super) struct Steps {
     switch: f64,
     hand_off: f64,
     lock: f64,
-    call: f64,
     turn: f64,
 }
 
 impl Steps {
-    /// On the processor that the thread is confined to, and another one.
-    fn measure(other_processor: usize) -> io::Result<Steps> {
+    /// On the one processor that the thread is confined to.
+    fn measure() -> io::Result<Steps> {
         let switch = micro::switch_us()?;
         Ok(Steps {
             parse: micro::parse_and_answer_us(),
@@ -282,7 +284,6 @@ impl Steps {
             switch,
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
-            call: micro::call_us(other_processor, PAUSE)?,
             turn: micro::turn_us()?,
         })
     }
@@ -302,7 +303,6 @@ impl Steps {
             switch: of(|steps| steps.switch),
             hand_off: of(|steps| steps.hand_off),
             lock: of(|steps| steps.lock),
-            call: of(|steps| steps.call),
             turn: of(|steps| steps.turn),
         }
     }
@@ -327,7 +327,8 @@ impl<'p> Site<'p> {
         disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
         let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
         let longer = [COLD_SIZES[0]; LONGER_FILES];
-        let folders = [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("mixed", mixed_files())];
+        let folders =
+            [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("cold-2", cold_files(2)), ("mixed", mixed_files())];
         for (folder, files) in
             folders.iter().map(|(folder, files)| (*folder, &files[..])).chain([("longer", &longer[..])])
         {
@@ -339,7 +340,7 @@ impl<'p> Site<'p> {
             closing: vec![Target::get_and_close("/sizes/0", SIZES[0])],
             small: beneath("/small", &[SIZES[0]; SMALL_FILES]),
             longer: beneath("/longer", &longer),
-            cold: vec![beneath("/cold-0", &cold_files(0)), beneath("/cold-1", &cold_files(1))],
+            cold: (0..COLD_SIZES.len()).map(|place| beneath(&format!("/cold-{place}"), &cold_files(place))).collect(),
             mixed: beneath("/mixed", &mixed_files()),
             groups: limiting_groups(plan).unwrap_or_default(),
         })
@@ -348,8 +349,7 @@ impl<'p> Site<'p> {
     /// Single steps, and the disk.
     pub(super) fn single_steps(&self) -> io::Result<(Steps, DiskParameters)> {
         // The first processor, as the server's.
-        let other = processors() - 1;
-        Ok((confined(&[0], || Steps::measure(other))?, disk::measure(&self.plan.scratch.join("disk"))?))
+        Ok((confined(&[0], Steps::measure)?, disk::measure(&self.plan.scratch.join("disk"))?))
     }
 
     /// Makes one trial.
@@ -360,7 +360,7 @@ impl<'p> Site<'p> {
             Name::Far => &self.small[..FAR_SMALL_FILES],
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger => &self.longer,
-            Name::Cold(size) => &self.cold[usize::from(size != COLD_SIZES[0])],
+            Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::ColdTried => &self.cold[0],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             _ => &self.sizes,
@@ -385,7 +385,8 @@ impl<'p> Site<'p> {
             attempts: if name == Name::SpreadThreads { 1 } else { ATTEMPTS },
             usage: name.usage(),
             targets,
-            warm_up: self.plan.measured / 2,
+            // A thread of the server's takes its time to watch files that have come into the cache.
+            warm_up: if name.is_far() { WATCHED_AFTER } else { self.plan.measured / 2 },
             warm_up_requests: name.warm_up_requests(),
             measured: self.plan.measured,
         };

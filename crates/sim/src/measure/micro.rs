@@ -6,7 +6,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -26,7 +25,6 @@ use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
 use super::load::Target;
-use super::server::confined;
 
 /// Content of the response that is measured, in bytes.
 const CONTENT_BYTES: usize = 500;
@@ -190,42 +188,6 @@ pub fn switch_us() -> io::Result<f64> {
     // Two switches and two pairs of calls a round.
     Ok((together_us / 2.0 - alone_us).max(0.0))
 }
-
-/// What waking a thread that sleeps on another processor, which has nothing else to do, costs the one who wakes it: the write to a
-/// pipe that somebody reads there, less one to a pipe that nobody reads. The other processor has been `idle` for so long; on a virtual
-/// machine that matters, because the host gives up waiting for it after a while. 0 where there is only one processor.
-///
-/// # Errors
-/// No pipes, no thread, or no other processor.
-pub fn call_us(other_processor: usize, idle: Duration) -> io::Result<f64> {
-    if other_processor == 0 {
-        return Ok(0.0);
-    }
-    let (read, write) = pipe()?;
-    let (vain_read, vain_write) = pipe()?;
-    let sleeper = confined(&[other_processor], || {
-        thread::Builder::new().spawn(move || while rustix::io::read(&read, &mut [0; 1]).is_ok_and(|bytes| bytes == 1) {})
-    })?;
-    let timed = |write: &OwnedFd| {
-        let pause = Instant::now();
-        while pause.elapsed() < idle {}
-        let begun = Instant::now();
-        _ = rustix::io::write(write, b"x");
-        begun.elapsed().as_secs_f64() * 1e6
-    };
-    let calls = (0..CALLS).map(|_| timed(&write)).collect();
-    let in_vain = (0..CALLS).map(|_| {
-        let spent_us = timed(&vain_write);
-        _ = rustix::io::read(&vain_read, &mut [0; 1]);
-        spent_us
-    });
-    let net_us = middle(calls) - middle(in_vain.collect());
-    drop(write);
-    _ = sleeper.join();
-    Ok(net_us.max(0.0))
-}
-
-const CALLS: usize = 1_000;
 
 /// How long one of two threads that never wait runs on their processor before the other has its turn.
 ///

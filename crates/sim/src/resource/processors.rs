@@ -28,6 +28,9 @@ const NOBODY: TaskId = TaskId(u32::MAX);
 /// Woken tasks that may be preferred in a row while one that used up its time waits: nobody starves.
 const PREFERRED_MAX: u32 = 4;
 
+/// Of a slice, at whose ends it is looked at whether another one has woken.
+const PIECES: Nanos = 32;
+
 /// How it is decided who is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -118,8 +121,6 @@ pub struct Processors {
     rest: Nanos,
     call: Nanos,
     owed: Nanos,
-    refill: Nanos,
-    refill_apart: Nanos,
     /// Another program: its time is counted apart.
     apart: TaskId,
     switch: Nanos,
@@ -158,8 +159,6 @@ impl Processors {
             rest: 0,
             call: 0,
             owed: 0,
-            refill: 0,
-            refill_apart: 0,
             apart: NOBODY,
             switch,
             quantum,
@@ -190,10 +189,9 @@ impl Processors {
         std::mem::take(&mut self.owed)
     }
 
-    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well,
-    /// and each switch from it to another costs `refill` more, and back to it `refill_apart`, for what they put out of each other's caches.
-    pub fn set_apart(&mut self, task: TaskId, refill: Nanos, refill_apart: Nanos) {
-        (self.apart, self.refill, self.refill_apart) = (task, refill, refill_apart);
+    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well.
+    pub fn set_apart(&mut self, task: TaskId) {
+        self.apart = task;
     }
 
     /// From now on `processor` does not sleep.
@@ -355,13 +353,7 @@ impl Processors {
 
     fn dispatch(&mut self, processor: usize, task: TaskId, work: Nanos) -> Start {
         let slot = &mut self.processors[processor];
-        let other_program = (slot.last == self.apart) != (task == self.apart);
-        let refill = match slot.last != NOBODY && other_program {
-            true if task == self.apart => self.refill_apart,
-            true => self.refill,
-            false => 0,
-        };
-        let switch = if slot.last == task { 0 } else { self.switch + refill };
+        let switch = if slot.last == task { 0 } else { self.switch };
         self.switches += u64::from(slot.last != task);
         slot.running = task;
         slot.last = task;
@@ -374,10 +366,12 @@ impl Processors {
     fn stretch(&mut self, processor: usize, switch: Nanos, work: Nanos) -> Start {
         if let Some(fair) = &mut self.fair {
             let running = self.processors[processor].running;
-            fair.charge(running, switch + work);
-            self.processors[processor].left = 0;
-            self.count(running, switch + work);
-            return Start { processor, after: switch + work };
+            // In pieces, so that who wakes meanwhile need not wait for the end of a long stretch.
+            let now = work.min(self.granularity / PIECES);
+            fair.charge(running, switch + now);
+            self.processors[processor].left = work - now;
+            self.count(running, switch + now);
+            return Start { processor, after: switch + now };
         }
         let slot = &mut self.processors[processor];
         if slot.granularity_left == 0 {

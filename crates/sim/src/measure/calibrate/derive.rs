@@ -3,7 +3,7 @@
 use super::invert::{Model, Sharing, sharing, solve, solve_from};
 use super::sentences::sentences;
 use super::{
-    BATCHES, CACHE_BYTES_LEAST, COLD_SIZES, CONNECTIONS, Calibration, FAR_LONGER_FILES, FAR_SMALL_FILES,
+    BATCHES, CACHE_BYTES_LEAST, COLD_BYTES, COLD_SIZES, CONNECTIONS, Calibration, FAR_LONGER_FILES, FAR_SMALL_FILES,
     MIXED_CACHE_BYTES, Medians, Name, SIZES, Steps, UNIT_BYTES,
 };
 use crate::measure::trial::{FOREIGN_MAX, Observed, processors};
@@ -103,7 +103,6 @@ fn sizes(parameters: &mut Parameters, medians: &Medians, steps: &Steps, within_u
         segment_us: receive_segment_us.max(0.0),
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
-        refill_us: 0.0,
     };
 }
 
@@ -230,12 +229,22 @@ fn reads(parameters: &mut Parameters, medians: &Medians) {
     let (costs, switch_us) = (&mut parameters.costs, parameters.processor.switch_us);
     let miss_us = |size: u64| (costs.load_unit_us + costs.transmit_us) * units(size) + costs.load_us + base_us;
     let of = |observed: &Observed, size: u64| (observed.server_us - miss_us(size)) / observed.disk_reads;
-    let points = COLD_SIZES.map(|size| (units(size), of(&medians.of(Name::Cold(size)), size)));
+    let [small_size, longer_size, long_size] = COLD_SIZES;
+    let points = [small_size, longer_size].map(|size| (units(size), of(&medians.of(Name::Cold(size)), size)));
     let (read_us, read_unit_us) = line(&points);
     let helped_us = of(&medians.of(Name::ColdTried), COLD_SIZES[0]) - points[0].1;
     // There and back again.
     let try_us = helped_us - 2.0 * switch_us - 4.0 * costs.hand_off_us;
     (costs.read_us, costs.read_unit_us, costs.try_us) = (read_us.max(0.0), read_unit_us.max(0.0), try_us.max(0.0));
+    let long = medians.of(Name::Cold(long_size));
+    // Each file is as likely as the others, so what the memory holds of them is what is found.
+    let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
+    let sent_us =
+        base_us + costs.transmit_us * units(long_size) + costs.segment_us * (long_size / SEGMENT_BYTES) as f64;
+    costs.read_long_unit_us = ((long.server_us - sent_us) / missed / units(long_size)).max(0.0);
+    if let Some(disk) = parameters.disks.get_mut("this") {
+        disk.request_bytes = (long_size as f64 * missed / long.disk_reads.max(missed)) as u64;
+    }
     parameters.memory.process_bytes = (small.group_bytes as u64).saturating_sub(CACHE_BYTES_LEAST);
 }
 
@@ -252,11 +261,11 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut costs.segment_us, &mut load.segment_us])
         .chain([&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.rouse_us, &mut costs.read_us])
         .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.read_unit_us])
-        .chain([&mut costs.process_us, &mut costs.spawn_us, &mut costs.spawn_shared_us])
+        .chain([&mut costs.read_long_unit_us, &mut costs.process_us, &mut costs.spawn_us, &mut costs.spawn_shared_us])
         .chain([&mut costs.far_us, &mut costs.far_unit_us, &mut memory.held_ratio, &mut memory.held_ratio_threads])
-        .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.refill_us])
+        .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
-        .chain([&mut load.send_us, &mut load.rouse_us, &mut load.refill_us, &mut processor.call_us, &mut processor.quantum_us])
+        .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])
         .chain(engines.values_mut())
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))
         .for_each(round);
