@@ -112,8 +112,8 @@ fn over_sizes(medians: &Medians, value: fn(&Observed) -> f64) -> (f64, f64, f64)
     let (one, more): (Vec<u64>, Vec<u64>) = SIZES.iter().partition(|&&size| size <= SEGMENT_BYTES);
     let point = |size: u64| (units(size), value(&medians.of(Name::Size(size))));
     let (intercept, slope) = line(&one.into_iter().map(point).collect::<Vec<_>>());
-    let beyond = more.into_iter().map(point).map(|(units, us)| us - intercept - slope * units);
-    (intercept, slope, beyond.last().unwrap_or(0.0))
+    let mut beyond = more.into_iter().map(point).map(|(units, us)| us - intercept - slope * units);
+    (intercept, slope, beyond.next_back().unwrap_or(0.0))
 }
 
 /// What loopback carries at once: its largest packet, `MAX_GSO` of `lo` in ip-link(8).
