@@ -8,8 +8,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// One group. Processes enter by writing themselves to `cgroup.procs` in it.
 #[derive(Debug)]
@@ -45,8 +43,6 @@ pub struct MemoryUse {
 }
 
 const ROOT: &str = "/sys/fs/cgroup";
-const FREEZING_STEP: Duration = Duration::from_millis(1);
-const FREEZING_STEPS: u32 = 1_000;
 
 impl Group {
     /// Processes in it have this much memory, page cache included.
@@ -70,43 +66,6 @@ impl Group {
         let rule = format!("{major}:{minor} {reads_per_s}");
         fs::write(group.path.join("blkio.throttle.read_iops_device"), rule)?;
         Ok(group)
-    }
-
-    /// Threads in it can be made to stand still.
-    ///
-    /// # Errors
-    /// Not permitted, or no such controller.
-    pub fn freezer() -> io::Result<Group> {
-        Group::make("freezer")
-    }
-
-    /// Takes these threads in and has everybody in it stand still.
-    ///
-    /// # Errors
-    /// Not permitted, or they do not within a second.
-    pub fn freeze(&self, threads: &[u32]) -> io::Result<()> {
-        for thread in threads {
-            // One that has ended meanwhile is none to wait for.
-            _ = fs::write(self.path.join("tasks"), thread.to_string());
-        }
-        let state = self.path.join("freezer.state");
-        fs::write(&state, "FROZEN")?;
-        for _ in 0..FREEZING_STEPS {
-            if fs::read_to_string(&state)?.trim() == "FROZEN" {
-                return Ok(());
-            }
-            sleep(FREEZING_STEP);
-        }
-        self.thaw()?;
-        Err(io::Error::new(io::ErrorKind::TimedOut, "threads do not stand still"))
-    }
-
-    /// Lets them go on. They stay in the group.
-    ///
-    /// # Errors
-    /// Not permitted.
-    pub fn thaw(&self) -> io::Result<()> {
-        fs::write(self.path.join("freezer.state"), "THAWED")
     }
 
     fn make(controller: &str) -> io::Result<Group> {

@@ -80,17 +80,12 @@ impl Server {
     pub fn switches_by_processor(&self, processors: usize) -> Vec<u64> {
         let mut switches = vec![0; processors];
         for text in self.thread_statuses() {
-            if let Some(of_processor) = only_processor(&text).and_then(|index| switches.get_mut(index)) {
+            let allowed = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+            if let Some(of_processor) = allowed.trim().parse().ok().and_then(|index: usize| switches.get_mut(index)) {
                 *of_processor += field_of(&text, "voluntary_ctxt_switches:");
             }
         }
         switches
-    }
-
-    /// The threads that are bound to one processor, which is not this one.
-    pub fn threads_bound_elsewhere(&self, processor: usize) -> Vec<u32> {
-        let elsewhere = |text: &String| only_processor(text).is_some_and(|own| own != processor);
-        self.thread_statuses().filter(elsewhere).map(|text| field_of(&text, "Pid:") as u32).collect()
     }
 
     /// Processor time of the process, its children, and all their threads, ended ones included.
@@ -132,11 +127,6 @@ impl Server {
         let texts = tree(self.child.id()).into_iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/{file}")));
         texts.map(|text| field_of(&text.unwrap_or_default(), field)).sum()
     }
-}
-
-/// The processor that a thread with this `status` is bound to, if it is one.
-fn only_processor(status: &str) -> Option<usize> {
-    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().parse().ok()
 }
 
 /// The number behind `field` at the beginning of a line; 0 if there is none.

@@ -2,17 +2,16 @@
 //!
 //! Owns: finding out which worker has taken a connection, and opening connections until each has as many as the others. Who
 //! accepts a connection depends on who was awake when it came, so that the same server under the same load would otherwise be
-//! two different ones in two trials. Guarantees: connection `i` belongs to worker `i % workers` as long as that could be had.
+//! two different ones in two trials. Guarantees: connection `i` belongs to worker `i % workers` as long as that could be had, which some
+//! engines with one thread that accepts do not let happen; who has which is told in any case.
 //! Needs workers that are bound to a processor each.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::cgroup::Group;
 use super::load::Target;
-use super::server::Server;
+use super::server::{Server, confined};
 
 /// Connections in the order of clients, and the worker of each.
 pub(super) struct Spread {
@@ -20,24 +19,18 @@ pub(super) struct Spread {
     pub(super) workers: Vec<u32>,
 }
 
-/// Opens `count` connections; with `freezer`, a group that outlives the server, each worker's while the others stand still. After so many attempts in vain those that are too many for their worker stay.
+/// Opens `count` connections. After so many attempts in vain those that are too many for their worker stay.
 ///
 /// # Errors
 /// What connecting says, or a server that does not answer `probe`.
-pub(super) fn open(
-    server: &Server,
-    count: usize,
-    workers: usize,
-    probe: &Target,
-    freezer: Option<&Group>,
-) -> io::Result<Spread> {
+pub(super) fn open(server: &Server, count: usize, workers: usize, probe: &Target) -> io::Result<Spread> {
     let mut of_worker: Vec<Vec<TcpStream>> = (0..workers).map(|_| Vec::new()).collect();
     for attempt in 0..ATTEMPTS {
         // With an uneven number the first ones have one more.
         let shares: Vec<usize> = (0..workers).map(|worker| (count + workers - 1 - worker) / workers).collect();
         let Some(poorest) = (0..workers).find(|&worker| of_worker[worker].len() < shares[worker]) else { break };
         let missing = shares[poorest] - of_worker[poorest].len();
-        for mut connection in for_worker(server, poorest, missing, freezer)? {
+        for mut connection in for_worker(server, poorest, missing, workers)? {
             let worker = worker_of(server, &mut connection, workers, probe)?;
             let has_room = of_worker[worker].len() < shares[worker] || attempt + 1 == ATTEMPTS;
             of_worker[worker].extend(has_room.then_some(connection));
@@ -47,20 +40,20 @@ pub(super) fn open(
     Ok(Spread { connections, workers })
 }
 
-/// Connections that `worker` takes, since the others stand still meanwhile; any worker, where that is not permitted.
-fn for_worker(server: &Server, worker: usize, count: usize, freezer: Option<&Group>) -> io::Result<Vec<TcpStream>> {
-    let frozen = freezer.is_some_and(|freezer| freezer.freeze(&server.threads_bound_elsewhere(worker)).is_ok());
-    let connections = (0..count).map(|_| TcpStream::connect(server.address)).collect();
-    sleep(SETTLING);
-    if frozen && let Some(freezer) = freezer {
-        freezer.thaw()?;
-    }
-    connections
+/// Connections that `worker` will probably take: they are opened from another worker's processor, which is kept busy until they
+/// are accepted.
+fn for_worker(server: &Server, worker: usize, count: usize, workers: usize) -> io::Result<Vec<TcpStream>> {
+    confined(&[(worker + 1) % workers], || {
+        let connections = (0..count).map(|_| TcpStream::connect(server.address)).collect();
+        let begun = Instant::now();
+        while begun.elapsed() < SETTLING {}
+        connections
+    })
 }
 
-const ATTEMPTS: u32 = 8;
-/// For connections to be accepted.
-const SETTLING: Duration = Duration::from_millis(10);
+const ATTEMPTS: u32 = 40;
+/// Shorter than a turn on a processor.
+const SETTLING: Duration = Duration::from_millis(1);
 /// Of the same request: whoever wakes for all of them is the one.
 const PROBES: usize = 2;
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::{self, Group};
+use super::cgroup;
 use super::load::{Load, Target, Use};
 use super::micro;
 use super::server::{Server, ServerSettings, confined};
@@ -178,33 +178,25 @@ impl Trial<'_> {
         let alone = settings.workers == 1;
         settings.processors = if alone { vec![0] } else { Vec::new() };
         settings.pinned = !alone;
-        // Not everybody may have one. It is removed after the server is gone.
-        let freezer = if alone { None } else { Group::freezer().ok() };
         let Some(server) = Server::start(&settings)? else { return Ok(None) };
         // To be asked before the load is confined: then there is only one.
         let processors = processors();
-        confined(&[processors - 1], || self.load(&server, processors, freezer.as_ref(), next)).map(Some)
+        confined(&[processors - 1], || self.load(&server, processors, next)).map(Some)
     }
 
-    fn connections(&self, server: &Server, freezer: Option<&Group>) -> io::Result<Spread> {
+    fn connections(&self, server: &Server) -> io::Result<Spread> {
         let (count, workers) = (self.connections as usize, self.server.workers as usize);
         if workers > 1 {
-            return spread::open(server, count, workers, &self.targets[0], freezer);
+            return spread::open(server, count, workers, &self.targets[0]);
         }
         let connections = (0..count).map(|_| TcpStream::connect(server.address)).collect::<io::Result<_>>()?;
         Ok(Spread { connections, workers: Vec::new() })
     }
 
-    fn load(
-        &self,
-        server: &Server,
-        processors: usize,
-        freezer: Option<&Group>,
-        mut next: impl FnMut(usize) -> usize,
-    ) -> io::Result<Observed> {
+    fn load(&self, server: &Server, processors: usize, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
         // The server is on another.
         let spins = self.server.workers == 1 && processors > 1;
-        let Spread { connections, workers: client_workers } = self.connections(server, freezer)?;
+        let Spread { connections, workers: client_workers } = self.connections(server)?;
         let mut load = Load::new(server.address, connections, self.targets, self.usage, spins)?;
         let begun = Instant::now();
         let mut warm = 0;
