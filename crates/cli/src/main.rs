@@ -17,10 +17,14 @@ use lamna_server::admin::office::Administration;
 use lamna_server::admin::{Admin, AdminAddress};
 use lamna_server::config::settings::Settings;
 use lamna_server::config::{self, ConfigError};
+use lamna_server::sys::allocator::Allocator;
 use lamna_server::{listen, upgrade};
 
 use args::{Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -223,6 +223,9 @@ impl<'a> Bench<'a> {
         let refused = |error: NotPermitted| Failure::Server(format!("the limit cannot be set here: {error}"));
         let groups = Groups::new(&limits, &site.directory).map_err(refused)?;
         site.evict();
+        // Starting is not measured: programs, which a slow disk would bring in for half a minute, come at the disk's own speed,
+        // and likewise what a warm-up fills memory with.
+        groups.limit_reads(None).map_err(refused)?;
         // Ends before its groups do.
         let server = match self.scenario.procedure {
             // It verifies afterwards: what that asks for would be in the server's cache.
@@ -230,14 +233,12 @@ impl<'a> Bench<'a> {
             _ => self.start(name, point, site, &groups.entrances()),
         };
         let server = server.map_err(Failure::Server)?;
+        if self.scenario.procedure == Procedure::Throughput {
+            throughput::load(self, point, site, &server, WARM_UP * 2)?;
+        }
+        groups.limit_reads(limits.read_iops).map_err(refused)?;
         match self.scenario.procedure {
-            Procedure::Throughput => {
-                // With a slow disk, a warm-up would be as long as a measurement: memory is filled at the disk's own speed.
-                groups.limit_reads(None).map_err(refused)?;
-                throughput::load(self, point, site, &server, WARM_UP * 2)?;
-                groups.limit_reads(limits.read_iops).map_err(refused)?;
-                throughput::measure(self, point, site, &server, round == 0)
-            }
+            Procedure::Throughput => throughput::measure(self, point, site, &server, round == 0),
             Procedure::Idle => idle::measure(self, point, site, &server),
             Procedure::Disk => disk::measure(self, point, site, &server),
             Procedure::Memory => memory::measure(self, point, site, &server, &groups),

@@ -53,18 +53,46 @@ fn world(cost_us: fn(Engine, Load) -> f64) -> World {
     World { cost_us, noise: 0.03, random: 1 }
 }
 
+/// One that expects `proactor` to cost a little more than `amped`, and doubts it.
 fn controller(current: Engine) -> Controller {
+    let mut profile = Profile::built_in();
+    for (load, ratio) in [(Load::Cached, 1.05), (Load::Disk, 0.93), (Load::Connections, 1.14), (Load::Crowd, 1.05)] {
+        profile.set(
+            load,
+            Engine::Proactor,
+            Estimate { ratio, doubt: if load == Load::Connections { 0.06 } else { 0.1 } },
+        );
+    }
+    with_profile(profile, current)
+}
+
+fn with_profile(profile: Profile, current: Engine) -> Controller {
     let candidates = vec![Engine::Sped, Engine::Amped, Engine::Pipelined, Engine::Proactor, Engine::ThreadPool];
-    Controller::new(Profile::built_in(), candidates, current)
+    Controller::new(profile, candidates, current)
+}
+
+#[test]
+fn what_is_built_in_has_small_answers_from_the_ring_and_large_ones_and_new_connections_from_a_loop() {
+    let (mut world, mut controller, mut now_ms) =
+        (world(|_, _| 6.0), with_profile(Profile::built_in(), Engine::Amped), 0);
+    let mut engines = Vec::new();
+    for load in [Load::Cached, Load::Disk, Load::Crowd, Load::Large, Load::Connections] {
+        let changes = world.run(&mut controller, &mut now_ms, load, 8);
+        assert!(changes.len() <= 1, "{load:?}: {changes:?}");
+        engines.push(controller.current());
+    }
+    assert_eq!(engines, [Engine::Proactor, Engine::Proactor, Engine::Proactor, Engine::Amped, Engine::Amped]);
 }
 
 #[test]
 fn a_constant_load_changes_nothing_after_the_first_half_minute() {
     for load in Load::ALL {
         for cost_us in [|_, _| 6.0, |engine, _| if engine == Engine::Proactor { 5.0 } else { 6.0 }] {
-            let (mut world, mut controller, mut now_ms) = (world(cost_us), controller(Engine::Amped), 0);
-            world.run(&mut controller, &mut now_ms, load, 30);
-            assert_eq!(world.run(&mut controller, &mut now_ms, load, 600), [], "{load:?}: {}", controller.why());
+            for mut controller in [controller(Engine::Amped), with_profile(Profile::built_in(), Engine::Amped)] {
+                let (mut world, mut now_ms) = (world(cost_us), 0);
+                world.run(&mut controller, &mut now_ms, load, 30);
+                assert_eq!(world.run(&mut controller, &mut now_ms, load, 600), [], "{load:?}: {}", controller.why());
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::sync::{AtomicU64, Relaxed};
-use crate::sys::allocator::MAPPED_BYTES_MIN;
+use crate::sys::allocator::LARGE_BYTES_MIN;
 
 /// The sums.
 #[derive(Debug, Default)]
@@ -77,11 +77,11 @@ impl Drop for Loan {
 }
 
 /// What the allocator takes for a request of `bytes` bytes (malloc(3) of glibc on 64 bits: a word before each block, in
-/// steps of 16, at least 32; large blocks are mapped, in pages). Nothing for nothing.
+/// steps of 16, at least 32; large blocks are pages, `sys/allocator.rs`). Nothing for nothing.
 pub(super) fn allocated(bytes: usize) -> u64 {
     match bytes {
         0 => 0,
-        1..MAPPED_BYTES_MIN => (bytes + 8).next_multiple_of(16).max(32) as u64,
-        _ => (bytes + 16).next_multiple_of(4096) as u64,
+        1..LARGE_BYTES_MIN => (bytes + 8).next_multiple_of(16).max(32) as u64,
+        _ => bytes.next_multiple_of(4096) as u64,
     }
 }

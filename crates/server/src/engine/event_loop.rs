@@ -4,6 +4,7 @@
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,6 +22,7 @@ use crate::engine::desk::{Desk, Found, Stretch, Target};
 use crate::engine::portion::Portion;
 use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
+use crate::engine::stretch::{TURN_BYTES, within_turn};
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::send::Sent;
 use crate::io::wait::{Poll, Token};
@@ -75,7 +77,7 @@ pub struct Worker<'a, C> {
     poll: Poll,
     slots: Slots,
     /// Connections that can go on without an event.
-    queue: Vec<Token>,
+    queue: VecDeque<Token>,
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     accepting: bool,
@@ -94,14 +96,17 @@ pub struct Worker<'a, C> {
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Connections accepted at once, before others get their turn and other workers their share. Few: while one worker
-/// takes them, those that the kernel has woken for the next ones are on their way.
-const ACCEPT_MAX: usize = 4;
+/// Connections accepted at once, before others get their turn. As many as take a millisecond: who comes in a crowd waits for
+/// all before him.
+const ACCEPT_MAX: usize = 64;
+/// The same where there are other workers, who are to have their share. Few: while one worker takes them, those that the
+/// kernel has woken for the next ones are on their way.
+const ACCEPT_SHARED_MAX: usize = 4;
 /// How long a worker that has more than its share leaves new connections to the others. Of several that wait for one
 /// listening socket the kernel always wakes the same first, so without this it would get nearly all.
 const PASS_MS: u32 = 1;
-/// Bytes one connection may send before others get their turn.
-const TURN_BYTES: u64 = 1 << 20;
+/// Turns of connections that had one already, before events are looked at again.
+const TURNS_MAX: usize = 16;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
 const ACCEPT_PAUSE_MS: u32 = 100;
@@ -121,7 +126,7 @@ impl<'a, C: Carrier> Worker<'a, C> {
             carrier,
             poll: Poll::new()?,
             slots: Slots::default(),
-            queue: Vec::new(),
+            queue: VecDeque::new(),
             workspace: Some(desk.workspace()),
             desk,
             accepting: false,
@@ -230,9 +235,10 @@ impl<'a, C: Carrier> Worker<'a, C> {
         }
     }
 
-    /// Gives connections that used up their turn another one.
+    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
     fn go_on(&mut self) {
-        for token in std::mem::take(&mut self.queue) {
+        for _ in 0..self.queue.len().min(TURNS_MAX) {
+            let Some(token) = self.queue.pop_front() else { return };
             if let Some(slot) = self.slots.find(token) {
                 slot.queued = false;
                 self.drive(token);
@@ -278,7 +284,8 @@ impl<C: Carrier> Worker<'_, C> {
 
     fn accept_from(&mut self, listener: usize) {
         let takes_any = std::mem::take(&mut self.passed);
-        for _ in 0..ACCEPT_MAX {
+        let (_, workers) = self.shared.board.load();
+        for _ in 0..if workers <= 1 { ACCEPT_MAX } else { ACCEPT_SHARED_MAX } {
             if !self.accepting || self.shared.control.is_closing() {
                 return;
             }
@@ -405,7 +412,7 @@ impl<C: Carrier> Worker<'_, C> {
         let slot = self.slots.get(token);
         if !slot.queued {
             slot.queued = true;
-            self.queue.push(token);
+            self.queue.push_back(token);
         }
     }
 
@@ -419,6 +426,7 @@ impl<C: Carrier> Worker<'_, C> {
                 return total;
             }
             let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
+            within_turn(&mut transmit, total);
             let ends_portion = take_from(slot.portion.as_deref(), &mut transmit);
             let sent = self.desk.sender.send(slot.socket.as_fd(), &transmit);
             if ends_portion && matches!(sent, Sent::All(_)) {

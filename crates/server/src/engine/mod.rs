@@ -26,7 +26,7 @@ pub mod idle_set;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;
-mod portion;
+pub(crate) mod portion;
 pub mod presence;
 pub mod proactor;
 pub mod sampling;

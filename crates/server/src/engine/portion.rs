@@ -1,8 +1,9 @@
 //! A stretch of a file in memory, on its way to one connection.
 //!
-//! Owns: the bytes from when a helper has read them until the socket has taken them. Guarantees: they count as memory of the
-//! store meanwhile, and there are never more than a part of what it may hold; without room for it a stretch is brought into
-//! the page cache instead, as everything that was there already is sent from there.
+//! Owns: the bytes from when a helper, or the ring of the proactor, begins to read them until the socket has taken them.
+//! Guarantees: they count as memory of the store meanwhile, and there are never more than a part of what it may hold. Without
+//! room for it a helper brings a stretch into the page cache instead, as everything that was there already is sent from
+//! there; the ring reads the smallest piece.
 //!
 //! Between a helper's reading and a worker's sending the kernel may evict what was read, and does so where memory is short;
 //! the worker, and with it everybody else's requests, would wait for the disk. What it has in its hands cannot go.
@@ -27,8 +28,41 @@ pub struct Portion {
     /// Keeps the file open, so that its descriptor stands for no other.
     representation: Arc<Representation>,
     offset: u64,
-    bytes: Vec<u8>,
-    _loan: Loan,
+    room: Room,
+}
+
+/// Memory that a file is read to, zeros at first.
+#[derive(Debug)]
+pub struct Room {
+    /// The memory.
+    pub bytes: Vec<u8>,
+    /// What it takes of the store.
+    _loan: Option<Loan>,
+}
+
+impl Room {
+    /// For the beginning of the next `length` bytes of a file, as much as `store` has room for, if it has any.
+    pub fn lent(length: u64, store: &Store) -> Option<Room> {
+        let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(length.min(bytes), share))?;
+        Some(Room { bytes: vec![0; usize::try_from(loan.bytes()).ok()?], _loan: Some(loan) })
+    }
+
+    /// The same, and if there is none for the smallest piece all the same, which is as much as a connection takes anyway.
+    pub fn lent_or_small(length: u64, store: &Store) -> Room {
+        let [.., (smallest, _)] = SIZES;
+        Room::lent(length, store).unwrap_or_else(|| Room::beside(length.min(smallest) as usize))
+    }
+
+    /// For all of `length` bytes, which do not count as the store's.
+    pub fn beside(length: usize) -> Room {
+        Room { bytes: vec![0; length], _loan: None }
+    }
+
+    /// With these bytes in it.
+    #[cfg(test)]
+    pub fn holding(bytes: &[u8]) -> Room {
+        Room { bytes: bytes.to_vec(), _loan: None }
+    }
 }
 
 impl Portion {
@@ -36,16 +70,15 @@ impl Portion {
     /// described. Waits for the disk.
     pub fn read(stretch: &Stretch, store: &Store, abilities: &Abilities) -> Option<Box<Portion>> {
         let file = stretch.representation.file.as_ref()?;
-        let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(stretch.length.min(bytes), share))?;
-        let mut bytes = vec![0; usize::try_from(loan.bytes()).ok()?];
-        let read = read::read(file.as_fd(), &mut bytes, stretch.offset, Wait::Yes, abilities).ok()?;
+        let mut room = Room::lent(stretch.length, store)?;
+        let read = read::read(file.as_fd(), &mut room.bytes, stretch.offset, Wait::Yes, abilities).ok()?;
         let representation = stretch.representation.clone();
-        (read == bytes.len()).then(|| Box::new(Portion { representation, offset: stretch.offset, bytes, _loan: loan }))
+        (read == room.bytes.len()).then(|| Box::new(Portion { representation, offset: stretch.offset, room }))
     }
 
     /// Bytes of it.
     pub fn length(&self) -> u64 {
-        self.bytes.len() as u64
+        self.room.bytes.len() as u64
     }
 
     /// These `length` bytes of `file` from `offset` on, if they are in it.
@@ -53,7 +86,7 @@ impl Portion {
         let is_its = self.representation.file.as_ref().is_some_and(|own| own.as_raw_fd() == file.as_raw_fd());
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        self.bytes.get(start..end).filter(|_| is_its)
+        self.room.bytes.get(start..end).filter(|_| is_its)
     }
 
     /// Whether nothing of it is left when all bytes before `end` of the file have been sent.
@@ -104,6 +137,19 @@ mod tests {
         drop((portion, more));
         assert_eq!(store.bytes(), empty);
         assert!(Portion::read(&stretch, &store, &abilities).is_some());
+    }
+
+    #[test]
+    fn where_everything_is_lent_a_small_piece_is_read_beside_it() {
+        let store = Store::new(1 << 20, 10);
+        let lent: Vec<Room> = std::iter::from_fn(|| Room::lent(1 << 20, &store)).take(1000).collect();
+        let full = store.bytes();
+        assert!(lent.iter().map(|room| room.bytes.len()).sum::<usize>() > (1 << 20) - 16_384);
+        assert_eq!(Room::lent_or_small(1 << 20, &store).bytes.len(), 16_384);
+        assert_eq!(Room::lent_or_small(100, &store).bytes.len(), 100);
+        assert_eq!(store.bytes(), full);
+        drop(lent);
+        assert_eq!(Room::lent_or_small(1 << 20, &store).bytes.len(), 262_144);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod disk;
 mod flow;
 mod needs;
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,6 +33,7 @@ use crate::engine::desk::Desk;
 use crate::engine::event_loop::Ticket;
 use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
+use crate::engine::stretch::{TURN_BYTES, within_turn};
 use crate::io::Abilities;
 use crate::io::accept::Reserve;
 use crate::io::send::Sent;
@@ -79,7 +81,7 @@ struct Worker<'a> {
     /// By the index of the slot.
     flows: Vec<Flow>,
     /// Connections that can go on without a completion.
-    queue: Vec<Token>,
+    queue: VecDeque<Token>,
     desk: Desk<'a>,
     workspace: Option<Box<Workspace>>,
     /// By listener.
@@ -93,17 +95,16 @@ struct Worker<'a> {
     shown_postures: (usize, usize),
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
-    spare_buffers: Vec<Vec<u8>>,
     draining: bool,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
 }
 
-/// Bytes one connection may send before others get their turn.
-const TURN_BYTES: u64 = 1 << 20;
+/// Turns of connections that had one already, before completions are looked at again.
+const TURNS_MAX: usize = 16;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
-/// How many spare buffers of each kind are kept, and the largest one.
+/// How many buffers for what is sent are kept for the next time, and the largest one.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
 const DRIVEN: &str = "one connection is driven at a time";
@@ -118,7 +119,7 @@ impl<'a> Worker<'a> {
             disk: Disk::new(shared, index),
             slots: Slots::default(),
             flows: Vec::new(),
-            queue: Vec::new(),
+            queue: VecDeque::new(),
             workspace: Some(desk.workspace()),
             desk,
             accepts: vec![None; shared.listeners.len()],
@@ -127,7 +128,6 @@ impl<'a> Worker<'a> {
             shown: 0,
             shown_postures: (0, 0),
             spare_outgoing: Vec::new(),
-            spare_buffers: Vec::new(),
             draining: false,
             handing_over: false,
         };
@@ -189,7 +189,7 @@ impl<'a> Worker<'a> {
             (Tag::Out(token), Event::Sent(outgoing, sent)) => self.handle_sent(token, outgoing, sent),
             (Tag::Out(token), Event::Polled) => self.handle_writable(token),
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
-            (Tag::Stretch(ticket), Event::Read(buffer, bytes)) => self.handle_stretch(ticket, buffer, bytes),
+            (Tag::Stretch(ticket), Event::Read(room, bytes)) => self.handle_stretch(ticket, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
                 let outcome = self.disk.handle_opened(&mut self.ring, &mut self.desk, index, opened);
                 self.handle_outcome(outcome);
@@ -235,9 +235,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives connections that used up their turn another one.
+    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
     fn go_on(&mut self) {
-        for token in std::mem::take(&mut self.queue) {
+        for _ in 0..self.queue.len().min(TURNS_MAX) {
+            let Some(token) = self.queue.pop_front() else { return };
             if let Some(slot) = self.slots.find(token) {
                 slot.queued = false;
                 self.drive(token);
@@ -344,7 +345,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         if !slot.queued {
             slot.queued = true;
-            self.queue.push(token);
+            self.queue.push_back(token);
         }
     }
 
@@ -386,18 +387,21 @@ impl Worker<'_> {
                 return total;
             }
             let origin = slot.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
-            let Some(transmit) = slot.connection.poll_transmit() else { return total };
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
             let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
             let sent = match flow.read.take_if(|_| is_file) {
-                None if is_file => self.desk.sender.send(slot.socket.as_fd(), &transmit),
+                None if is_file => {
+                    within_turn(&mut transmit, total);
+                    self.desk.sender.send(slot.socket.as_fd(), &transmit)
+                }
                 read => {
                     let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
                     outgoing.begin(transmit.bytes, transmit.more);
                     let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
                     match (read, origin) {
-                        (Some(buffer), _) => {
+                        (Some(room), _) => {
                             self.desk.sender.file_bytes += length as u64;
-                            outgoing.add(Content::Read(buffer), 0..length);
+                            outgoing.add(Content::Read(room), 0..length);
                         }
                         (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
                         (None, None) => {}
@@ -459,16 +463,9 @@ impl Worker<'_> {
     }
 
     fn recycle(&mut self, mut outgoing: Box<Outgoing>) {
-        let buffer = outgoing.release();
+        outgoing.release();
         if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
             self.spare_outgoing.push(outgoing);
-        }
-        self.recycle_buffer(buffer);
-    }
-
-    fn recycle_buffer(&mut self, buffer: Option<Vec<u8>>) {
-        if self.spare_buffers.len() < SPARE_MAX {
-            self.spare_buffers.extend(buffer);
         }
     }
 

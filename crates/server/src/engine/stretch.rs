@@ -5,6 +5,8 @@
 
 use std::os::fd::AsFd;
 
+use lamna_proto::transmit::{Segment, Transmit};
+
 use crate::account::{self, Step};
 use crate::content::file;
 use crate::engine::Shared;
@@ -15,6 +17,18 @@ use crate::sys::usage::Usage;
 
 /// Bytes made ready and sent at once, so that one large file does not keep others waiting.
 pub const QUANTUM_BYTES: u64 = 256 * 1024;
+
+/// Bytes one connection may send before others get their turn: what takes some 30 microseconds. Not more for another reason,
+/// too: a congestion control that paces (BBR) sends what is handed over faster than at its pace by timers, segment by segment,
+/// each with an interrupt and a wakeup of its own. Whose turns are short is behind the pace of none of its connections.
+pub const TURN_BYTES: u64 = 128 * 1024;
+
+/// Leaves of a stretch of a file what may be sent in a turn in which `sent` bytes have been.
+pub fn within_turn(transmit: &mut Transmit<'_>, sent: u64) {
+    if let Some(Segment::File { length, .. }) = &mut transmit.segment {
+        *length = TURN_BYTES.saturating_sub(sent).clamp(1, *length);
+    }
+}
 
 impl Stretch {
     /// The part of it that is made ready at once.

@@ -30,6 +30,9 @@ pub fn read(
     abilities: &Abilities,
 ) -> Result<usize, Blocked> {
     let _step = account::step(Step::Read);
+    if wait == Wait::Yes {
+        touch(buffer);
+    }
     let mut filled = 0;
     while filled < buffer.len() {
         let bytes = match wait {
@@ -44,6 +47,19 @@ pub fn read(
         filled += bytes;
     }
     Ok(filled)
+}
+
+/// Writes to each page of `buffer`, so that all of it is in memory before the kernel writes to it. A page fault of ours holds
+/// the lock of its mapping (Linux 6.4), one of the kernel's for us that of the address space; and where the kernel has to
+/// make room under a limit first, it holds it for as long as 100 ms, which whoever changes the address space waits for.
+fn touch(buffer: &mut [u8]) {
+    for page in buffer.chunks_mut(PAGE_BYTES as usize) {
+        // The last byte as well, as the buffer may begin within a page.
+        for at in [0, page.len() - 1] {
+            // Opaque to the compiler, which would know otherwise that fresh memory is zero already.
+            *std::hint::black_box(&mut page[at]) = 0;
+        }
+    }
 }
 
 fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Blocked> {
@@ -154,6 +170,7 @@ fn test_pages(
 /// What `read(2)` says.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, length: u64, scratch: &mut [u8]) -> Result<(), Errno> {
     let _step = account::step(Step::Read);
+    touch(scratch);
     let end = offset + length;
     let mut at = offset;
     while at < end {

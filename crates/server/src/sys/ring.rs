@@ -22,6 +22,7 @@ use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::account::{self, Step};
+use crate::engine::portion::Room;
 
 pub use self::outgoing::{Content, Outgoing};
 use buffers::{BUFFER_GROUP, Buffers};
@@ -64,8 +65,8 @@ pub enum Event {
     Received(Result<Option<Received>, Errno>),
     /// So many of the unsent bytes were taken.
     Sent(Box<Outgoing>, Result<usize, Errno>),
-    /// So many bytes were read to the start of the buffer; fewer than asked for need not mean the end of the file.
-    Read(Vec<u8>, Result<usize, Errno>),
+    /// So many bytes were read to the start of the room; fewer than asked for need not mean the end of the file.
+    Read(Room, Result<usize, Errno>),
     /// A file.
     Opened(Result<OwnedFd, Errno>),
     /// What was waited for has become possible, or has failed.
@@ -91,7 +92,7 @@ enum Held {
     Receive,
     Poll,
     Send(Box<Outgoing>),
-    Read { buffer: Vec<u8>, _file: Arc<OwnedFd> },
+    Read { room: Room, _file: Arc<OwnedFd> },
     Open { name: CString, how: Box<OpenHow>, directory: Arc<OwnedFd> },
 }
 
@@ -155,13 +156,13 @@ impl<T: Copy> Ring<T> {
         })
     }
 
-    /// Reads into `buffer` from `offset` of `file` on, waiting for the disk where need be.
-    pub fn read(&mut self, file: Arc<OwnedFd>, buffer: Vec<u8>, offset: u64, tag: T) -> OpId {
+    /// Reads into `room` from `offset` of `file` on, waiting for the disk where need be.
+    pub fn read(&mut self, file: Arc<OwnedFd>, room: Room, offset: u64, tag: T) -> OpId {
         let descriptor = file.as_raw_fd();
-        self.start(tag, Held::Read { buffer, _file: file }, |held| match held {
-            Held::Read { buffer, .. } => {
-                let length = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
-                let entry = opcode::Read::new(Fd(descriptor), buffer.as_mut_ptr(), length).offset(offset);
+        self.start(tag, Held::Read { room, _file: file }, |held| match held {
+            Held::Read { room, .. } => {
+                let length = u32::try_from(room.bytes.len()).unwrap_or(u32::MAX);
+                let entry = opcode::Read::new(Fd(descriptor), room.bytes.as_mut_ptr(), length).offset(offset);
                 // Always in a thread of the kernel's: tried in line first, as the kernel would, it waits there for the
                 // inode when the content is in memory and only the time of the last access has to be written.
                 entry.build().flags(squeue::Flags::ASYNC)
@@ -288,7 +289,7 @@ impl<T: Copy> Ring<T> {
             Held::Open { .. } => Event::Opened(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
             Held::Receive => Event::Received(self.received(result, entry.flags())),
             Held::Send(outgoing) => Event::Sent(outgoing, result.map(|bytes| bytes as usize)),
-            Held::Read { buffer, .. } => Event::Read(buffer, result.map(|bytes| bytes as usize)),
+            Held::Read { room, .. } => Event::Read(room, result.map(|bytes| bytes as usize)),
             Held::Poll => Event::Polled,
         };
         Completion { tag, event, more }
@@ -443,7 +444,7 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut outgoing = Box::new(Outgoing::default());
         outgoing.begin(b"head ", false);
-        outgoing.add(Content::Read(b"and content".to_vec()), 0..11);
+        outgoing.add(Content::Read(Room::holding(b"and content")), 0..11);
         ring.send(far.as_fd(), outgoing, 1);
         let Event::Sent(outgoing, Ok(16)) = next(&mut ring).event else { panic!("a socket has room for 16 bytes") };
         assert_eq!(outgoing.length(), 16);
@@ -465,9 +466,9 @@ mod tests {
         };
         assert!(matches!(open("../etc"), Event::Opened(Err(Errno::XDEV))));
         let Event::Opened(Ok(file)) = open("file") else { panic!("the file is there") };
-        ring.read(Arc::new(file), vec![0; 20], 4, 0);
-        let Event::Read(buffer, Ok(6)) = next(&mut ring).event else { panic!("six bytes are left") };
-        assert_eq!(&buffer[..6], b"456789");
+        ring.read(Arc::new(file), Room::beside(20), 4, 0);
+        let Event::Read(room, Ok(6)) = next(&mut ring).event else { panic!("six bytes are left") };
+        assert_eq!(&room.bytes[..6], b"456789");
     }
 
     #[test]

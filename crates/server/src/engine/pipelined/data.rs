@@ -10,11 +10,12 @@ use lamna_proto::exchange::Done;
 use rustix::io::Errno;
 
 use super::header::send_home;
-use super::parcel::{Parcel, Reading, Station, TURN_BYTES};
+use super::parcel::{Parcel, Reading, Station};
 use super::queue::{Sleep, Urgency};
 use super::residents::Residents;
 use super::{BELL, Gives, Pool, Takes};
 use crate::engine::desk::Desk;
+use crate::engine::stretch::TURN_BYTES;
 use crate::io::Counters;
 use crate::io::wait::{Poll, Token};
 

@@ -13,11 +13,9 @@ use super::Pool;
 use crate::cache::Entry;
 use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::slots::Slot;
+use crate::engine::stretch::{TURN_BYTES, within_turn};
 use crate::io::send::Sent;
 use crate::io::wait::Token;
-
-/// Bytes one connection may send before others get their turn.
-pub(super) const TURN_BYTES: u64 = 1 << 20;
 
 /// A connection that moves from stage to stage.
 pub(super) struct Parcel {
@@ -87,8 +85,9 @@ impl Parcel {
         let mut total = 0;
         while slot.writable
             && total < TURN_BYTES
-            && let Some(transmit) = slot.connection.poll_transmit()
+            && let Some(mut transmit) = slot.connection.poll_transmit()
         {
+            within_turn(&mut transmit, total);
             match desk.sender.send(slot.socket.as_fd(), &transmit) {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {

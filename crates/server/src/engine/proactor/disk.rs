@@ -20,6 +20,7 @@ use crate::engine::Shared;
 use crate::engine::desk::{Desk, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
 use crate::engine::helpers::{HelperThreads, Helpers, Job};
+use crate::engine::portion::Room;
 use crate::io::{Abilities, Counters, Wait, open};
 use crate::sys::ring::Ring;
 
@@ -115,7 +116,7 @@ impl Disk {
             && (1..=desk.shared.store.content_bytes_max()).contains(&stamp.size)
             && !self.holds(index, &stamp)
         {
-            ring.read(Arc::new(file), vec![0; stamp.size as usize], 0, Tag::Content(index));
+            ring.read(Arc::new(file), Room::beside(stamp.size as usize), 0, Tag::Content(index));
             return None;
         }
         self.next_name(ring, desk, index)

@@ -6,6 +6,7 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::engine::desk::Stretch;
+use crate::engine::portion::Room;
 use crate::sys::ring::OpId;
 
 /// The operations of one connection, and what they have brought.
@@ -26,7 +27,7 @@ pub(super) struct Flow {
     /// The stretch of a file that is being read for the connection.
     pub(super) reading: Option<Stretch>,
     /// What was read of it, to be sent next.
-    pub(super) read: Option<Vec<u8>>,
+    pub(super) read: Option<Room>,
     /// It is to make room for others, if nothing has arrived meanwhile.
     pub(super) leaving: bool,
     /// It is to be closed as soon as nothing is under way.

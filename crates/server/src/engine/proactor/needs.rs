@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::{DRIVEN, Tag, Worker};
 use crate::engine::desk::{Found, Stretch, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
+use crate::engine::portion::Room;
 use crate::io::wait::Token;
 
 impl Worker<'_> {
@@ -61,32 +62,30 @@ impl Worker<'_> {
         let flow = &mut self.flows[ticket.token.index as usize];
         flow.read = None;
         let file = stretch.representation.file.clone()?;
-        let quantum = stretch.quantum();
         if !self.shared.reads_elsewhere() && stretch.is_in_memory(self.shared) {
-            return Some(Outcome::Ready(ticket, quantum));
+            return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
-        let mut buffer = self.spare_buffers.pop().unwrap_or_default();
-        buffer.resize(quantum as usize, 0);
-        self.ring.read(file, buffer, stretch.offset, Tag::Stretch(ticket));
+        let room = Room::lent_or_small(stretch.length, &self.shared.store);
+        self.ring.read(file, room, stretch.offset, Tag::Stretch(ticket));
         flow.reading = Some(stretch);
         None
     }
 
     /// A stretch has been read, if the connection still wants it.
-    pub(super) fn handle_stretch(&mut self, ticket: Ticket, buffer: Vec<u8>, bytes: Result<usize, Errno>) {
+    pub(super) fn handle_stretch(&mut self, ticket: Ticket, room: Room, bytes: Result<usize, Errno>) {
         let flow = &mut self.flows[ticket.token.index as usize];
         if self.slots.find(ticket.token).is_none() || flow.closing {
-            return self.recycle_buffer(Some(buffer));
+            return;
         }
         let stretch = flow.reading.take();
-        if let Some(stretch) = stretch.as_ref().filter(|_| bytes.is_ok()) {
+        if let (Some(stretch), Ok(bytes)) = (&stretch, bytes) {
             // The kernel has waited where nobody counts for us.
-            stretch.handle_read(self.shared, stretch.quantum(), true);
+            stretch.handle_read(self.shared, bytes as u64, true);
         }
         let unchanged = stretch.is_some_and(|stretch| stretch.is_unchanged());
         match bytes {
             Ok(bytes @ 1..) if unchanged => {
-                flow.read = Some(buffer);
+                flow.read = Some(room);
                 self.resume(ticket, Done::Ready(bytes as u64));
             }
             _ => self.resume(ticket, Done::Failed),

@@ -11,6 +11,8 @@ use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 use lamna_proto::resource::Representation;
 
+use crate::engine::portion::Room;
+
 /// Bytes to be sent, in order: owned ones, then content.
 pub struct Outgoing {
     bytes: Vec<u8>,
@@ -32,7 +34,7 @@ pub enum Content {
     /// The content that a representation holds.
     Shared(Arc<Representation>),
     /// What was read from a file.
-    Read(Vec<u8>),
+    Read(Room),
 }
 
 impl Content {
@@ -40,7 +42,7 @@ impl Content {
         match self {
             Content::None => &[],
             Content::Shared(representation) => representation.content().unwrap_or_default(),
-            Content::Read(buffer) => buffer,
+            Content::Read(room) => &room.bytes,
         }
     }
 }
@@ -88,13 +90,9 @@ impl Outgoing {
         self.sent < self.length()
     }
 
-    /// Lets go of the content, and gives back the buffer it was read to.
-    pub fn release(&mut self) -> Option<Vec<u8>> {
-        self.range = 0..0;
-        match std::mem::replace(&mut self.content, Content::None) {
-            Content::Read(buffer) => Some(buffer),
-            _ => None,
-        }
+    /// Lets go of the content.
+    pub fn release(&mut self) {
+        (self.content, self.range) = (Content::None, 0..0);
     }
 
     /// Bytes of memory that it keeps for the next time.
@@ -133,19 +131,20 @@ mod tests {
     fn what_is_unsent_is_what_has_not_been_sent_of_both_parts() {
         let mut outgoing = Outgoing::default();
         outgoing.begin(b"head", false);
-        outgoing.add(Content::Read(b"xcontentx".to_vec()), 1..8);
+        outgoing.add(Content::Read(Room::holding(b"xcontentx")), 1..8);
         assert_eq!(outgoing.length(), 11);
         assert!(outgoing.handle_sent(2));
         assert_eq!(outgoing.unsent(), [&b"ad"[..], b"content"]);
         assert!(outgoing.handle_sent(5));
         assert_eq!(outgoing.unsent(), [&b""[..], b"tent"]);
         assert!(!outgoing.handle_sent(4));
-        assert_eq!(outgoing.release(), Some(b"xcontentx".to_vec()));
+        outgoing.release();
+        assert_eq!(outgoing.unsent(), [b""; 2]);
     }
 
     #[test]
     #[should_panic(expected = "content is sent that there is")]
     fn content_that_there_is_not_is_never_sent() {
-        Outgoing::default().add(Content::Read(vec![0; 3]), 0..4);
+        Outgoing::default().add(Content::Read(Room::beside(3)), 0..4);
     }
 }
