@@ -86,8 +86,8 @@ impl Adapter {
         Controller::new(profile, Adapter::candidates(settings), current)
     }
 
-    /// Engines that can serve. Where the cache has most of the memory, `proactor` cannot: what its ring reads at once is not
-    /// taken from the cache's share, as what helpers read is, and under a limit the kernel ended the server for it.
+    /// Engines that can serve, and may be worth it. Where the cache has most of the memory, `proactor` is not: it answers a
+    /// quarter less than `amped` from a disk that is slow (`results/caches/memory.md`), which the estimates know nothing of.
     fn candidates(settings: &Settings) -> Vec<Engine> {
         let is_possible = |engine: &Engine| {
             let fits = *engine != Engine::Proactor || !settings.holds_alone();

@@ -30,6 +30,11 @@ pub(crate) const BACKLOG: i32 = 4096;
 /// request is accepted after that.
 const DEFER_ACCEPT_S: u8 = 1;
 
+/// Bytes that the kernel takes of a connection beyond what it can send now: half a millisecond of a link of 1 Gbit/s. More would
+/// not be sent sooner, and a slow reader would hold it. With at most one segment waiting, a connection whose segments are as long
+/// as that, as those of a loopback are, also never counts as slow because it is sent to in turns (docs/adaptive.md).
+const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+
 /// A listening socket: non-blocking, closed on exec. Dropping closes it, and removes the file of a Unix socket if this
 /// process bound it and the file is still the same.
 #[derive(Debug)]
@@ -182,10 +187,12 @@ fn bind_tcp(address: SocketAddr) -> Result<Listener, Errno> {
 }
 
 /// Accepted sockets inherit TCP_NODELAY: responses are sent whole, so there is nothing for Nagle's algorithm to wait
-/// for. Where the kernel cannot defer accepts, the server works as well, one wake-up more for each connection.
+/// for. Where the kernel cannot defer accepts, the server works as well, one wake-up more for each connection; and where it
+/// cannot bound what is unsent, only as well as others.
 fn tune_tcp(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)?;
-    _ = sys::defer_accept::set(socket, DEFER_ACCEPT_S);
+    _ = sys::tcp::defer_accept(socket, DEFER_ACCEPT_S);
+    _ = sys::tcp::bound_unsent(socket, UNSENT_BYTES_MAX);
     Ok(())
 }
 

@@ -18,10 +18,11 @@ use crate::sys::usage::Usage;
 /// Bytes made ready and sent at once, so that one large file does not keep others waiting.
 pub const QUANTUM_BYTES: u64 = 256 * 1024;
 
-/// Bytes one connection may send before others get their turn: what takes some 30 microseconds. Not more for another reason,
-/// too: a congestion control that paces (BBR) sends what is handed over faster than at its pace by timers, segment by segment,
-/// each with an interrupt and a wakeup of its own. Whose turns are short is behind the pace of none of its connections.
-pub const TURN_BYTES: u64 = 128 * 1024;
+/// Bytes one connection may send before others get their turn: what takes some 15 microseconds. Not more than the largest
+/// segment, for another reason, too: a congestion control that paces (BBR) sends what is handed over faster than at its pace by
+/// timers, segment by segment, each with an interrupt and a wakeup of its own. Whose turns are short is behind the pace of none
+/// of its connections.
+pub const TURN_BYTES: u64 = 64 * 1024;
 
 /// Leaves of a stretch of a file what may be sent in a turn in which `sent` bytes have been.
 pub fn within_turn(transmit: &mut Transmit<'_>, sent: u64) {

@@ -5,7 +5,6 @@
 pub mod allocator;
 pub mod cachestat;
 pub mod common;
-pub(crate) mod defer_accept;
 pub mod fork;
 pub(crate) mod inherit;
 pub mod mapping;
@@ -13,4 +12,5 @@ pub(crate) mod peer;
 pub(crate) mod prefetch;
 pub mod ring;
 pub mod signals;
+pub(crate) mod tcp;
 pub(crate) mod usage;
