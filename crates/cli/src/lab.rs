@@ -249,6 +249,9 @@ fn run(args: &RunArgs) -> Result<(), Failed> {
         return Err(usage("rounds and seconds are positive"));
     }
     let options = args.options()?;
+    if let Some(unknown) = unknown_server(&scenarios, &options) {
+        return Err(usage(&format!("no chosen scenario measures {unknown}; --target can add it")));
+    }
     let mut console = Console::new()?;
     for scenario in scenarios.iter().filter(|scenario| scenario.results_of.is_none()) {
         if args.fresh {
@@ -264,6 +267,15 @@ fn run(args: &RunArgs) -> Result<(), Failed> {
         io::stdout().write_all(table(scenario, &results).as_bytes())?;
     }
     Ok(())
+}
+
+/// A server that was asked for and would not be measured.
+fn unknown_server<'a>(scenarios: &[Scenario], options: &'a Options) -> Option<&'a String> {
+    let is_measured = |name: &String| {
+        let is_target = options.targets.iter().any(|(target, _)| target == name);
+        is_target || scenarios.iter().any(|scenario| scenario.servers.contains(name))
+    };
+    options.only.as_ref()?.iter().find(|name| !is_measured(name))
 }
 
 fn table(scenario: &Scenario, results: &Results) -> String {
@@ -319,15 +331,22 @@ fn run_phases(args: &PhasesArgs) -> Result<(), Failed> {
     }
     let options = args.options()?;
     if args.fresh {
-        for (engine, round) in
-            args.engines.iter().flat_map(|engine| (1..=args.rounds).map(move |round| (engine, round)))
-        {
-            // It need not be there.
-            _ = fs::remove_file(options.results.join(format!("{engine}-{round}.json")));
-        }
+        args.engines.iter().for_each(|engine| forget_rounds(&options.results, engine));
     }
     let table = phases::run(&options, &mut Console::new()?).map_err(failure)?;
     Ok(io::stdout().write_all(table.as_bytes())?)
+}
+
+/// Removes what was measured of an engine, in any number of rounds.
+fn forget_rounds(results: &Path, engine: &str) {
+    // There may be none.
+    for file in fs::read_dir(results).into_iter().flatten().flatten() {
+        let name = file.file_name();
+        let round = name.to_str().and_then(|name| name.strip_prefix(engine)?.strip_prefix('-')?.strip_suffix(".json"));
+        if round.is_some_and(|round| round.parse::<u32>().is_ok()) {
+            _ = fs::remove_file(file.path());
+        }
+    }
 }
 
 fn run_stability(args: &StabilityArgs) -> Result<(), Failed> {
@@ -526,4 +545,20 @@ fn target(text: &str) -> Result<(String, String), String> {
     let (name, command) = text.split_once('=').ok_or("expected NAME=COMMAND")?;
     let complete = !name.is_empty() && command.contains("{port}");
     complete.then(|| (name.to_owned(), command.to_owned())).ok_or_else(|| "the command needs {port}".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_forgotten_in_all_its_rounds_and_no_other_one_with_it() {
+        let results = tempfile::tempdir().unwrap();
+        let files = ["amped-1.json", "amped-2.json", "amped-17.json", "co-amped-1.json", "amped-x.json", "table.md"];
+        files.iter().for_each(|file| fs::write(results.path().join(file), "").unwrap());
+        forget_rounds(results.path(), "amped");
+        let left = files.into_iter().filter(|file| results.path().join(file).exists());
+        assert_eq!(left.collect::<Vec<_>>(), ["co-amped-1.json", "amped-x.json", "table.md"]);
+        forget_rounds(&results.path().join("none"), "amped");
+    }
 }

@@ -58,3 +58,12 @@ fn every_engine_keeps_an_account_of_its_time() {
         assert!(io > 0.0 && of("http_us") > 0.0, "{engine}: {}", measured[engine]);
     }
 }
+
+#[test]
+fn a_server_that_no_chosen_scenario_measures_is_an_error_and_not_an_empty_table() {
+    let directory = directory_with("");
+    let (code, output, errors) = outcome(&directory, &["lab", "run", "memory", "--only", "nginx,lamna-sped"]);
+    assert_eq!((code, output.as_str()), (2, ""));
+    assert!(errors.contains("no chosen scenario measures lamna-sped"), "{errors}");
+    assert!(!directory.path().join("results").exists());
+}
