@@ -30,9 +30,9 @@ pub(crate) const BACKLOG: i32 = 4096;
 /// request is accepted after that.
 const DEFER_ACCEPT_S: u8 = 1;
 
-/// Bytes that the kernel takes of a connection beyond what it can send now: half a millisecond of a link of 1 Gbit/s. More would
-/// not be sent sooner, and a slow reader would hold it. With at most one segment waiting, a connection whose segments are as long
-/// as that, as those of a loopback are, also never counts as slow because it is sent to in turns (docs/adaptive.md).
+/// Bytes that the kernel takes of a bounded connection beyond what it can send now: half a millisecond of a link of 1 Gbit/s.
+/// With at most one segment waiting, a connection whose segments are as long as that, as those of a loopback are, also never
+/// counts as slow because it is sent to in turns (docs/adaptive.md).
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A listening socket: non-blocking, closed on exec. Dropping closes it, and removes the file of a Unix socket if this
@@ -78,6 +78,15 @@ impl Listener {
     /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
     pub fn address(&self) -> &ListenAddress {
         &self.address
+    }
+
+    /// Whether the kernel takes only little beyond what it can send of connections that are accepted from now on. Such a
+    /// connection holds less of its memory while its peer is slow. A thread that would have to wait for the peer wants to be rid
+    /// of the whole answer instead. Where the kernel cannot bound it, it is as large as the buffer.
+    pub(crate) fn bound_unsent(&self, is_bounded: bool) {
+        if let ListenAddress::Tcp(_) = self.address {
+            _ = sys::tcp::bound_unsent(self, if is_bounded { UNSENT_BYTES_MAX } else { 0 });
+        }
     }
 
     /// Leaves the file of a Unix socket to another process: for the copy that a fork makes, and for a process whose place
@@ -187,12 +196,10 @@ fn bind_tcp(address: SocketAddr) -> Result<Listener, Errno> {
 }
 
 /// Accepted sockets inherit TCP_NODELAY: responses are sent whole, so there is nothing for Nagle's algorithm to wait
-/// for. Where the kernel cannot defer accepts, the server works as well, one wake-up more for each connection; and where it
-/// cannot bound what is unsent, only as well as others.
+/// for. Where the kernel cannot defer accepts, the server works as well, one wake-up more for each connection.
 fn tune_tcp(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)?;
     _ = sys::tcp::defer_accept(socket, DEFER_ACCEPT_S);
-    _ = sys::tcp::bound_unsent(socket, UNSENT_BYTES_MAX);
     Ok(())
 }
 

@@ -186,7 +186,11 @@ impl Shift {
             }
         }
         match shift.await_beginning() {
-            Ok(()) => Ok(shift),
+            Ok(()) => {
+                let is_bounded = !settings.architecture.waits_for_peers();
+                shift.shared.listeners.iter().for_each(|listener| listener.bound_unsent(is_bounded));
+                Ok(shift)
+            }
             Err(errno) => Err(Box::new((errno.into(), shift))),
         }
     }

@@ -75,6 +75,12 @@ impl Architecture {
         Self::ALL.into_iter().find(|each| each.name() == name || each.alias() == Some(name))
     }
 
+    /// Whether a thread or process that sends to a slow peer serves nobody else meanwhile.
+    pub fn waits_for_peers(self) -> bool {
+        use Architecture::{Mp, ThreadPerRequest, ThreadPerSession, ThreadPool};
+        matches!(self, Mp | ThreadPool | ThreadPerRequest | ThreadPerSession)
+    }
+
     /// Whether its workers are processes, with a supervisor.
     pub fn is_of_processes(self) -> bool {
         matches!(self, Architecture::CoAmped | Architecture::Mp)

@@ -13,8 +13,8 @@ pub(crate) fn defer_accept(listener: impl AsFd, seconds: u8) -> io::Result<()> {
     set(listener, libc::TCP_DEFER_ACCEPT, libc::c_int::from(seconds))
 }
 
-/// Bounds what the kernel takes of a connection beyond what it can send now, in bytes (`TCP_NOTSENT_LOWAT`). Accepted sockets
-/// inherit it.
+/// Bounds what the kernel takes of a connection beyond what it can send now, in bytes (`TCP_NOTSENT_LOWAT`); 0 leaves that to the
+/// system's setting. Accepted sockets inherit it.
 ///
 /// # Errors
 /// The descriptor is not a TCP socket, or the kernel does not know the option (Linux before 3.12).
