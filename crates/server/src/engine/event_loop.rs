@@ -433,17 +433,17 @@ impl<C: Carrier> Worker<'_, C> {
         }
     }
 
-    /// Sends what there is to send, as far as the socket takes it. Returns the bytes taken.
+    /// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
     fn transmit(&mut self, token: Token) -> u64 {
         let now = self.desk.now;
-        let mut total = 0;
+        let mut used = 0;
         loop {
             let slot = self.slots.get(token);
-            if !slot.writable || total >= TURN_BYTES {
-                return total;
+            if !slot.writable || used >= TURN_BYTES {
+                return used;
             }
-            let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
-            within_turn(&mut transmit, total);
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return used };
+            let weight = within_turn(&mut transmit, used);
             let ends_portion = take_from(slot.portion.as_deref(), &mut transmit);
             let sent = self.desk.sender.send(slot.socket.as_fd(), &transmit);
             if ends_portion && matches!(sent, Sent::All(_)) {
@@ -452,7 +452,7 @@ impl<C: Carrier> Worker<'_, C> {
             match sent {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
-                    total += bytes;
+                    used += bytes * weight;
                     slot.connection.handle_sent(bytes, now);
                     self.desk.handle_sent(bytes);
                 }

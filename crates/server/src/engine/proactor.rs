@@ -377,21 +377,23 @@ impl Worker<'_> {
         self.drive(token);
     }
 
-    /// Sends what there is to send. What the ring has taken counts as sent: it will be, or the connection ends.
+    /// Sends what there is to send. What the ring has taken counts as sent: it will be, or the connection ends. Returns how many
+    /// bytes of a turn that was.
     fn transmit(&mut self, token: Token) -> u64 {
         let now = self.desk.now;
-        let mut total = 0;
+        let mut used = 0;
         loop {
             let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
-            if !slot.writable || total >= TURN_BYTES {
-                return total;
+            if !slot.writable || used >= TURN_BYTES {
+                return used;
             }
             let origin = slot.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
-            let Some(mut transmit) = slot.connection.poll_transmit() else { return total };
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return used };
             let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
+            let mut weight = 1;
             let sent = match flow.read.take_if(|_| is_file) {
                 None if is_file => {
-                    within_turn(&mut transmit, total);
+                    weight = within_turn(&mut transmit, used);
                     self.desk.sender.send(slot.socket.as_fd(), &transmit)
                 }
                 read => {
@@ -419,7 +421,7 @@ impl Worker<'_> {
                     flow.out = Some(Out::Poll(self.ring.poll_writable(slot.socket.as_fd(), Tag::Out(token))));
                 }
                 Sent::All(bytes) | Sent::Part(bytes) => {
-                    total += bytes;
+                    used += bytes * weight;
                     slot.connection.handle_sent(bytes, now);
                     self.desk.handle_sent(bytes);
                 }

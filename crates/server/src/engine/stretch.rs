@@ -18,17 +18,21 @@ use crate::sys::usage::Usage;
 /// Bytes made ready and sent at once, so that one large file does not keep others waiting.
 pub const QUANTUM_BYTES: u64 = 256 * 1024;
 
-/// Bytes one connection may send before others get their turn: what takes some 15 microseconds. Not more than the largest
-/// segment, for another reason, too: a congestion control that paces (BBR) sends what is handed over faster than at its pace by
-/// timers, segment by segment, each with an interrupt and a wakeup of its own. Whose turns are short is behind the pace of none
-/// of its connections.
-pub const TURN_BYTES: u64 = 64 * 1024;
+/// Bytes of memory one connection may send before others get their turn.
+pub const TURN_BYTES: u64 = 1 << 20;
 
-/// Leaves of a stretch of a file what may be sent in a turn in which `sent` bytes have been.
-pub fn within_turn(transmit: &mut Transmit<'_>, sent: u64) {
-    if let Some(Segment::File { length, .. }) = &mut transmit.segment {
-        *length = TURN_BYTES.saturating_sub(sent).clamp(1, *length);
-    }
+/// A byte of a file counts as so many of memory, so that a turn has 64 KiB, which take some 15 microseconds. A file is one answer
+/// after all, where as many bytes of memory are many. And not more than the largest segment, for another reason: a congestion
+/// control that paces (BBR) sends what is handed over faster than at its pace by timers, segment by segment, each with an
+/// interrupt and a wakeup of its own. Whose turns are short is behind the pace of none of its connections.
+const FILE_WEIGHT: u64 = 16;
+
+/// Leaves of a stretch of a file what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one
+/// that is sent counts as.
+pub fn within_turn(transmit: &mut Transmit<'_>, used: u64) -> u64 {
+    let Some(Segment::File { length, .. }) = &mut transmit.segment else { return 1 };
+    *length = (TURN_BYTES.saturating_sub(used) / FILE_WEIGHT).clamp(1, *length);
+    FILE_WEIGHT
 }
 
 impl Stretch {

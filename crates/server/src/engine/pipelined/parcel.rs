@@ -79,19 +79,19 @@ impl Parcel {
 }
 
 impl Parcel {
-    /// Sends what there is to send, as far as the socket takes it, within a turn. Returns the bytes taken.
+    /// Sends what there is to send, as far as the socket takes it, within a turn. Returns how many bytes of it that was.
     pub(super) fn transmit(&mut self, desk: &mut Desk<'_>) -> u64 {
         let slot = &mut self.slot;
-        let mut total = 0;
+        let mut used = 0;
         while slot.writable
-            && total < TURN_BYTES
+            && used < TURN_BYTES
             && let Some(mut transmit) = slot.connection.poll_transmit()
         {
-            within_turn(&mut transmit, total);
+            let weight = within_turn(&mut transmit, used);
             match desk.sender.send(slot.socket.as_fd(), &transmit) {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
-                    total += bytes;
+                    used += bytes * weight;
                     slot.connection.handle_sent(bytes, desk.now);
                     desk.handle_sent(bytes);
                 }
@@ -99,7 +99,7 @@ impl Parcel {
             }
             desk.report(&mut slot.connection, slot.client);
         }
-        total
+        used
     }
 }
 
