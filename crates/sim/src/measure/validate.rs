@@ -373,7 +373,6 @@ impl Setting {
                 configuration: plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
-                pinned: false,
             },
             connections: self.connections,
             // Making threads has the kernel work in threads of its own, which looks like others.
