@@ -64,7 +64,7 @@ fn costs(entries: u64) -> String {
             if group.len() < GROUP {
                 return;
             }
-            group.iter().for_each(|number| foresight.add(&store, key(&mut path, *number)));
+            group.iter().for_each(|number| foresight.add(&front, &store, key(&mut path, *number), NOW_MS));
             foresight.fetch(&store);
             for number in group.drain(..) {
                 let Lookup::Fresh(entry) = front.lookup(&store, key(&mut path, number), NOW_MS) else { unreachable!() };

@@ -5,15 +5,17 @@
 //! that are there at the same time all go one step before any goes the next one, so that they wait together (group prefetching:
 //! Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
-//! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Does not know requests.
+//! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's front has
+//! the store is not asked: no lock is taken for it and no count changed that other workers read, as little as by the lookup.
+//! Does not know requests.
 
 use std::sync::Arc;
 
-use super::Entry;
 use super::generations::Key;
 use super::shard::Depth;
 use super::shards::Place;
 use super::store::Store;
+use super::{Entry, Front};
 use crate::sys::prefetch::{prefetch, prefetch_shared};
 
 /// Lookups that are about to be made. One for each worker, so that it allocates nothing for long.
@@ -34,8 +36,11 @@ impl Foresight {
         store.entries() >= ENTRIES_MIN
     }
 
-    /// `key` is about to be looked up.
-    pub fn add(&mut self, store: &Store, key: Key<'_>) {
+    /// `key` is about to be looked up, through `front`, at about `now_ms`.
+    pub fn add(&mut self, front: &Front, store: &Store, key: Key<'_>, now_ms: u64) {
+        if let Some(entry) = front.peek(key, now_ms) {
+            return prefetch_shared(entry);
+        }
         let place = store.place(key);
         store.foresee(place, Depth::Bucket);
         self.places.push(place);
@@ -59,5 +64,35 @@ impl Foresight {
             prefetch(message.as_ptr(), message.len().min(MESSAGE_BYTES));
         }
         self.found.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::file::Stamps;
+    use lamna_proto::message::Status;
+    use lamna_proto::resource::{Description, Representation, Resource};
+
+    const KEY: Key<'static> = Key { site: 0, path: b"/a" };
+    const NOW_MS: u64 = 5000;
+
+    #[test]
+    fn the_store_is_asked_for_what_the_front_would_ask_it_and_for_nothing_else() {
+        let store = Store::new(4 << 20, 100);
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let entry = Entry::new(Resource::one(Status(200), representation), Stamps::none(), NOW_MS);
+        store.insert(KEY, Arc::new(entry));
+        let (mut front, mut foresight) = (Front::new(&store), Foresight::default());
+        foresight.add(&front, &store, KEY, NOW_MS);
+        assert_eq!(foresight.places.len(), 1, "the front has nothing yet");
+        foresight.fetch(&store);
+        assert!(foresight.places.is_empty() && foresight.found.is_empty());
+        // From the second time on the front holds it.
+        (0..2).for_each(|_| drop(front.lookup(&store, KEY, NOW_MS)));
+        foresight.add(&front, &store, KEY, NOW_MS);
+        assert!(foresight.places.is_empty());
+        foresight.add(&front, &store, KEY, NOW_MS + 60_000);
+        assert_eq!(foresight.places.len(), 1, "what is here is too old by then");
     }
 }

@@ -75,6 +75,13 @@ impl Front {
         Lookup::Fresh(&slot.entry)
     }
 
+    /// The entry of `key` that a lookup at `now_ms` would find here without asking the store, unless it has been disturbed.
+    /// Counts as no use.
+    pub fn peek(&self, key: Key<'_>, now_ms: u64) -> Option<&Arc<Entry>> {
+        let slot = self.entries.peek(key)?;
+        (slot.freshness.until_ms > now_ms).then_some(&slot.entry)
+    }
+
     /// Takes over what the store knows, which is told of the `uses` of what was here and of this one. Returns an answer if
     /// that is not fresh.
     fn renew(&mut self, store: &Store, key: Key<'_>, now_ms: u64, uses: u32) -> Option<Lookup<'static>> {

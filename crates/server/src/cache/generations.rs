@@ -57,6 +57,13 @@ impl<V> Generations<V> {
         self.young.find_mut(hash, is).map(|slot| &mut slot.value)
     }
 
+    /// The value of `key`. Counts as no use.
+    pub fn peek(&self, key: Key<'_>) -> Option<&V> {
+        let hash = self.hash(key);
+        let is = |slot: &Slot<V>| slot.is(key);
+        self.young.find(hash, is).or_else(|| self.old.find(hash, is)).map(|slot| &slot.value)
+    }
+
     /// Keeps `value` under `key`, in place of what was there. `cost` is what it counts against the bound; the slot
     /// itself is added. A value that exceeds half of the bound is not kept, and false is returned.
     pub fn insert(&mut self, key: Key<'_>, value: V, cost: u64) -> bool {

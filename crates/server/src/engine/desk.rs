@@ -172,7 +172,7 @@ impl<'a> Desk<'a> {
     /// The target of a request that is about to be looked up with others.
     pub fn foresee(&mut self, translate: &Translate<'_>) {
         let (key, _) = self.address(translate);
-        self.foresight.add(&self.shared.store, key);
+        self.foresight.add(&self.front, &self.shared.store, key, self.now.0);
     }
 
     /// Has the processor fetch what will be read for those that were foreseen.
