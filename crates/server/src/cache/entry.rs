@@ -13,6 +13,7 @@ use lamna_proto::resource::Resource;
 
 use super::ledger::{Ledger, allocated};
 use crate::content::file::Stamps;
+use crate::sys::prefetch::{Ahead, Stretch};
 use account::Account;
 use validity::Validity;
 
@@ -39,7 +40,12 @@ pub struct Entry {
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
     account: Account,
+    /// Where the first representation and the beginning of its message are in memory, for [`Entry::foresee`] alone.
+    answer: [Stretch; 2],
 }
+
+/// Of a message. What follows the processor fetches by itself, as it is read in order.
+const MESSAGE_BYTES: usize = 1024;
 
 impl Entry {
     /// An entry of its own `resource`, compared at `now_ms`.
@@ -53,7 +59,10 @@ impl Entry {
     }
 
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
+        let first = resource.variants.first();
+        let message = first.message().unwrap_or_default();
         Entry {
+            answer: [Stretch::of_shared(first), Stretch::of(message.as_ptr(), message.len().min(MESSAGE_BYTES))],
             resource,
             validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
@@ -115,6 +124,12 @@ impl Entry {
     /// Whether clients asked for codings that could be made.
     pub fn has_wishes(&self) -> bool {
         self.resource.variants.codings().is_some_and(|codings| codings.has_wishes())
+    }
+
+    /// Says what a plain answer from it reads. It is near itself.
+    pub(super) fn foresee(&self, ahead: &mut Ahead) {
+        ahead.add(Stretch::of_shared(&self.resource));
+        self.answer.into_iter().for_each(|stretch| ahead.add(stretch));
     }
 
     /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`

@@ -19,7 +19,7 @@ use super::entry::Entry;
 use super::generations::Key;
 use super::index::Index;
 use super::ledger::allocated;
-use crate::sys::prefetch::{prefetch, prefetch_shared, prefetch_value};
+use crate::sys::prefetch::{Ahead, Stretch};
 
 /// One shard.
 pub(super) struct Shard {
@@ -56,8 +56,8 @@ pub(super) enum Depth {
     Slot,
     /// Name and entry.
     Entry,
-    /// The entry itself is handed out.
-    Found,
+    /// What an answer is made of.
+    Answer,
 }
 
 /// Lists grow by one part in this many.
@@ -101,28 +101,26 @@ impl Shard {
         None
     }
 
-    /// Has the processor fetch what a lookup of a key of this hash reads at `depth`; what it reads before that has been.
-    pub(super) fn foresee(&self, hash: u32, depth: Depth) -> Option<Arc<Entry>> {
+    /// Says what a lookup of a key of this hash reads at `depth`; what it reads before that has been fetched.
+    pub(super) fn foresee(&self, hash: u32, depth: Depth, ahead: &mut Ahead) {
         if depth == Depth::Bucket {
-            self.index.prefetch(hash);
-            return None;
+            return self.index.foresee(hash, ahead);
         }
         for id in self.index.candidates(hash) {
             let slot = &self.slots[id as usize];
             match (depth, slot) {
                 (Depth::Slot, _) => {
-                    prefetch_value(slot);
-                    prefetch(self.books.state_of(ObjectId(id)), 1);
+                    ahead.add(Stretch::of_value(slot));
+                    ahead.add(Stretch::of(self.books.state_of(ObjectId(id)), 1));
                 }
                 (Depth::Entry, Slot::Kept(name, entry)) => {
-                    prefetch(name.as_ptr(), name.len());
-                    prefetch_shared(entry);
+                    ahead.add(Stretch::of(name.as_ptr(), name.len()));
+                    ahead.add(Stretch::of_shared(entry));
                 }
-                (_, Slot::Kept(_, entry)) => return Some(entry.clone()),
+                (_, Slot::Kept(_, entry)) => entry.foresee(ahead),
                 (_, Slot::Nothing { .. }) => {}
             }
         }
-        None
     }
 
     /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go for
@@ -286,7 +284,7 @@ impl Slot {
     /// fetched while the name is.
     fn is(&self, key: Key<'_>) -> bool {
         let Slot::Kept(name, entry) = self else { return false };
-        prefetch_shared(entry);
+        Stretch::of_shared(entry).fetch();
         name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
 
