@@ -9,7 +9,7 @@ mod validity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use lamna_proto::resource::Resource;
+use lamna_proto::resource::{Representation, Resource};
 
 use super::ledger::{Ledger, allocated};
 use crate::content::file::Stamps;
@@ -40,8 +40,8 @@ pub struct Entry {
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
     account: Account,
-    /// Where the first representation and the beginning of its message are in memory, for [`Entry::foresee`] alone.
-    answer: [Stretch; 2],
+    /// Where the first representation is in memory, for [`Entry::foresee`] alone. The allocator had these eight bytes to spare.
+    representation_at: usize,
 }
 
 /// Of a message. What follows the processor fetches by itself, as it is read in order.
@@ -59,10 +59,8 @@ impl Entry {
     }
 
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
-        let first = resource.variants.first();
-        let message = first.message().unwrap_or_default();
         Entry {
-            answer: [Stretch::of_shared(first), Stretch::of(message.as_ptr(), message.len().min(MESSAGE_BYTES))],
+            representation_at: Arc::as_ptr(resource.variants.first()).addr(),
             resource,
             validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
@@ -126,10 +124,17 @@ impl Entry {
         self.resource.variants.codings().is_some_and(|codings| codings.has_wishes())
     }
 
-    /// Says what a plain answer from it reads. It is near itself.
-    pub(super) fn foresee(&self, ahead: &mut Ahead) {
+    /// Says where what an answer is made of is described. The entry itself has been fetched.
+    pub(super) fn foresee_description(&self, ahead: &mut Ahead) {
         ahead.add(Stretch::of_shared(&self.resource));
-        self.answer.into_iter().for_each(|stretch| ahead.add(stretch));
+        ahead.add(Stretch::of_shared_at::<Representation>(self.representation_at));
+    }
+
+    /// Says where the message of a plain answer is. What describes it has been fetched.
+    pub(super) fn foresee_message(&self, ahead: &mut Ahead) {
+        if let Some(message) = self.resource.variants.first().message() {
+            ahead.add(Stretch::of(message.as_ptr(), message.len().min(MESSAGE_BYTES)));
+        }
     }
 
     /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
@@ -189,7 +194,7 @@ mod tests {
     use crate::cache::{FRESH_MS, RECHECK_MS_MIN};
     use crate::content::file::inspect;
     use lamna_proto::message::Status;
-    use lamna_proto::resource::{Description, Representation};
+    use lamna_proto::resource::Description;
     use std::os::fd::AsFd;
 
     fn entry() -> Entry {

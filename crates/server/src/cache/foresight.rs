@@ -1,9 +1,8 @@
 //! What lookups that are about to be made will read, fetched from memory before they are.
 //!
 //! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the one before
-//! has come: of the index, the slot, entry and name, and what the entry says where it is: resource, representation, message. One
-//! request has to wait for each. Of several that are there at the same time all go one step before any goes the next one, so that
-//! they wait together (group prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
+//! has come: of the index, the slot, entry and name, resource and representation, message. One request has to wait for each. Of
+//! several that are there at the same time all go one step before any goes the next one, so that they wait together (group prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
 //! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's front has
 //! the store is not asked: no lock is taken for it, and no count is changed that other workers read. Does not know requests.
@@ -35,14 +34,14 @@ impl Foresight {
     pub fn add(&mut self, front: &Front, store: &Store, key: Key<'_>, now_ms: u64) {
         match front.peek(key, now_ms) {
             // It was used lately, so it is not far away itself.
-            Some(entry) => entry.foresee(&mut self.ahead),
+            Some(entry) => entry.foresee_description(&mut self.ahead),
             None => self.places.push(store.place(key, &mut self.ahead)),
         }
     }
 
     /// Fetches what the lookups read of all that were added.
     pub fn fetch(&mut self, store: &Store) {
-        for depth in [Depth::Slot, Depth::Entry, Depth::Answer] {
+        for depth in [Depth::Slot, Depth::Entry, Depth::Description, Depth::Message] {
             self.ahead.fetch();
             for place in &self.places {
                 store.foresee(*place, depth, &mut self.ahead);

@@ -56,8 +56,10 @@ pub(super) enum Depth {
     Slot,
     /// Name and entry.
     Entry,
-    /// What an answer is made of.
-    Answer,
+    /// Resource and representation.
+    Description,
+    /// Head and content.
+    Message,
 }
 
 /// Lists grow by one part in this many.
@@ -117,7 +119,8 @@ impl Shard {
                     ahead.add(Stretch::of(name.as_ptr(), name.len()));
                     ahead.add(Stretch::of_shared(entry));
                 }
-                (_, Slot::Kept(_, entry)) => entry.foresee(ahead),
+                (Depth::Description, Slot::Kept(_, entry)) => entry.foresee_description(ahead),
+                (_, Slot::Kept(_, entry)) => entry.foresee_message(ahead),
                 (_, Slot::Nothing { .. }) => {}
             }
         }

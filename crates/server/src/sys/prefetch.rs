@@ -27,8 +27,13 @@ impl Stretch {
 
     /// What is shared, with its counts, which stand before it.
     pub(crate) fn of_shared<T>(shared: &Arc<T>) -> Stretch {
+        Stretch::of_shared_at::<T>(Arc::as_ptr(shared).addr())
+    }
+
+    /// The same of what is shared at `address`.
+    pub(crate) fn of_shared_at<T>(address: usize) -> Stretch {
         let counts = 2 * size_of::<usize>();
-        Stretch::of(Arc::as_ptr(shared).wrapping_byte_sub(counts), counts + size_of::<T>())
+        Stretch { address: address.wrapping_sub(counts), bytes: counts + size_of::<T>() }
     }
 
     /// Begins to fetch it to all of the processor's caches. Does not wait for it.
