@@ -355,6 +355,21 @@ mod tests {
         })
     }
 
+    #[test]
+    fn what_a_lookup_reads_is_foreseen_step_by_step() {
+        let mut shard = Shard::new(4000, Policy::default());
+        let key = Key { site: 0, path: b"/a" };
+        shard.insert(key, entry(), 1, &mut Vec::new());
+        let steps = [Depth::Bucket, Depth::Slot, Depth::Entry, Depth::Description, Depth::Message];
+        let stretches = steps.map(|depth| {
+            let mut ahead = Ahead::default();
+            shard.foresee(shard.hash(key), depth, &mut ahead);
+            ahead.len()
+        });
+        // The slot with what the policy notes, name and entry, resource and representation.
+        assert_eq!(stretches, [1, 2, 2, 2, 1]);
+    }
+
     proptest! {
         #[test]
         fn what_is_kept_is_what_was_put_last_and_everything_else_was_handed_out(
