@@ -40,7 +40,8 @@ pub struct Entry {
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
     account: Account,
-    /// Where the first representation is in memory, for [`Entry::foresee`] alone. The allocator had these eight bytes to spare.
+    /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
+    /// bytes to spare.
     representation_at: usize,
 }
 

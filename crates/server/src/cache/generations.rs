@@ -99,6 +99,7 @@ impl<V> Generations<V> {
         self.young.len() + self.old.len()
     }
 
+    /// Takes out what is kept under `key`.
     fn take(&mut self, key: Key<'_>, hash: u64) -> Option<Slot<V>> {
         let is = |slot: &Slot<V>| slot.is(key, hash);
         if let Ok(entry) = self.young.find_entry(hash, is) {
