@@ -106,6 +106,8 @@ pub struct Machine {
     client_delay: Nanos,
     load: Option<LoadThread>,
     wakes: u64,
+    /// What each task has yet to work for having had idle processors begin.
+    owed: Vec<Nanos>,
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
     next_waiter: Vec<u32>,
@@ -149,10 +151,7 @@ impl Machine {
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
             near: Near::new(scenario, parameters),
             holds_alone: scenario.holds_alone,
-            content_bytes_max: match parameters.memory.content_bytes_max {
-                bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
-                _ => u64::MAX,
-            },
+            content_bytes_max: parameters.content_bytes_max(scenario),
             entry_bytes: if scenario.page_cache_bytes > 0 { parameters.memory.entry_bytes } else { 0 },
             front: parameters.locks.front,
             translated: vec![0; if parameters.memory.translation_fresh_us > 0.0 { files } else { 0 }],
@@ -166,10 +165,9 @@ impl Machine {
             source: workload.requests(seed),
             requests: vec![Request::default(); scenario.clients as usize],
             client_delay: nanos(parameters.network.client_delay_us),
-            load: scenario
-                .clients_on_server
-                .then(|| LoadThread::new(&parameters.load, parameters.costs.transmit_unit_bytes)),
+            load: scenario.clients_on_server.then(|| LoadThread::new(&parameters.load, &parameters.costs)),
             wakes: 0,
+            owed: Vec::new(),
             first_waiter: vec![NOT_READING; files],
             next_waiter: Vec::new(),
             arrivals: Vec::new(),
@@ -180,14 +178,16 @@ impl Machine {
             nanos(processor.wake_us),
             nanos(processor.sleeps_after_us),
             nanos(processor.rest_us),
+            nanos(processor.call_us),
         );
+        machine.processors.follow(processor.discipline);
         let slice = nanos(disk.throttle_slice_us);
         let per_slice = (disk.requests_per_s * disk.throttle_slice_us / 1e6).round() as u64;
         machine.disk.throttle(disk.request_bytes, per_slice, if disk.requests_per_s > 0.0 { slice } else { 0 });
         if machine.load.is_some() {
             let last = machine.processors_len - 1;
             machine.processors.bind(LOAD, last);
-            machine.processors.set_apart(LOAD, nanos(processor.refill_us));
+            machine.processors.set_apart(LOAD);
             if scenario.clients_spin {
                 machine.processors.keep_awake(last);
             }
@@ -411,17 +411,31 @@ impl Machine {
     }
 
     fn step(&mut self, architecture: &mut impl Architecture, processor: usize) {
-        let start = match self.processors.finish(processor) {
+        let now = self.calendar.now();
+        let start = match self.processors.finish(processor, now) {
             Finished::Preempted(start) => Some(start),
             Finished::Task(task) => {
                 let step = if task == LOAD { self.step_load() } else { architecture.step(TaskId(task.0 - 1), self) };
+                self.owe(task);
                 match step {
-                    Step::Run(work) => Some(self.processors.run(processor, work)),
-                    Step::Block => self.processors.block(processor, self.calendar.now()),
+                    Step::Run(work) => {
+                        let owed = std::mem::take(&mut self.owed[task.0 as usize]);
+                        Some(self.processors.run(processor, work + owed, now))
+                    }
+                    Step::Block => self.processors.block(processor, now),
                 }
             }
         };
         self.schedule(start);
+    }
+
+    /// `task` has had idle processors begin; it works for that when it works next.
+    fn owe(&mut self, task: TaskId) {
+        let index = task.0 as usize;
+        if index >= self.owed.len() {
+            self.owed.resize(index + 1, 0);
+        }
+        self.owed[index] += self.processors.take_owed();
     }
 
     fn step_load(&mut self) -> Step {
@@ -447,6 +461,12 @@ impl Machine {
                 load.rouse();
             }
         }
+        if self.load.is_some() {
+            self.owe(LOAD);
+        } else {
+            // An interrupt's, and nobody's here.
+            self.processors.take_owed();
+        }
     }
 
     fn read_done(&mut self, architecture: &mut impl Architecture, file: FileId) {
@@ -460,6 +480,8 @@ impl Machine {
             architecture.read_done(Waiter(waiter), self);
             waiter = following;
         }
+        // An interrupt's, likewise.
+        self.processors.take_owed();
     }
 
     /// The response is at the client.
@@ -539,6 +561,7 @@ impl Machine {
             processor_busy: self.processors.busy,
             load_busy: self.processors.busy_apart,
             switches: self.processors.switches,
+            departures: self.processors.departures,
             disk_busy: self.disk.busy,
             disk_reads: self.disk.reads,
             disk_requests: self.disk.requests,

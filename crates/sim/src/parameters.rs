@@ -11,7 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Nanos;
-use crate::resource::Handover;
+use crate::resource::{Discipline, Handover};
+use crate::scenario::Scenario;
 
 /// One set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,12 @@ pub struct Costs {
     pub transmit_unit_bytes: u64,
     /// What `transmit_us` is.
     pub transmit_by: TransmitBy,
+    /// Content leaves in segments of at most so many bytes; 0: in one.
+    #[serde(default)]
+    pub segment_bytes: u64,
+    /// Each segment after the first, in addition.
+    #[serde(default)]
+    pub segment_us: f64,
     /// An event loop's waiting for events, whatever their number.
     pub poll_us: f64,
     /// A thread's waiting for the next request of its own connection.
@@ -81,6 +88,9 @@ pub struct Costs {
     pub read_us: f64,
     /// Each started unit of a read from disk: finding pages for it, which in a full memory others have to give up.
     pub read_unit_us: f64,
+    /// The same for content that the data cache does not take ([`MemoryParameters::content_bytes_max`]).
+    #[serde(default)]
+    pub read_long_unit_us: f64,
     /// Making a cached object of a file whose pages are in memory, beside what its length costs: opening, comparing,
     /// writing the head, making room in the cache.
     pub load_us: f64,
@@ -117,17 +127,20 @@ pub enum TransmitBy {
 pub struct ProcessorParameters {
     /// Going over from one thread or process to another.
     pub switch_us: f64,
-    /// How long a thread runs while others wait.
+    /// Who is next on a processor.
+    #[serde(default)]
+    pub discipline: Discipline,
+    /// How long a thread runs while others wait. With the discipline `fair`: the tick, at which that is looked at.
     pub quantum_us: f64,
-    /// How long it runs while one waits that was woken from a sleep.
+    /// How long it runs while one waits that was woken from a sleep. With the discipline `fair`: the slice.
     pub granularity_us: f64,
     /// How long a processor that sleeps takes to begin again.
     pub wake_us: f64,
-    /// What a switch between the server and another program costs, in addition: each puts some of the other's code and data
-    /// out of the processor's caches.
-    pub refill_us: f64,
     /// What a task costs beyond its work that begins on a processor that was idle: going idle and coming back.
     pub rest_us: f64,
+    /// What having an idle processor begin costs who does so.
+    #[serde(default)]
+    pub call_us: f64,
     /// How long a processor is idle before it sleeps.
     pub sleeps_after_us: f64,
 }
@@ -203,6 +216,9 @@ pub struct Concurrency {
     pub send_quantum_bytes: u64,
     /// `pipelined`: content in memory up to this size leaves together with the header, in the stage of that.
     pub send_with_header_bytes: u64,
+    /// Whether a stage wakes the next one when it has no more to do, once for all that it has passed on, and not for each.
+    #[serde(default)]
+    pub passes_batches: bool,
 }
 
 /// Outside the machine.
@@ -248,6 +264,9 @@ pub struct LoadParameters {
     pub receive_us: f64,
     /// Receiving each started unit of content ([`Costs::transmit_unit_bytes`]).
     pub receive_unit_us: f64,
+    /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition.
+    #[serde(default)]
+    pub segment_us: f64,
     /// Sending a request.
     pub send_us: f64,
     /// Waking the thread that sleeps until the request comes, in addition.
@@ -302,6 +321,14 @@ impl Parameters {
         }
     }
 
+    /// Longer content is only in the page cache, if there is one.
+    pub(crate) fn content_bytes_max(&self, scenario: &Scenario) -> u64 {
+        match self.memory.content_bytes_max {
+            bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
+            _ => u64::MAX,
+        }
+    }
+
     fn check(&self) -> Result<(), ParametersError> {
         let costs = &self.costs;
         let times = [
@@ -313,12 +340,14 @@ impl Parameters {
             costs.header_us,
             costs.transmit_us,
             costs.poll_us,
+            costs.segment_us,
             costs.wait_us,
             costs.pass_us,
             costs.rouse_us,
             costs.hand_off_us,
             costs.read_us,
             costs.read_unit_us,
+            costs.read_long_unit_us,
             costs.load_us,
             costs.load_unit_us,
             costs.try_us,
@@ -330,13 +359,14 @@ impl Parameters {
             self.processor.switch_us,
             self.processor.wake_us,
             self.processor.rest_us,
-            self.processor.refill_us,
+            self.processor.call_us,
             self.processor.sleeps_after_us,
             self.locks.acquire_us,
             self.memory.translation_fresh_us,
             self.load.poll_us,
             self.load.receive_us,
             self.load.receive_unit_us,
+            self.load.segment_us,
             self.load.send_us,
             self.load.rouse_us,
             self.network.client_delay_us,
@@ -352,7 +382,7 @@ impl Parameters {
         };
         let rules = [
             (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
-            (self.engines.values().all(|time| (0.0..1e12).contains(time)), "engines: 0 to 1e12"),
+            (self.engines.values().all(|time| time.abs() < 1e12), "engines: -1e12 to 1e12"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),

@@ -3,7 +3,7 @@
 
 use lamna_sim::arch::Kind;
 use lamna_sim::parameters::{DataCopies, LoadParameters, Parameters};
-use lamna_sim::resource::Handover;
+use lamna_sim::resource::{Discipline, Handover};
 use lamna_sim::run::{data_cache_bytes, run, run_with};
 use lamna_sim::scenario::Scenario;
 use lamna_sim::workload::Workload;
@@ -34,11 +34,20 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 parameters.memory.translation_fresh_us = 1e5;
                 parameters.memory.content_bytes_max = 100_000;
                 (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);
+                (parameters.processor.discipline, parameters.processor.call_us) = (Discipline::Fair, 3.0);
+                parameters.concurrency.passes_batches = true;
+                (parameters.costs.segment_bytes, parameters.costs.segment_us) = (65_536, 4.0);
             }
             if clients_on_server {
                 let rouse_us = if sleepy { 2.0 } else { 0.0 };
-                parameters.load =
-                    LoadParameters { poll_us: 0.5, receive_us: 2.0, receive_unit_us: 0.1, send_us: 3.0, rouse_us };
+                parameters.load = LoadParameters {
+                    poll_us: 0.5,
+                    receive_us: 2.0,
+                    receive_unit_us: 0.1,
+                    segment_us: 0.0,
+                    send_us: 3.0,
+                    rouse_us,
+                };
             }
             let scenario = Scenario {
                 clients_on_server,

@@ -64,8 +64,8 @@ impl Calibration {
 const CONNECTIONS: u32 = 24;
 /// So few that stages sleep between two requests.
 const CONNECTIONS_FEW: u32 = 4;
-/// Content of the trials on size, in bytes. The first is that of all other trials.
-const SIZES: [u64; 4] = [1_000, 5_000, 20_000, 80_000];
+/// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
+const SIZES: [u64; 5] = [1_000, 5_000, 20_000, 40_000, 80_000];
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
@@ -76,9 +76,10 @@ const FAR_SMALL_FILES: usize = 8_000;
 const FAR_LONGER_FILES: usize = 600;
 /// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
 const FAR_PASSES: u64 = 8;
+const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
 /// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
-/// that of the engine with helpers, too.
-const COLD_SIZES: [u64; 2] = [16 * 1024, 128 * 1024];
+/// that of the engine with helpers, too; the last is longer than what the server's cache takes.
+const COLD_SIZES: [u64; 3] = [16 * 1024, 128 * 1024, 1024 * 1024];
 const COLD_BYTES: u64 = 128 << 20;
 const LIMIT_BYTES: u64 = 48 << 20;
 /// Files of many sizes, as a site has them, for filling a cache.
@@ -197,6 +198,11 @@ impl Name {
         }
     }
 
+    /// Whether what is asked for is in the cache and mostly in none of the processor's.
+    fn is_far(self) -> bool {
+        matches!(self, Name::Far | Name::FarLonger)
+    }
+
     /// Whether most of what is asked for has to be read from disk.
     fn is_cold(self) -> bool {
         matches!(self, Name::Cold(_) | Name::ColdTried)
@@ -265,9 +271,11 @@ pub(super) struct Steps {
     switch: f64,
     hand_off: f64,
     lock: f64,
+    turn: f64,
 }
 
 impl Steps {
+    /// On the one processor that the thread is confined to.
     fn measure() -> io::Result<Steps> {
         let switch = micro::switch_us()?;
         Ok(Steps {
@@ -276,6 +284,7 @@ impl Steps {
             switch,
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
+            turn: micro::turn_us()?,
         })
     }
 
@@ -294,6 +303,7 @@ impl Steps {
             switch: of(|steps| steps.switch),
             hand_off: of(|steps| steps.hand_off),
             lock: of(|steps| steps.lock),
+            turn: of(|steps| steps.turn),
         }
     }
 }
@@ -317,7 +327,8 @@ impl<'p> Site<'p> {
         disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
         let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
         let longer = [COLD_SIZES[0]; LONGER_FILES];
-        let folders = [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("mixed", mixed_files())];
+        let folders =
+            [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("cold-2", cold_files(2)), ("mixed", mixed_files())];
         for (folder, files) in
             folders.iter().map(|(folder, files)| (*folder, &files[..])).chain([("longer", &longer[..])])
         {
@@ -329,7 +340,7 @@ impl<'p> Site<'p> {
             closing: vec![Target::get_and_close("/sizes/0", SIZES[0])],
             small: beneath("/small", &[SIZES[0]; SMALL_FILES]),
             longer: beneath("/longer", &longer),
-            cold: vec![beneath("/cold-0", &cold_files(0)), beneath("/cold-1", &cold_files(1))],
+            cold: (0..COLD_SIZES.len()).map(|place| beneath(&format!("/cold-{place}"), &cold_files(place))).collect(),
             mixed: beneath("/mixed", &mixed_files()),
             groups: limiting_groups(plan).unwrap_or_default(),
         })
@@ -349,7 +360,7 @@ impl<'p> Site<'p> {
             Name::Far => &self.small[..FAR_SMALL_FILES],
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger => &self.longer,
-            Name::Cold(size) => &self.cold[usize::from(size != COLD_SIZES[0])],
+            Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::ColdTried => &self.cold[0],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             _ => &self.sizes,
@@ -368,12 +379,14 @@ impl<'p> Site<'p> {
                 configuration: self.plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
+                pinned: false,
             },
             connections: name.connections(),
             attempts: if name == Name::SpreadThreads { 1 } else { ATTEMPTS },
             usage: name.usage(),
             targets,
-            warm_up: self.plan.measured / 2,
+            // A thread of the server's takes its time to watch files that have come into the cache.
+            warm_up: if name.is_far() { WATCHED_AFTER } else { self.plan.measured / 2 },
             warm_up_requests: name.warm_up_requests(),
             measured: self.plan.measured,
         };

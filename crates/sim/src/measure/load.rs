@@ -101,14 +101,14 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const SILENCE: Duration = Duration::from_secs(20);
 
 impl<'a> Load<'a> {
-    /// Opens `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the server never
+    /// Uses `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the server never
     /// has to wake it, as it never has to wake clients that are elsewhere.
     ///
     /// # Errors
-    /// What connecting says, or an address that is not loopback.
-    pub fn connect(
+    /// What the sockets say, or an address that is not loopback.
+    pub fn new(
         address: SocketAddr,
-        connections: u32,
+        connections: Vec<TcpStream>,
         targets: &'a [Target],
         usage: Use,
         spins: bool,
@@ -119,8 +119,8 @@ impl<'a> Load<'a> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let buffer = vec![0; BUFFER_BYTES];
         let mut load = Load { address, targets, usage, poll, clients: Vec::new(), buffer, spins, started: false };
-        for index in 0..connections {
-            let socket = load.open(index.into())?;
+        for (index, socket) in (0..).zip(connections) {
+            load.hear(&socket, index)?;
             load.clients.push(Client {
                 socket,
                 target: 0,
@@ -131,14 +131,6 @@ impl<'a> Load<'a> {
             });
         }
         Ok(load)
-    }
-
-    /// The ports of the connections, in their order.
-    ///
-    /// # Errors
-    /// What the sockets say.
-    pub fn ports(&self) -> io::Result<Vec<u16>> {
-        self.clients.iter().map(|client| Ok(client.socket.local_addr()?.port())).collect()
     }
 
     /// Asks for `duration`; `next` names the target of the next request of a client. Requests under way at the end stay
@@ -185,10 +177,15 @@ impl<'a> Load<'a> {
 
     fn open(&self, index: u64) -> io::Result<TcpStream> {
         let socket = TcpStream::connect(self.address)?;
+        self.hear(&socket, index)?;
+        Ok(socket)
+    }
+
+    /// From now on `socket` is that of the client `index`.
+    fn hear(&self, socket: &TcpStream, index: u64) -> io::Result<()> {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        epoll::add(&self.poll, &socket, EventData::new_u64(index), EventFlags::IN)?;
-        Ok(socket)
+        Ok(epoll::add(&self.poll, socket, EventData::new_u64(index), EventFlags::IN)?)
     }
 
     fn ask(&mut self, index: usize, target: usize) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lamna_proto::conn::Connection;
 use lamna_proto::error::Refusal;
@@ -188,6 +188,31 @@ pub fn switch_us() -> io::Result<f64> {
     // Two switches and two pairs of calls a round.
     Ok((together_us / 2.0 - alone_us).max(0.0))
 }
+
+/// How long one of two threads that never wait runs on their processor before the other has its turn.
+///
+/// # Errors
+/// No thread.
+pub fn turn_us() -> io::Result<f64> {
+    let over = Arc::new(AtomicBool::new(false));
+    let its_over = over.clone();
+    let other = thread::Builder::new().spawn(move || while !its_over.load(Ordering::Relaxed) {})?;
+    let (begun, mut last, mut turns) = (Instant::now(), Instant::now(), Vec::new());
+    while begun.elapsed() < TURNS {
+        let now = Instant::now();
+        if now - last > INTERRUPTED_MAX {
+            turns.push((now - last).as_secs_f64() * 1e6);
+        }
+        last = now;
+    }
+    over.store(true, Ordering::Relaxed);
+    _ = other.join();
+    Ok(if turns.is_empty() { 0.0 } else { middle(turns) })
+}
+
+const TURNS: Duration = Duration::from_millis(300);
+/// A longer absence is not an interrupt.
+const INTERRUPTED_MAX: Duration = Duration::from_micros(300);
 
 /// What unparking a thread on the same processor and parking, as stages and helpers do, cost beyond a switch.
 ///

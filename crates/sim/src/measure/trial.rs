@@ -1,13 +1,15 @@
 //! One trial: a server, a load on it, and what both of them did in a stretch of time.
 //!
-//! Owns: which processors they run on. The load has the last processor; a server with one worker has the first to itself, one
-//! with more may use all, and its loops are bound to one each. A load that has its processor to itself spins. Left to itself, Linux puts a loop and the load that it
+//! Owns: which processors they run on, and which worker has which connection. The load has the last processor; a server with one
+//! worker has the first to itself, one with more has each of its workers, and the threads that belong to it, on one (`--pin`), with as
+//! many connections as the others. A load that has its processor to itself spins. Left to itself, Linux puts a loop and the load that it
 //! exchanges messages with on one processor in one run and on two in the next, which halves or doubles the result and is
 //! nothing that a model of an architecture could predict. And a load that sleeps makes the server pay for waking it: on a
 //! virtual machine a few microseconds or twenty, as the sleep of its processor is light or deep.
 
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use super::cgroup;
 use super::load::{Load, Target, Use};
 use super::micro;
 use super::server::{Server, ServerSettings, confined};
+use super::spread::{self, Spread};
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -72,7 +75,7 @@ pub struct Observed {
     pub group_bytes: f64,
     /// Pages of files in that group.
     pub page_cache_bytes: f64,
-    /// Event loops: the worker of each connection, which is whoever accepted it first. Empty for other engines, and with one worker.
+    /// The worker of each connection, with more than one.
     #[serde(default)]
     pub client_workers: Vec<u32>,
 }
@@ -172,23 +175,29 @@ impl Trial<'_> {
 
     fn run_once(&self, next: impl FnMut(usize) -> usize) -> io::Result<Option<Observed>> {
         let mut settings = self.server.clone();
-        settings.processors = if settings.workers == 1 { vec![0] } else { Vec::new() };
+        let alone = settings.workers == 1;
+        settings.processors = if alone { vec![0] } else { Vec::new() };
+        settings.pinned = !alone;
         let Some(server) = Server::start(&settings)? else { return Ok(None) };
-        let bound = ["sped", "amped", "co-amped", "proactor", "pipelined"];
-        if settings.workers > 1 && bound.contains(&settings.architecture.as_str()) {
-            server.bind_workers(processors())?;
+        // To be asked before the load is confined: then there is only one.
+        let processors = processors();
+        confined(&[processors - 1], || self.load(&server, processors, next)).map(Some)
+    }
+
+    fn connections(&self, server: &Server) -> io::Result<Spread> {
+        let (count, workers) = (self.connections as usize, self.server.workers as usize);
+        if workers > 1 {
+            return spread::open(server, count, workers, &self.targets[0]);
         }
-        confined(&[processors() - 1], || self.load(&server, next)).map(Some)
+        let connections = (0..count).map(|_| TcpStream::connect(server.address)).collect::<io::Result<_>>()?;
+        Ok(Spread { connections, workers: Vec::new() })
     }
 
-    /// Whether the load has its processor to itself.
-    pub fn spins(&self) -> bool {
-        self.server.workers == 1 && processors() > 1
-    }
-
-    fn load(&self, server: &Server, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
-        let spins = self.spins();
-        let mut load = Load::connect(server.address, self.connections, self.targets, self.usage, spins)?;
+    fn load(&self, server: &Server, processors: usize, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
+        // The server is on another.
+        let spins = self.server.workers == 1 && processors > 1;
+        let Spread { connections, workers: client_workers } = self.connections(server)?;
+        let mut load = Load::new(server.address, connections, self.targets, self.usage, spins)?;
         let begun = Instant::now();
         let mut warm = 0;
         while begun.elapsed() < self.warm_up || (warm < self.warm_up_requests && begun.elapsed() < WARM_UP_MAX) {
@@ -207,10 +216,6 @@ impl Trial<'_> {
         let memory = cgroup::memory_use(groups);
         let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
         let completed = seen.completed.max(1) as f64;
-        let client_workers = match self.server.workers {
-            1 => Vec::new(),
-            workers => server.workers_of_clients(&load.ports()?, workers as usize),
-        };
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
             requests_per_s: seen.requests_per_s(),
@@ -227,7 +232,7 @@ impl Trial<'_> {
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
             client_workers,
-            foreign: (foreign_s / (seen.elapsed_s * processors() as f64)).max(0.0),
+            foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         })
     }
 }

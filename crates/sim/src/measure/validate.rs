@@ -373,6 +373,7 @@ impl Setting {
                 configuration: plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
+                pinned: false,
             },
             connections: self.connections,
             // Making threads has the kernel work in threads of its own, which looks like others.
