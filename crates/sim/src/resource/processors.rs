@@ -210,7 +210,8 @@ impl Processors {
 
     /// A blocked task has `work` to do.
     pub fn wake(&mut self, task: TaskId, work: Nanos, now: Nanos) -> Option<Start> {
-        let home = self.home(task);
+        let delayed_on = self.fair.as_ref().and_then(|fair| fair.delayed_on(task));
+        let home = delayed_on.or_else(|| self.home(task));
         let Some(place) = self.idle_place(task, home) else {
             if let Some(fair) = &mut self.fair {
                 let shortest = || (0..self.processors.len()).min_by_key(|&one| fair.ready_len(one)).unwrap_or(0);
