@@ -143,6 +143,10 @@ pub struct ProcessorParameters {
     pub call_us: f64,
     /// How long a processor is idle before it sleeps.
     pub sleeps_after_us: f64,
+    /// How fast the machine was: what a fixed piece of work took that has nothing to do with the server, see `measure/micro.rs`. 0: not
+    /// known.
+    #[serde(default)]
+    pub yardstick_us: f64,
 }
 
 /// The locks of shared caches.
@@ -321,6 +325,33 @@ impl Parameters {
         }
     }
 
+    /// The same machine when the yardstick takes so long: all processor time in proportion. Unchanged where either is not known (0).
+    pub fn at_speed(&self, yardstick_us: f64) -> Parameters {
+        let mut set = self.clone();
+        if yardstick_us > 0.0 && self.processor.yardstick_us > 0.0 {
+            let factor = yardstick_us / self.processor.yardstick_us;
+            set.processor_times_mut().for_each(|time| *time *= factor);
+            set.processor.yardstick_us = yardstick_us;
+        }
+        set
+    }
+
+    /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
+    fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
+        let Parameters { costs, engines, processor, locks, load, .. } = self;
+        [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
+            .into_iter()
+            .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
+            .chain([&mut costs.poll_us, &mut costs.wait_us, &mut costs.hand_off_us, &mut costs.pass_us])
+            .chain([&mut costs.rouse_us, &mut costs.read_us, &mut costs.read_unit_us, &mut costs.read_long_unit_us])
+            .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.process_us])
+            .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
+            .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
+            .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
+            .chain([&mut load.segment_us, &mut load.send_us, &mut load.rouse_us])
+            .chain(engines.values_mut())
+    }
+
     /// Longer content is only in the page cache, if there is one.
     pub(crate) fn content_bytes_max(&self, scenario: &Scenario) -> u64 {
         match self.memory.content_bytes_max {
@@ -361,6 +392,7 @@ impl Parameters {
             self.processor.rest_us,
             self.processor.call_us,
             self.processor.sleeps_after_us,
+            self.processor.yardstick_us,
             self.locks.acquire_us,
             self.memory.translation_fresh_us,
             self.load.poll_us,
@@ -419,4 +451,22 @@ fn parse(name: &str, text: &str) -> Result<Parameters, ParametersError> {
 /// Microseconds as virtual time.
 pub fn nanos(us: f64) -> Nanos {
     (us * 1e3).round() as Nanos
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_of_half_the_speed_works_twice_as_long_and_its_clocks_go_as_before() {
+        let mut set = Parameters::linux();
+        set.engines.insert("amped".into(), 2.0);
+        assert_eq!(set.at_speed(20.0), set, "its speed is not known");
+        set.processor.yardstick_us = 10.0;
+        let slow = set.at_speed(20.0);
+        assert_eq!((slow.costs.header_us, slow.load.send_us), (2.0 * set.costs.header_us, 2.0 * set.load.send_us));
+        assert_eq!((slow.engines["amped"], slow.processor.switch_us), (4.0, 2.0 * set.processor.switch_us));
+        assert_eq!((slow.processor.quantum_us, &slow.disks), (set.processor.quantum_us, &set.disks));
+        assert_eq!(slow.at_speed(10.0), set);
+    }
 }

@@ -250,17 +250,22 @@ pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Cal
 /// # Errors
 /// A trial is missing.
 pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
+    let yardstick_us = kept.yardstick_us();
     let missing = |name: Name| io::Error::other(format!("the trial `{}` is missing", name.key().scenario));
     let medians = |name: Name| match kept.trials(&name.key()) {
         none if none.is_empty() => Err(missing(name)),
-        trials => Ok((name, median(&trials))),
+        trials => {
+            let trials: Vec<_> = trials.into_iter().map(|trial| trial.at_speed(yardstick_us)).collect();
+            Ok((name, median(&trials)))
+        }
     };
     let medians = Medians(Name::all().into_iter().map(medians).collect::<io::Result<_>>()?);
     let (steps, disks) = kept.steps();
+    let steps: Vec<_> = steps.iter().map(|steps| steps.at_speed(yardstick_us)).collect();
     if steps.is_empty() {
         return Err(io::Error::other("single steps were not measured"));
     }
-    Ok(derive(name, &medians, &Steps::median(steps), disk::median(disks)))
+    Ok(derive(name, &medians, &Steps::median(&steps), disk::median(disks), yardstick_us))
 }
 
 /// Single steps, in microseconds.
@@ -272,6 +277,9 @@ pub(super) struct Steps {
     hand_off: f64,
     lock: f64,
     turn: f64,
+    /// How fast the machine was; 0: not known.
+    #[serde(default)]
+    yardstick: f64,
 }
 
 impl Steps {
@@ -285,7 +293,29 @@ impl Steps {
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
             turn: micro::turn_us()?,
+            yardstick: micro::yardstick_us(1)?,
         })
+    }
+
+    /// As on a machine as fast as it is when the yardstick takes so long. Turns are a matter of the clock.
+    fn at_speed(&self, yardstick_us: f64) -> Steps {
+        let factor = if self.yardstick > 0.0 { yardstick_us / self.yardstick } else { 1.0 };
+        let calls = &self.calls;
+        Steps {
+            parse: self.parse * factor,
+            calls: micro::SocketCalls {
+                send_request_us: calls.send_request_us * factor,
+                poll_us: calls.poll_us * factor,
+                receive_request_us: calls.receive_request_us * factor,
+                send_response_us: calls.send_response_us * factor,
+                receive_response_us: calls.receive_response_us * factor,
+            },
+            switch: self.switch * factor,
+            hand_off: self.hand_off * factor,
+            lock: self.lock * factor,
+            turn: self.turn,
+            yardstick: yardstick_us,
+        }
     }
 
     /// Value by value.
@@ -304,6 +334,7 @@ impl Steps {
             hand_off: of(|steps| steps.hand_off),
             lock: of(|steps| steps.lock),
             turn: of(|steps| steps.turn),
+            yardstick: of(|steps| steps.yardstick),
         }
     }
 }

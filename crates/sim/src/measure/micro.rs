@@ -25,6 +25,7 @@ use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
 use super::load::Target;
+use super::server::confined;
 
 /// Content of the response that is measured, in bytes.
 const CONTENT_BYTES: usize = 500;
@@ -141,6 +142,38 @@ pub fn socket_calls() -> io::Result<SocketCalls> {
         send_response_us: net(3),
         receive_response_us: net(4),
     })
+}
+
+/// How fast the machine is just now: what a fixed piece of work takes, a request and its answer over a TCP connection of loopback with
+/// both ends in one thread, on each of its processors. About ten milliseconds for each.
+///
+/// # Errors
+/// No sockets.
+pub fn yardstick_us(processors: usize) -> io::Result<f64> {
+    let of = |processor| confined(&[processor], exchange_us);
+    let each = (0..processors).map(of).collect::<io::Result<Vec<f64>>>()?;
+    Ok(each.iter().sum::<f64>() / each.len().max(1) as f64)
+}
+
+fn exchange_us() -> io::Result<f64> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut client = TcpStream::connect(listener.local_addr()?)?;
+    let (mut server, _) = listener.accept()?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (request, response) = (Target::get("/f500", 0).request, [b'x'; 700]);
+    let mut buffer = [0; 1024];
+    let mut failed = Ok(());
+    let us = median(|| {
+        per_call_us(250, || {
+            let exchange = client.write_all(&request).and_then(|()| server.read(&mut buffer));
+            let answer = exchange.and_then(|_| server.write_all(&response)).and_then(|()| client.read(&mut buffer));
+            if let Err(error) = answer {
+                failed = Err(error);
+            }
+        })
+    });
+    failed.map(|()| us)
 }
 
 /// epoll_wait(2) with no event, which does not wait, and a look at the clock.

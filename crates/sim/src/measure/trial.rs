@@ -75,6 +75,9 @@ pub struct Observed {
     pub group_bytes: f64,
     /// Pages of files in that group.
     pub page_cache_bytes: f64,
+    /// How fast the machine was before and after: see [`micro::yardstick_us`]. 0: not known.
+    #[serde(default)]
+    pub yardstick_us: f64,
     /// The worker of each connection, with more than one.
     #[serde(default)]
     pub client_workers: Vec<u32>,
@@ -119,6 +122,7 @@ pub fn median(trials: &[Observed]) -> Observed {
         resident_bytes: of(|o| o.resident_bytes),
         group_bytes: of(|o| o.group_bytes),
         page_cache_bytes: of(|o| o.page_cache_bytes),
+        yardstick_us: of(|o| o.yardstick_us),
         client_workers: middle_trial(trials.to_vec()).client_workers,
     }
 }
@@ -145,6 +149,21 @@ pub fn processors() -> usize {
 }
 
 impl Observed {
+    /// What would have been seen on a machine as fast as it is when the yardstick takes `yardstick_us`, if all time is processors'.
+    pub fn at_speed(self, yardstick_us: f64) -> Observed {
+        let factor = if self.yardstick_us > 0.0 { yardstick_us / self.yardstick_us } else { 1.0 };
+        Observed {
+            requests_per_s: self.requests_per_s / factor,
+            latency_p50_us: self.latency_p50_us * factor,
+            latency_p99_us: self.latency_p99_us * factor,
+            server_us: self.server_us * factor,
+            load_us: self.load_us * factor,
+            vain_us: self.vain_us * factor,
+            yardstick_us,
+            ..self
+        }
+    }
+
     /// Processor time that the server costs for each request, with what the kernel does on its behalf in threads of its own: all
     /// that is not the load's. In a trial that others disturb it is theirs, too.
     pub fn server_and_kernel_us(&self) -> f64 {
@@ -203,6 +222,7 @@ impl Trial<'_> {
         while begun.elapsed() < self.warm_up || (warm < self.warm_up_requests && begun.elapsed() < WARM_UP_MAX) {
             warm += load.run(WARM_UP_STEP, &mut next)?.completed;
         }
+        let yardstick_before_us = micro::yardstick_us(processors)?;
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
@@ -215,6 +235,7 @@ impl Trial<'_> {
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
         let memory = cgroup::memory_use(groups);
         let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
+        let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
@@ -231,6 +252,7 @@ impl Trial<'_> {
             resident_bytes: server.resident_bytes() as f64,
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
+            yardstick_us,
             client_workers,
             foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         })

@@ -286,6 +286,7 @@ impl<'p> Study<'p> {
                         continue;
                     }
                     let observed = median(&trials);
+                    let parameters = &parameters.at_speed(observed.yardstick_us);
                     let predicted = setting.predict(kind, workers, &observed.client_workers, parameters)?;
                     self.report.rows.push(Row { scenario: setting.name, engine, workers, predicted, observed, trials });
                 }

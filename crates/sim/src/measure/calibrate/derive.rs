@@ -22,7 +22,13 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
 }
 
 /// From what was measured to parameters.
-pub(super) fn derive(name: &str, medians: &Medians, steps: &Steps, disk: DiskParameters) -> Calibration {
+pub(super) fn derive(
+    name: &str,
+    medians: &Medians,
+    steps: &Steps,
+    disk: DiskParameters,
+    yardstick_us: f64,
+) -> Calibration {
     let mut parameters = Parameters::linux();
     parameters.name = name.into();
     // Making threads on two processors has the kernel work in threads of its own, which looks like others.
@@ -32,6 +38,7 @@ pub(super) fn derive(name: &str, medians: &Medians, steps: &Steps, disk: DiskPar
         0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
         _ => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),
     };
+    parameters.processor.yardstick_us = yardstick_us;
     let within_us = within_batch_us(medians);
     built(&mut parameters, steps);
     sizes(&mut parameters, medians, steps, within_us);
@@ -266,6 +273,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
         .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])
+        .chain([&mut processor.yardstick_us])
         .chain(engines.values_mut())
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))
         .for_each(round);

@@ -55,6 +55,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("processor.call_us", "with which they take the load's time".into()),
         ("processor.wake_us", format!("what one client's latency ({:.1}) has beyond the work", alone.latency_p50_us)),
         ("processor.sleeps_after_us", "assumed".into()),
+        ("processor.yardstick_us", "median over all trials; what was measured is scaled to it".into()),
         ("locks.acquire_us", "a mutex that is free, single calls; unused with fronts".into()),
         ("locks.shards", "assumed; unused with fronts".into()),
         ("locks.front", "as Lamna is built".into()),
