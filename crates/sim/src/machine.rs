@@ -75,8 +75,10 @@ const NOT_READING: u32 = u32::MAX - 1;
 pub struct Machine {
     /// What things cost.
     pub costs: Costs,
-    /// After so many bytes an event loop turns to the next connection.
-    pub send_quantum_bytes: u64,
+    /// After so many bytes an event loop turns to the next connection, if they are in memory.
+    send_quantum_bytes: u64,
+    /// And if they are in the page cache.
+    send_file_quantum_bytes: u64,
     calendar: Calendar<Event>,
     processors: Processors,
     processors_len: usize,
@@ -106,6 +108,8 @@ pub struct Machine {
     client_delay: Nanos,
     load: Option<LoadThread>,
     wakes: u64,
+    /// On which the task runs that is asked what it does next.
+    processor: usize,
     /// What each task has yet to work for having had idle processors begin.
     owed: Vec<Nanos>,
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
@@ -129,6 +133,10 @@ impl Machine {
         let mut machine = Machine {
             costs: Costs::new(scenario, parameters),
             send_quantum_bytes: parameters.concurrency.send_quantum_bytes,
+            send_file_quantum_bytes: match parameters.concurrency.send_file_quantum_bytes {
+                0 => parameters.concurrency.send_quantum_bytes,
+                bytes => bytes,
+            },
             calendar: Calendar::new(),
             processors: Processors::new(
                 scenario.processors as usize,
@@ -167,6 +175,7 @@ impl Machine {
             client_delay: nanos(parameters.network.client_delay_us),
             load: scenario.clients_on_server.then(|| LoadThread::new(&parameters.load, &parameters.costs)),
             wakes: 0,
+            processor: 0,
             owed: Vec::new(),
             first_waiter: vec![NOT_READING; files],
             next_waiter: Vec::new(),
@@ -226,6 +235,14 @@ impl Machine {
         self.workload.sizes[self.file(request) as usize]
     }
 
+    /// Bytes of what a request asks for that an event loop sends before it turns to the next connection.
+    pub fn turn_bytes(&self, request: RequestId) -> u64 {
+        match self.size(request) > self.content_bytes_max {
+            true => self.send_file_quantum_bytes,
+            false => self.send_quantum_bytes,
+        }
+    }
+
     /// A blocked task becomes ready.
     pub fn wake(&mut self, task: TaskId) {
         self.wake_any(TaskId(task.0 + 1));
@@ -234,6 +251,16 @@ impl Machine {
     /// From now on only this processor runs `task`, which is blocked. Processors are counted round and round.
     pub fn bind(&mut self, task: TaskId, processor: usize) {
         self.processors.bind(TaskId(task.0 + 1), processor % self.processors_len);
+    }
+
+    /// Processor time of making the thread that is just beginning and of ending it: more where another processor runs one of the same
+    /// process, since the kernel has to interrupt that when the stack goes.
+    pub fn spawn(&self) -> Nanos {
+        let runs_server = |other| self.processors.running(other).is_some_and(|task| task != LOAD);
+        match (0..self.processors_len).any(|other| other != self.processor && runs_server(other)) {
+            true => self.costs.spawn_shared,
+            false => self.costs.spawn,
+        }
     }
 
     fn wake_any(&mut self, task: TaskId) {
@@ -415,6 +442,7 @@ impl Machine {
         let start = match self.processors.finish(processor, now) {
             Finished::Preempted(start) => Some(start),
             Finished::Task(task) => {
+                self.processor = processor;
                 let step = if task == LOAD { self.step_load() } else { architecture.step(TaskId(task.0 - 1), self) };
                 self.owe(task);
                 match step {

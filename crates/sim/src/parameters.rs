@@ -98,10 +98,10 @@ pub struct Costs {
     pub load_unit_us: f64,
     /// An event loop's or a stage's attempt to do that without waiting, where it fails because pages are missing.
     pub try_us: f64,
-    /// Creating and ending a thread, where all of the process run on one processor.
+    /// Creating and ending a thread while no other of the process runs on another processor, with what the kernel does afterwards in
+    /// threads of its own.
     pub spawn_us: f64,
-    /// The same where they run on several, which the kernel has to tell of each stack that goes; what it does afterwards
-    /// in threads of its own included.
+    /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
     /// Answering with what is in memory and in no cache of the processor's, in addition, beside what its length costs.
     pub far_us: f64,
@@ -218,6 +218,9 @@ pub struct Concurrency {
     pub read_helpers: u32,
     /// After sending so much of a file an event loop or a stage turns to the next connection.
     pub send_quantum_bytes: u64,
+    /// The same for content that is sent from the page cache ([`MemoryParameters::content_bytes_max`]); 0: as above.
+    #[serde(default)]
+    pub send_file_quantum_bytes: u64,
     /// `pipelined`: content in memory up to this size leaves together with the header, in the stage of that.
     pub send_with_header_bytes: u64,
     /// Whether a stage wakes the next one when it has no more to do, once for all that it has passed on, and not for each.

@@ -156,11 +156,6 @@ impl Scenario {
         if self.workers == 0 { self.processors } else { self.workers }
     }
 
-    /// Whether threads of one process run on several processors.
-    pub(crate) fn threads_spread(&self) -> bool {
-        self.processors > 1 && !(self.bound_workers && self.workers() == 1)
-    }
-
     pub(crate) fn check(&self) -> Result<(), ScenarioError> {
         let positive = [
             (u64::from(self.processors), "processors"),

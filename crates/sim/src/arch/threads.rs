@@ -88,7 +88,7 @@ impl Threads {
 
     /// Begins a request; `waited` is what it cost to wait for it.
     fn begin(&mut self, task: TaskId, request: RequestId, waited: Nanos, machine: &mut Machine) -> Step {
-        let made = if self.supply == Supply::Spawned { machine.costs.spawn } else { 0 };
+        let made = if self.supply == Supply::Spawned { machine.spawn() } else { 0 };
         let before = made + waited + if self.shared { 0 } else { machine.costs.process };
         let own = &mut self.tasks[task.0 as usize];
         own.request = request;

@@ -32,7 +32,9 @@ pub struct Costs {
     /// See [`crate::parameters::Costs`].
     pub process: Nanos,
     /// See [`crate::parameters::Costs`].
-    pub spawn: Nanos,
+    pub(super) spawn: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub(super) spawn_shared: Nanos,
     /// See [`crate::parameters::Costs`].
     pub pass: Nanos,
     /// See [`crate::parameters::Costs`].
@@ -122,7 +124,8 @@ impl Costs {
             load_unit: nanos(costs.load_unit_us),
             try_: nanos(costs.try_us),
             process: nanos(costs.process_us),
-            spawn: nanos(if scenario.threads_spread() { costs.spawn_shared_us } else { costs.spawn_us }),
+            spawn: nanos(costs.spawn_us),
+            spawn_shared: nanos(costs.spawn_shared_us),
             pass: nanos(costs.pass_us),
             rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,

@@ -203,6 +203,11 @@ impl Name {
         matches!(self, Name::Far | Name::FarLonger)
     }
 
+    /// Whether the kernel works in threads of its own for it, which looks like others.
+    fn makes_threads(self) -> bool {
+        self.architecture() == "thread-per-request"
+    }
+
     /// Whether most of what is asked for has to be read from disk.
     fn is_cold(self) -> bool {
         matches!(self, Name::Cold(_) | Name::ColdTried)
@@ -413,13 +418,14 @@ impl<'p> Site<'p> {
                 pinned: false,
             },
             connections: name.connections(),
-            attempts: if name == Name::SpreadThreads { 1 } else { ATTEMPTS },
+            attempts: if name.makes_threads() { 1 } else { ATTEMPTS },
             usage: name.usage(),
             targets,
             // A thread of the server's takes its time to watch files that have come into the cache.
             warm_up: if name.is_far() { WATCHED_AFTER } else { self.plan.measured / 2 },
             warm_up_requests: name.warm_up_requests(),
             measured: self.plan.measured,
+            measured_requests: 0,
         };
         let mut random = Stream::new(1, "calibrate");
         let observed = match name {

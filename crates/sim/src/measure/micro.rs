@@ -21,7 +21,6 @@ use lamna_proto::time;
 use lamna_proto::workspace::{Pages, Workspace};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::pipe::pipe;
-use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
 use super::load::Target;
@@ -174,20 +173,6 @@ fn exchange_us() -> io::Result<f64> {
         })
     });
     failed.map(|()| us)
-}
-
-/// epoll_wait(2) with no event, which does not wait, and a look at the clock.
-pub fn vain_poll_us() -> f64 {
-    let Ok(poll) = epoll::create(CreateFlags::CLOEXEC) else { return 0.0 };
-    let mut events = Vec::<Event>::with_capacity(64);
-    let begun = Instant::now();
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    median(|| {
-        per_call_us(20_000, || {
-            _ = epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&at_once));
-            _ = std::hint::black_box(begun.elapsed());
-        })
-    })
 }
 
 /// Going over from one thread to another on the same processor, waking it and going to sleep included: two threads that pass a

@@ -12,7 +12,7 @@ use std::io;
 use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +37,12 @@ pub struct Trial<'a> {
     pub targets: &'a [Target],
     /// Before anything is counted.
     pub warm_up: Duration,
-    /// And at least so many requests, unless that takes longer than [`WARM_UP_MAX`].
+    /// And at least so many requests, unless that takes longer than [`LONGEST`].
     pub warm_up_requests: u64,
     /// While it is counted.
     pub measured: Duration,
+    /// And until so many requests are answered, likewise.
+    pub measured_requests: u64,
 }
 
 /// What was seen.
@@ -88,9 +90,6 @@ pub struct Observed {
 pub const FOREIGN_MAX: f64 = 0.04;
 /// How often a trial is made at most until others do not disturb it.
 pub const ATTEMPTS: u32 = 3;
-/// The longest that a warm-up counted in requests may take.
-pub const WARM_UP_MAX: Duration = Duration::from_secs(6);
-const WARM_UP_STEP: Duration = Duration::from_millis(50);
 
 /// The trial with the median throughput; of an even number, the upper one.
 ///
@@ -217,24 +216,20 @@ impl Trial<'_> {
         let spins = self.server.workers == 1 && processors > 1;
         let Spread { connections, workers: client_workers } = self.connections(server)?;
         let mut load = Load::new(server.address, connections, self.targets, self.usage, spins)?;
-        let begun = Instant::now();
-        let mut warm = 0;
-        while begun.elapsed() < self.warm_up || (warm < self.warm_up_requests && begun.elapsed() < WARM_UP_MAX) {
-            warm += load.run(WARM_UP_STEP, &mut next)?.completed;
-        }
+        load.run(self.warm_up, self.warm_up_requests, &mut next)?;
         let yardstick_before_us = micro::yardstick_us(processors)?;
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
         let switches_before = server.switches();
-        let seen = load.run(self.measured, &mut next)?;
+        let seen = load.run(self.measured, self.measured_requests, &mut next)?;
         let switches = server.switches().saturating_sub(switches_before);
         let server_s = server.cpu_s()? - before_s;
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
         let memory = cgroup::memory_use(groups);
-        let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
+        let vain_s = if spins { seen.vain_s } else { 0.0 };
         let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;

@@ -383,10 +383,17 @@ impl Setting {
             targets,
             warm_up: plan.measured / 2 * slow,
             warm_up_requests: self.warm_up_requests,
-            measured: plan.measured * slow,
+            measured: if self.period() > 1 { Duration::ZERO } else { plan.measured * slow },
+            // A whole pass: in parts of a log there are more misses than in others.
+            measured_requests: if self.period() > 1 { self.period() } else { 0 },
         };
         let mut requests = self.workload.requests(1);
         trial.run(|client| requests.next_file_of(client as u32) as usize)
+    }
+
+    /// Requests of a pass through the log; 1 if it is one request.
+    fn period(&self) -> u64 {
+        self.workload.period().map_or(1, |requests| requests as u64)
     }
 
     /// Of each process of `mp`.

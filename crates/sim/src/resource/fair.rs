@@ -4,7 +4,8 @@
 //! Owns: the virtual time and the deadline of each task, and the ready tasks of each processor. A task is eligible that has had no
 //! more than the mean of those that want the processor; of these the one with the earliest deadline is next, which is one slice
 //! after its virtual time when it was placed. It is protected until then (`RUN_TO_PARITY`), from a task that wakes only as long as it is
-//! eligible itself. After that it is looked at whether another is next: when a task wakes there, or at the tick. A task that sleeps having had too much
+//! eligible itself and the one that wakes is the next. After that it is looked at whether another is next: when a task wakes there, or at
+//! the tick. A task that sleeps having had too much
 //! stays behind the others by that much until they have caught up, and if it wakes before that it wakes where it is
 //! (`DELAY_DEQUEUE`; `ttwu_runnable`); one that was owed time is owed it when it wakes, within bounds (`PLACE_LAG`).
 //!
@@ -58,8 +59,8 @@ struct Queue {
     left_at: i64,
     /// When it was last looked at whether the running task should go on.
     looked_at: Nanos,
-    /// A task woke since.
-    woken: bool,
+    /// Who woke since.
+    woken: Vec<TaskId>,
 }
 
 /// See the module. Which task runs where is told with each call.
@@ -100,7 +101,7 @@ impl Fair {
             }
         }
         self.insert(task, work, Place::Ready(processor));
-        self.queues[processor].woken = true;
+        self.queues[processor].woken.push(task);
     }
 
     /// The virtual time and the deadline of a task that comes to `processor`: owed as much as when it left.
@@ -136,24 +137,35 @@ impl Fair {
         entity.virtual_time += worked as i64;
     }
 
-    /// Whether `running`, which could go on, has to make room for another one now: if its slice is over when it is looked at, or if
-    /// one woke and it has had more than the mean, which is what `entity_eligible` in `__pick_eevdf` is about.
+    /// Whether `running`, which could go on, has to make room for another one now: if its slice is over when it is looked at, or if it has
+    /// had more than the mean and the one to be next has just woken, which is what `wakeup_preempt_fair` is about. That another one
+    /// is to be next who waited already does not matter before the tick.
     pub(super) fn is_over(&mut self, processor: usize, running: TaskId, now: Nanos) -> bool {
         let queue = &mut self.queues[processor];
-        let woken = std::mem::take(&mut queue.woken);
-        let looked_at = woken || now / self.tick > queue.looked_at / self.tick;
+        let looked_at = !queue.woken.is_empty() || now / self.tick > queue.looked_at / self.tick;
         if !looked_at || queue.wanting.is_empty() {
+            queue.woken.clear();
             return false;
         }
         queue.looked_at = now;
-        let (mean, slice) = (self.mean(processor, Some(running)), self.slice);
+        let slice = self.slice;
         let entity = self.entity(running);
-        if entity.virtual_time >= entity.deadline {
+        let used_up = entity.virtual_time >= entity.deadline;
+        if used_up {
             entity.deadline = entity.virtual_time + slice;
-        } else if !woken || entity.virtual_time <= mean {
-            return false;
         }
-        self.first(processor, Some(running)).is_some()
+        let is_over = (used_up || self.has_more_than_mean(processor, running)) && {
+            let next = self.first(processor, Some(running));
+            let queue = &self.queues[processor];
+            next.is_some_and(|index| used_up || queue.woken.contains(&queue.wanting[index].0))
+        };
+        self.queues[processor].woken.clear();
+        is_over
+    }
+
+    fn has_more_than_mean(&self, processor: usize, running: TaskId) -> bool {
+        let entity = &self.entities[running.0 as usize];
+        entity.virtual_time > self.mean(processor, Some(running))
     }
 
     /// `task` yields `processor` to the next.
@@ -165,7 +177,8 @@ impl Fair {
     pub(super) fn next(&mut self, processor: usize, now: Nanos) -> Option<(TaskId, Nanos)> {
         let index = self.first(processor, None)?;
         let queue = &mut self.queues[processor];
-        (queue.looked_at, queue.woken) = (now, false);
+        queue.looked_at = now;
+        queue.woken.clear();
         Some(self.remove(processor, index))
     }
 

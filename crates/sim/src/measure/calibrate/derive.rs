@@ -31,9 +31,7 @@ pub(super) fn derive(
 ) -> Calibration {
     let mut parameters = Parameters::linux();
     parameters.name = name.into();
-    // Making threads on two processors has the kernel work in threads of its own, which looks like others.
-    let counts = |name: &Name| *name != Name::SpreadThreads;
-    let disturbed = medians.0.iter().filter(|(name, seen)| counts(name) && seen.foreign > FOREIGN_MAX).count();
+    let disturbed = medians.0.iter().filter(|(name, seen)| !name.makes_threads() && seen.foreign > FOREIGN_MAX).count();
     parameters.source = match disturbed {
         0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
         _ => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),
@@ -76,6 +74,7 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     (locks.acquire_us, locks.front) = (steps.lock, true);
     (memory.translation_fresh_us, memory.content_bytes_max, memory.entry_bytes) = (1e7, 256 * 1024, 793);
     (concurrency.read_helpers, concurrency.send_with_header_bytes) = (32, 256 * 1024);
+    (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
     concurrency.passes_batches = true;
 }
 
@@ -208,10 +207,15 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
         parameters.costs.rouse_us = of(parameters, Name::Few("pipelined"), &|set, us| set.costs.rouse_us = us);
     }
     parameters.costs.process_us = of(parameters, Name::Engine("mp"), &|set, us| set.costs.process_us = us);
-    parameters.costs.spawn_us = of(parameters, Name::Engine("thread-per-request"), &|set, us| set.costs.spawn_us = us);
-    let model = Model::of(Name::SpreadThreads);
-    let spread_us = medians.of(Name::SpreadThreads).server_and_kernel_us();
-    parameters.costs.spawn_shared_us = solve(parameters, &model, spread_us, |set, us| set.costs.spawn_shared_us = us);
+    let spawned = |name: Name| (Model::of(name).with_clients(&medians.of(name).client_workers), medians.of(name));
+    let (model, seen) = spawned(Name::Engine("thread-per-request"));
+    parameters.costs.spawn_us =
+        solve(parameters, &model, seen.server_and_kernel_us(), |set, us| set.costs.spawn_us = us);
+    let (model, seen) = spawned(Name::SpreadThreads);
+    parameters.costs.spawn_shared_us =
+        solve_from(parameters.costs.spawn_us, parameters, &model, seen.server_and_kernel_us(), |set, us| {
+            set.costs.spawn_shared_us = us
+        });
 }
 
 /// Two workers and the load on two processors: what it costs that they take turns.

@@ -22,7 +22,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.read_unit_us", "slope of costs.read_us over files of 16 and 128 KiB".into()),
         ("costs.process_us", "with which the model takes mp's time".into()),
         ("costs.rouse_us", "with which the model takes pipelined's time, 4 connections".into()),
-        ("costs.spawn_shared_us", "thread-per-request with two workers, the kernel's own threads included".into()),
+        ("costs.spawn_shared_us", "the same with two workers".into()),
         ("costs.far_us", "sped on 8,000 files of 1,000 bytes in its cache, less one file".into()),
         ("costs.far_unit_us", "the same with 600 files of 16 KiB, less that".into()),
         (
@@ -43,7 +43,10 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
             "costs.read_us",
             "sped on files that its control group cannot hold, beyond what their load costs, for each read".into(),
         ),
-        ("costs.spawn_us", "with which the model takes thread-per-request's time".into()),
+        (
+            "costs.spawn_us",
+            "with which the model takes thread-per-request's time, the kernel's own threads included".into(),
+        ),
         ("processor.switch_us", "two threads on one processor and two pipes, less the calls".into()),
         ("processor.discipline", "as Linux 6.6 and later".into()),
         ("processor.quantum_us", "the turn of one of two threads that never wait on one processor".into()),
@@ -77,6 +80,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("concurrency.threads_per_processor", "as Lamna is built".into()),
         ("concurrency.read_helpers", "as Lamna is built: at most".into()),
         ("concurrency.send_quantum_bytes", "as Lamna is built".into()),
+        ("concurrency.send_file_quantum_bytes", "as Lamna is built".into()),
         ("concurrency.send_with_header_bytes", "as Lamna is built".into()),
         ("load.poll_us", "as costs.poll_us".into()),
         ("load.receive_us", "the rest of the load's processor time per request; intercept over sizes".into()),
