@@ -65,7 +65,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                     _ => "slow",
                 }
                 .into(),
-                requests: 20_000,
+                requests: 10_000,
                 warm_up_requests: 300,
                 replications: 1,
                 seed,

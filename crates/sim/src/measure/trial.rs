@@ -229,7 +229,7 @@ impl Trial<'_> {
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
         let memory = cgroup::memory_use(groups);
-        let vain_s = if spins { seen.vain_s } else { 0.0 };
+        let vain_s = if spins { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
         let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;

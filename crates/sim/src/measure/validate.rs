@@ -1,8 +1,8 @@
 //! Predictions held against reality: each engine in scenarios on this machine, simulated with measured parameters and run.
 //!
 //! Owns: the scenarios, once as trials of the real server and once as scenarios of the models, and the order in which trials are made.
-//! Guarantees: the prediction is made from the parameter set alone, and from which worker took which connection, which is a matter
-//! of who was awake when they came; nothing else that is observed flows into it. Where the set is calibrated in the same go, its
+//! Guarantees: the prediction is made from the parameter set alone, from which worker took which connection, which is a matter
+//! of who was awake when they came, and from how fast the machine was by its yardstick; nothing else that is observed flows into it. Where the set is calibrated in the same go, its
 //! trials and these alternate, engine by engine and round by round, so that both meet the same hours of the machine. A scenario
 //! that this machine does not permit, and an engine that the program does not have, are left out and named.
 
