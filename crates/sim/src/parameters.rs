@@ -195,6 +195,9 @@ pub struct MemoryParameters {
     pub data_copies: DataCopies,
     /// Longer files are not copied into the data cache but sent from the page cache, where there is one; 0: none are.
     pub content_bytes_max: u64,
+    /// Nor is content that is longer than this part of the data cache, which it would push too much out of: 8 for an eighth; 0: any is.
+    #[serde(default)]
+    pub content_share: u64,
     /// Content that a cache of the processor's holds; 0: what is in memory is always near.
     pub near_bytes: u64,
     /// What a process of the server occupies beside its caches.
@@ -357,10 +360,12 @@ impl Parameters {
 
     /// Longer content is only in the page cache, if there is one.
     pub(crate) fn content_bytes_max(&self, scenario: &Scenario) -> u64 {
-        match self.memory.content_bytes_max {
-            bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
-            _ => u64::MAX,
+        let MemoryParameters { content_bytes_max, content_share, .. } = self.memory;
+        if content_bytes_max == 0 || scenario.page_cache_bytes == 0 {
+            return u64::MAX;
         }
+        let of_cache = scenario.data_cache_bytes.checked_div(content_share).filter(|&bytes| bytes > 0);
+        of_cache.map_or(content_bytes_max, |bytes| bytes.min(content_bytes_max))
     }
 
     fn check(&self) -> Result<(), ParametersError> {

@@ -73,6 +73,7 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     }
     (locks.acquire_us, locks.front) = (steps.lock, true);
     (memory.translation_fresh_us, memory.content_bytes_max, memory.entry_bytes) = (1e7, 256 * 1024, 793);
+    memory.content_share = 8;
     (concurrency.read_helpers, concurrency.send_with_header_bytes) = (32, 256 * 1024);
     (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
     concurrency.passes_batches = true;

@@ -64,6 +64,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("locks.front", "as Lamna is built".into()),
         ("memory.entry_bytes", "docs/caches.md: an entry and its translation, gdsf".into()),
         ("memory.content_bytes_max", "as Lamna is built".into()),
+        ("memory.content_share", "as Lamna is built".into()),
         ("memory.near_bytes", "the second nearest cache of a processor, sysfs".into()),
         ("memory.process_bytes", "memory of sped's control group that is neither files nor cache".into()),
         (
