@@ -404,6 +404,12 @@ impl<'p> Site<'p> {
         if name.is_cold() {
             (0..COLD_SIZES.len()).try_for_each(|place| disk::forget_files(&self.cold_folder(place)))?;
         }
+        // Made by an earlier go, they may have left the memory.
+        match name {
+            Name::Untranslated => disk::fetch_files(&self.plan.scratch.join("small"))?,
+            Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
+            _ => {}
+        }
         let groups = if name.is_cold() { &self.groups[..] } else { &[] };
         let trial = Trial {
             server: ServerSettings {
