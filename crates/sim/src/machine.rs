@@ -75,8 +75,10 @@ const NOT_READING: u32 = u32::MAX - 1;
 pub struct Machine {
     /// What things cost.
     pub costs: Costs,
-    /// After so many bytes an event loop turns to the next connection.
-    pub send_quantum_bytes: u64,
+    /// After so many bytes an event loop turns to the next connection, if they are in memory.
+    send_quantum_bytes: u64,
+    /// And if they are in the page cache.
+    send_file_quantum_bytes: u64,
     calendar: Calendar<Event>,
     processors: Processors,
     processors_len: usize,
@@ -106,6 +108,10 @@ pub struct Machine {
     client_delay: Nanos,
     load: Option<LoadThread>,
     wakes: u64,
+    /// On which the task runs that is asked what it does next.
+    processor: usize,
+    /// What each task has yet to work for having had idle processors begin.
+    owed: Vec<Nanos>,
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
     next_waiter: Vec<u32>,
@@ -127,6 +133,10 @@ impl Machine {
         let mut machine = Machine {
             costs: Costs::new(scenario, parameters),
             send_quantum_bytes: parameters.concurrency.send_quantum_bytes,
+            send_file_quantum_bytes: match parameters.concurrency.send_file_quantum_bytes {
+                0 => parameters.concurrency.send_quantum_bytes,
+                bytes => bytes,
+            },
             calendar: Calendar::new(),
             processors: Processors::new(
                 scenario.processors as usize,
@@ -149,10 +159,7 @@ impl Machine {
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
             near: Near::new(scenario, parameters),
             holds_alone: scenario.holds_alone,
-            content_bytes_max: match parameters.memory.content_bytes_max {
-                bytes if bytes > 0 && scenario.page_cache_bytes > 0 => bytes,
-                _ => u64::MAX,
-            },
+            content_bytes_max: parameters.content_bytes_max(scenario),
             entry_bytes: if scenario.page_cache_bytes > 0 { parameters.memory.entry_bytes } else { 0 },
             front: parameters.locks.front,
             translated: vec![0; if parameters.memory.translation_fresh_us > 0.0 { files } else { 0 }],
@@ -166,10 +173,10 @@ impl Machine {
             source: workload.requests(seed),
             requests: vec![Request::default(); scenario.clients as usize],
             client_delay: nanos(parameters.network.client_delay_us),
-            load: scenario
-                .clients_on_server
-                .then(|| LoadThread::new(&parameters.load, parameters.costs.transmit_unit_bytes)),
+            load: scenario.clients_on_server.then(|| LoadThread::new(&parameters.load, &parameters.costs)),
             wakes: 0,
+            processor: 0,
+            owed: Vec::new(),
             first_waiter: vec![NOT_READING; files],
             next_waiter: Vec::new(),
             arrivals: Vec::new(),
@@ -180,14 +187,16 @@ impl Machine {
             nanos(processor.wake_us),
             nanos(processor.sleeps_after_us),
             nanos(processor.rest_us),
+            nanos(processor.call_us),
         );
+        machine.processors.follow(processor.discipline);
         let slice = nanos(disk.throttle_slice_us);
         let per_slice = (disk.requests_per_s * disk.throttle_slice_us / 1e6).round() as u64;
         machine.disk.throttle(disk.request_bytes, per_slice, if disk.requests_per_s > 0.0 { slice } else { 0 });
         if machine.load.is_some() {
             let last = machine.processors_len - 1;
             machine.processors.bind(LOAD, last);
-            machine.processors.set_apart(LOAD, nanos(processor.refill_us));
+            machine.processors.set_apart(LOAD);
             if scenario.clients_spin {
                 machine.processors.keep_awake(last);
             }
@@ -226,6 +235,14 @@ impl Machine {
         self.workload.sizes[self.file(request) as usize]
     }
 
+    /// Bytes of what a request asks for that an event loop sends before it turns to the next connection.
+    pub fn turn_bytes(&self, request: RequestId) -> u64 {
+        match self.size(request) > self.content_bytes_max {
+            true => self.send_file_quantum_bytes,
+            false => self.send_quantum_bytes,
+        }
+    }
+
     /// A blocked task becomes ready.
     pub fn wake(&mut self, task: TaskId) {
         self.wake_any(TaskId(task.0 + 1));
@@ -234,6 +251,16 @@ impl Machine {
     /// From now on only this processor runs `task`, which is blocked. Processors are counted round and round.
     pub fn bind(&mut self, task: TaskId, processor: usize) {
         self.processors.bind(TaskId(task.0 + 1), processor % self.processors_len);
+    }
+
+    /// Processor time of making the thread that is just beginning and of ending it: more where another processor runs one of the same
+    /// process, since the kernel has to interrupt that when the stack goes.
+    pub fn spawn(&self) -> Nanos {
+        let runs_server = |other| self.processors.running(other).is_some_and(|task| task != LOAD);
+        match (0..self.processors_len).any(|other| other != self.processor && runs_server(other)) {
+            true => self.costs.spawn_shared,
+            false => self.costs.spawn,
+        }
     }
 
     fn wake_any(&mut self, task: TaskId) {
@@ -411,17 +438,32 @@ impl Machine {
     }
 
     fn step(&mut self, architecture: &mut impl Architecture, processor: usize) {
-        let start = match self.processors.finish(processor) {
+        let now = self.calendar.now();
+        let start = match self.processors.finish(processor, now) {
             Finished::Preempted(start) => Some(start),
             Finished::Task(task) => {
+                self.processor = processor;
                 let step = if task == LOAD { self.step_load() } else { architecture.step(TaskId(task.0 - 1), self) };
+                self.owe(task);
                 match step {
-                    Step::Run(work) => Some(self.processors.run(processor, work)),
-                    Step::Block => self.processors.block(processor, self.calendar.now()),
+                    Step::Run(work) => {
+                        let owed = std::mem::take(&mut self.owed[task.0 as usize]);
+                        Some(self.processors.run(processor, work + owed, now))
+                    }
+                    Step::Block => self.processors.block(processor, now),
                 }
             }
         };
         self.schedule(start);
+    }
+
+    /// `task` has had idle processors begin; it works for that when it works next.
+    fn owe(&mut self, task: TaskId) {
+        let index = task.0 as usize;
+        if index >= self.owed.len() {
+            self.owed.resize(index + 1, 0);
+        }
+        self.owed[index] += self.processors.take_owed();
     }
 
     fn step_load(&mut self) -> Step {
@@ -447,6 +489,12 @@ impl Machine {
                 load.rouse();
             }
         }
+        if self.load.is_some() {
+            self.owe(LOAD);
+        } else {
+            // An interrupt's, and nobody's here.
+            self.processors.take_owed();
+        }
     }
 
     fn read_done(&mut self, architecture: &mut impl Architecture, file: FileId) {
@@ -460,6 +508,8 @@ impl Machine {
             architecture.read_done(Waiter(waiter), self);
             waiter = following;
         }
+        // An interrupt's, likewise.
+        self.processors.take_owed();
     }
 
     /// The response is at the client.
@@ -539,6 +589,7 @@ impl Machine {
             processor_busy: self.processors.busy,
             load_busy: self.processors.busy_apart,
             switches: self.processors.switches,
+            departures: self.processors.departures,
             disk_busy: self.disk.busy,
             disk_reads: self.disk.reads,
             disk_requests: self.disk.requests,

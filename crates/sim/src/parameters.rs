@@ -11,7 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Nanos;
-use crate::resource::Handover;
+use crate::resource::{Discipline, Handover};
+use crate::scenario::Scenario;
 
 /// One set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,12 @@ pub struct Costs {
     pub transmit_unit_bytes: u64,
     /// What `transmit_us` is.
     pub transmit_by: TransmitBy,
+    /// Content leaves in segments of at most so many bytes; 0: in one.
+    #[serde(default)]
+    pub segment_bytes: u64,
+    /// Each segment after the first, in addition.
+    #[serde(default)]
+    pub segment_us: f64,
     /// An event loop's waiting for events, whatever their number.
     pub poll_us: f64,
     /// A thread's waiting for the next request of its own connection.
@@ -81,6 +88,9 @@ pub struct Costs {
     pub read_us: f64,
     /// Each started unit of a read from disk: finding pages for it, which in a full memory others have to give up.
     pub read_unit_us: f64,
+    /// The same for content that the data cache does not take ([`MemoryParameters::content_bytes_max`]).
+    #[serde(default)]
+    pub read_long_unit_us: f64,
     /// Making a cached object of a file whose pages are in memory, beside what its length costs: opening, comparing,
     /// writing the head, making room in the cache.
     pub load_us: f64,
@@ -88,10 +98,10 @@ pub struct Costs {
     pub load_unit_us: f64,
     /// An event loop's or a stage's attempt to do that without waiting, where it fails because pages are missing.
     pub try_us: f64,
-    /// Creating and ending a thread, where all of the process run on one processor.
+    /// Creating and ending a thread while no other of the process runs on another processor, with what the kernel does afterwards in
+    /// threads of its own.
     pub spawn_us: f64,
-    /// The same where they run on several, which the kernel has to tell of each stack that goes; what it does afterwards
-    /// in threads of its own included.
+    /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
     /// Answering with what is in memory and in no cache of the processor's, in addition, beside what its length costs.
     pub far_us: f64,
@@ -117,19 +127,26 @@ pub enum TransmitBy {
 pub struct ProcessorParameters {
     /// Going over from one thread or process to another.
     pub switch_us: f64,
-    /// How long a thread runs while others wait.
+    /// Who is next on a processor.
+    #[serde(default)]
+    pub discipline: Discipline,
+    /// How long a thread runs while others wait. With the discipline `fair`: the tick, at which that is looked at.
     pub quantum_us: f64,
-    /// How long it runs while one waits that was woken from a sleep.
+    /// How long it runs while one waits that was woken from a sleep. With the discipline `fair`: the slice.
     pub granularity_us: f64,
     /// How long a processor that sleeps takes to begin again.
     pub wake_us: f64,
-    /// What a switch between the server and another program costs, in addition: each puts some of the other's code and data
-    /// out of the processor's caches.
-    pub refill_us: f64,
     /// What a task costs beyond its work that begins on a processor that was idle: going idle and coming back.
     pub rest_us: f64,
+    /// What having an idle processor begin costs who does so.
+    #[serde(default)]
+    pub call_us: f64,
     /// How long a processor is idle before it sleeps.
     pub sleeps_after_us: f64,
+    /// How fast the machine was: what a fixed piece of work took that has nothing to do with the server, see `measure/micro.rs`. 0: not
+    /// known.
+    #[serde(default)]
+    pub yardstick_us: f64,
 }
 
 /// The locks of shared caches.
@@ -178,6 +195,9 @@ pub struct MemoryParameters {
     pub data_copies: DataCopies,
     /// Longer files are not copied into the data cache but sent from the page cache, where there is one; 0: none are.
     pub content_bytes_max: u64,
+    /// Nor is content that is longer than this part of the data cache, which it would push too much out of: 8 for an eighth; 0: any is.
+    #[serde(default)]
+    pub content_share: u64,
     /// Content that a cache of the processor's holds; 0: what is in memory is always near.
     pub near_bytes: u64,
     /// What a process of the server occupies beside its caches.
@@ -201,8 +221,14 @@ pub struct Concurrency {
     pub read_helpers: u32,
     /// After sending so much of a file an event loop or a stage turns to the next connection.
     pub send_quantum_bytes: u64,
+    /// The same for content that is sent from the page cache ([`MemoryParameters::content_bytes_max`]); 0: as above.
+    #[serde(default)]
+    pub send_file_quantum_bytes: u64,
     /// `pipelined`: content in memory up to this size leaves together with the header, in the stage of that.
     pub send_with_header_bytes: u64,
+    /// Whether a stage wakes the next one when it has no more to do, once for all that it has passed on, and not for each.
+    #[serde(default)]
+    pub passes_batches: bool,
 }
 
 /// Outside the machine.
@@ -248,6 +274,9 @@ pub struct LoadParameters {
     pub receive_us: f64,
     /// Receiving each started unit of content ([`Costs::transmit_unit_bytes`]).
     pub receive_unit_us: f64,
+    /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition.
+    #[serde(default)]
+    pub segment_us: f64,
     /// Sending a request.
     pub send_us: f64,
     /// Waking the thread that sleeps until the request comes, in addition.
@@ -302,6 +331,43 @@ impl Parameters {
         }
     }
 
+    /// The same machine when the yardstick takes so long: all processor time in proportion. Unchanged where either is not known (0).
+    pub fn at_speed(&self, yardstick_us: f64) -> Parameters {
+        let mut set = self.clone();
+        if yardstick_us > 0.0 && self.processor.yardstick_us > 0.0 {
+            let factor = yardstick_us / self.processor.yardstick_us;
+            set.processor_times_mut().for_each(|time| *time *= factor);
+            set.processor.yardstick_us = yardstick_us;
+        }
+        set
+    }
+
+    /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
+    fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
+        let Parameters { costs, engines, processor, locks, load, .. } = self;
+        [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
+            .into_iter()
+            .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
+            .chain([&mut costs.poll_us, &mut costs.wait_us, &mut costs.hand_off_us, &mut costs.pass_us])
+            .chain([&mut costs.rouse_us, &mut costs.read_us, &mut costs.read_unit_us, &mut costs.read_long_unit_us])
+            .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.process_us])
+            .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
+            .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
+            .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
+            .chain([&mut load.segment_us, &mut load.send_us, &mut load.rouse_us])
+            .chain(engines.values_mut())
+    }
+
+    /// Longer content is only in the page cache, if there is one.
+    pub(crate) fn content_bytes_max(&self, scenario: &Scenario) -> u64 {
+        let MemoryParameters { content_bytes_max, content_share, .. } = self.memory;
+        if content_bytes_max == 0 || scenario.page_cache_bytes == 0 {
+            return u64::MAX;
+        }
+        let of_cache = scenario.data_cache_bytes.checked_div(content_share).filter(|&bytes| bytes > 0);
+        of_cache.map_or(content_bytes_max, |bytes| bytes.min(content_bytes_max))
+    }
+
     fn check(&self) -> Result<(), ParametersError> {
         let costs = &self.costs;
         let times = [
@@ -313,12 +379,14 @@ impl Parameters {
             costs.header_us,
             costs.transmit_us,
             costs.poll_us,
+            costs.segment_us,
             costs.wait_us,
             costs.pass_us,
             costs.rouse_us,
             costs.hand_off_us,
             costs.read_us,
             costs.read_unit_us,
+            costs.read_long_unit_us,
             costs.load_us,
             costs.load_unit_us,
             costs.try_us,
@@ -330,13 +398,15 @@ impl Parameters {
             self.processor.switch_us,
             self.processor.wake_us,
             self.processor.rest_us,
-            self.processor.refill_us,
+            self.processor.call_us,
             self.processor.sleeps_after_us,
+            self.processor.yardstick_us,
             self.locks.acquire_us,
             self.memory.translation_fresh_us,
             self.load.poll_us,
             self.load.receive_us,
             self.load.receive_unit_us,
+            self.load.segment_us,
             self.load.send_us,
             self.load.rouse_us,
             self.network.client_delay_us,
@@ -352,7 +422,7 @@ impl Parameters {
         };
         let rules = [
             (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
-            (self.engines.values().all(|time| (0.0..1e12).contains(time)), "engines: 0 to 1e12"),
+            (self.engines.values().all(|time| time.abs() < 1e12), "engines: -1e12 to 1e12"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),
@@ -389,4 +459,22 @@ fn parse(name: &str, text: &str) -> Result<Parameters, ParametersError> {
 /// Microseconds as virtual time.
 pub fn nanos(us: f64) -> Nanos {
     (us * 1e3).round() as Nanos
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_of_half_the_speed_works_twice_as_long_and_its_clocks_go_as_before() {
+        let mut set = Parameters::linux();
+        set.engines.insert("amped".into(), 2.0);
+        assert_eq!(set.at_speed(20.0), set, "its speed is not known");
+        set.processor.yardstick_us = 10.0;
+        let slow = set.at_speed(20.0);
+        assert_eq!((slow.costs.header_us, slow.load.send_us), (2.0 * set.costs.header_us, 2.0 * set.load.send_us));
+        assert_eq!((slow.engines["amped"], slow.processor.switch_us), (4.0, 2.0 * set.processor.switch_us));
+        assert_eq!((slow.processor.quantum_us, &slow.disks), (set.processor.quantum_us, &set.disks));
+        assert_eq!(slow.at_speed(10.0), set);
+    }
 }

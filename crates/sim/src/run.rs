@@ -71,6 +71,9 @@ pub struct Outcome {
     pub load_us: f64,
     /// Switches per request.
     pub switches_per_request: f64,
+    /// Times that a task of the server's left a processor, for another or to sleep, per request.
+    #[serde(default)]
+    pub departures_per_request: f64,
     /// Reads from disk per request.
     pub reads_per_request: f64,
     /// Requests to the disk that these are made of, per request.
@@ -214,6 +217,7 @@ fn summarise(
         server_us: mean(|o| o.server_time) / 1e3,
         load_us: mean(|o| o.load_time) / 1e3,
         switches_per_request: mean(|o| o.switches_per_request),
+        departures_per_request: mean(|o| o.departures_per_request),
         reads_per_request: mean(|o| o.reads_per_request),
         disk_requests_per_request: mean(|o| o.disk_requests_per_request),
         contention: mean(|o| o.contention),

@@ -43,9 +43,9 @@ pub struct Scenario {
     pub clients_on_server: bool,
     /// Whether that thread never sleeps while it waits.
     pub clients_spin: bool,
-    /// Whether each worker is bound to a processor, by turns. Threads that wait are, if there is one worker.
+    /// Whether each worker, with the threads that belong to it, is bound to a processor, by turns.
     pub bound_workers: bool,
-    /// Event loops: the worker of each client, in the order of clients; those beyond are spread evenly.
+    /// The worker of each client, in the order of clients; those beyond are spread evenly.
     pub client_workers: Vec<u32>,
     /// Requests measured in each replication.
     pub requests: u64,
@@ -154,11 +154,6 @@ impl Scenario {
     /// Event loops or pools.
     pub fn workers(&self) -> u32 {
         if self.workers == 0 { self.processors } else { self.workers }
-    }
-
-    /// Whether threads of one process run on several processors.
-    pub(crate) fn threads_spread(&self) -> bool {
-        self.processors > 1 && !(self.bound_workers && self.workers() == 1)
     }
 
     pub(crate) fn check(&self) -> Result<(), ScenarioError> {

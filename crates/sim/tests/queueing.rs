@@ -41,7 +41,7 @@ fn open_station(
                 let task = TaskId(arrived.len() as u32 - 1);
                 processors.wake(task, service(&mut services) as Nanos, calendar.now())
             }
-            Event::Processor(processor) => match processors.finish(processor) {
+            Event::Processor(processor) => match processors.finish(processor, calendar.now()) {
                 Finished::Preempted(start) => Some(start),
                 Finished::Task(TaskId(task)) => {
                     sojourn.add((calendar.now() - arrived[task as usize]) as f64);
@@ -128,7 +128,7 @@ fn repaired_per_s(machines: usize, repairmen: usize, work: f64, repair: f64) -> 
         let start = if breaks {
             processors.wake(TaskId(number as u32), repairs.exponential(repair) as Nanos, calendar.now())
         } else {
-            match processors.finish(number) {
+            match processors.finish(number, calendar.now()) {
                 Finished::Preempted(start) => Some(start),
                 Finished::Task(TaskId(machine)) => {
                     done += 1;
@@ -190,7 +190,7 @@ fn a_disk_with_one_place_is_m_g_1_by_pollaczek_and_khinchine() {
 #[test]
 fn a_bound_task_waits_for_its_processor_and_a_sleeping_one_is_late() {
     let mut processors = Processors::new(2, 0, Nanos::MAX, Nanos::MAX);
-    processors.let_sleep(50, 10, 0);
+    processors.let_sleep(50, 10, 0, 0);
     processors.keep_awake(1);
     processors.bind(TaskId(0), 0);
     processors.bind(TaskId(1), 0);
@@ -199,9 +199,9 @@ fn a_bound_task_waits_for_its_processor_and_a_sleeping_one_is_late() {
     assert_eq!(processors.wake(TaskId(0), 100, 20), Some(Start { processor: 0, after: 150 }));
     assert_eq!(processors.wake(TaskId(1), 100, 20), None, "the other processor is idle, but not its own");
     assert_eq!(processors.wake(TaskId(2), 100, 20), Some(Start { processor: 1, after: 100 }), "kept awake");
-    assert_eq!(processors.finish(0), Finished::Task(TaskId(0)));
+    assert_eq!(processors.finish(0, 0), Finished::Task(TaskId(0)));
     assert_eq!(processors.block(0, 170), Some(Start { processor: 0, after: 100 }));
-    assert_eq!(processors.finish(0), Finished::Task(TaskId(1)));
+    assert_eq!(processors.finish(0, 0), Finished::Task(TaskId(1)));
     assert_eq!(processors.block(0, 270), None);
     assert_eq!(processors.wake(TaskId(1), 100, 275), Some(Start { processor: 0, after: 100 }), "not asleep yet");
 }

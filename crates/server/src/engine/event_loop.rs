@@ -1,15 +1,15 @@
 //! The event loop that SPED and AMPED share: one thread that waits for all its connections at once.
 //!
-//! Owns: accepting, receiving, driving connections, sending, deadlines, logging. Guarantees: a connection gets a bounded
+//! Owns: receiving, driving connections, sending, deadlines, logging. Guarantees: a connection gets a bounded
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Carrier`] does, and that is the whole difference between the engines.
 
+mod accepting;
 mod foresee;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::conn::Interest;
 use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
@@ -25,7 +25,7 @@ use crate::engine::portion::Portion;
 use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::engine::stretch::{TURN_BYTES, within_turn};
-use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
+use crate::io::accept::Reserve;
 use crate::io::send::Sent;
 use crate::io::wait::{Poll, Token};
 
@@ -100,23 +100,10 @@ pub struct Worker<'a, C> {
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Connections accepted at once, before others get their turn. As many as take a millisecond: who comes in a crowd waits for
-/// all before him.
-const ACCEPT_MAX: usize = 64;
-/// The same where there are other workers, who are to have their share. Few: while one worker takes them, those that the
-/// kernel has woken for the next ones are on their way.
-const ACCEPT_SHARED_MAX: usize = 4;
-/// How long a worker that has more than its share leaves new connections to the others. Of several that wait for one
-/// listening socket the kernel always wakes the same first, so without this it would get nearly all.
-const PASS_MS: u32 = 1;
 /// Turns of connections that had one already, before events are looked at again.
 const TURNS_MAX: usize = 16;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
-const ACCEPT_PAUSE_MS: u32 = 100;
-/// Idle connections given up at once when descriptors run out.
-const SHED_MAX: usize = 16;
-
 impl<'a, C: Carrier> Worker<'a, C> {
     /// A worker that has not begun.
     ///
@@ -252,71 +239,9 @@ impl<'a, C: Carrier> Worker<'a, C> {
         for token in self.slots.expired(self.desk.now) {
             self.handle_deadline(token);
         }
-        if self.accept_again.is_some_and(|at| at <= self.desk.now) {
-            let room = self.reserve.is_whole(self.shared.control.waker(self.index).descriptor());
-            // Without room, or if it fails again: after another pause.
-            let listening = room && self.listen().is_ok();
-            self.accept_again = (!listening).then(|| self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-        }
+        self.accept_again_if_due();
         self.show_load();
         self.desk.flush_if_due();
-    }
-}
-
-// Accepting.
-impl<C: Carrier> Worker<'_, C> {
-    fn listen(&mut self) -> Result<(), Errno> {
-        if self.accepting || self.draining {
-            return Ok(());
-        }
-        for (index, listener) in self.shared.listeners.iter().enumerate() {
-            let token = Token { index: index as u32, generation: GENERATION_OURS };
-            self.poll.add_listener(listener.as_fd(), token)?;
-        }
-        self.accepting = true;
-        Ok(())
-    }
-
-    fn unlisten(&mut self) {
-        self.accepting = false;
-        for listener in self.shared.listeners.iter() {
-            self.poll.remove(listener.as_fd());
-        }
-    }
-
-    fn accept_from(&mut self, listener: usize) {
-        let takes_any = std::mem::take(&mut self.passed);
-        let (_, workers) = self.shared.board.load();
-        for _ in 0..if workers <= 1 { ACCEPT_MAX } else { ACCEPT_SHARED_MAX } {
-            if !self.accepting || self.shared.control.is_closing() {
-                return;
-            }
-            if !takes_any && self.shared.board.is_over_share(self.slots.count()) {
-                return self.pass();
-            }
-            match accept(self.shared.listeners[listener].as_fd()) {
-                Ok(Accepted { socket, client }) => {
-                    self.desk.count_connection();
-                    let crowded = self.reserve.has_given(&socket);
-                    let token = self.slots.insert(socket, client, self.desk.now);
-                    self.show_load();
-                    self.drive(token);
-                    if crowded {
-                        return self.pause_accepting(Errno::MFILE);
-                    }
-                }
-                Err(Errno::AGAIN) => return,
-                Err(errno) if concerns_one_connection(errno) => {}
-                Err(errno) => return self.pause_accepting(errno),
-            }
-        }
-    }
-
-    /// Leaves the connections that wait to workers that have fewer. If those are stalled, it will be back.
-    fn pass(&mut self) {
-        self.unlisten();
-        self.passed = true;
-        self.accept_again = Some(self.desk.now.after_ms(PASS_MS));
     }
 
     /// Lets others know how many connections there are.
@@ -329,21 +254,6 @@ impl<C: Carrier> Worker<'_, C> {
         if self.shown_postures != self.slots.postures() {
             self.shown_postures = self.slots.postures();
             seat.show_postures(self.shown_postures);
-        }
-    }
-
-    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
-    fn pause_accepting(&mut self, errno: Errno) {
-        // Half of the connections at most, so that the newest stay.
-        let idle = self.slots.longest_idle(SHED_MAX.min(self.slots.count().div_ceil(2)));
-        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
-        for token in &idle {
-            self.slots.remove(*token);
-        }
-        if idle.is_empty() {
-            self.unlisten();
-            self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
-            self.shared.handle_exhaustion(errno);
         }
     }
 }

@@ -163,7 +163,7 @@ impl Loops {
     }
 
     fn send(&mut self, index: usize, request: RequestId, sent: u64, extra: u64, machine: &Machine) -> Step {
-        let bytes = (machine.size(request) - sent).min(machine.send_quantum_bytes);
+        let bytes = (machine.size(request) - sent).min(machine.turn_bytes(request));
         self.loops[index].phase = Phase::Sent(request, sent + bytes);
         Step::Run(extra + machine.costs.transmit(bytes))
     }

@@ -12,7 +12,7 @@ pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
     // they wait for whoever is free.
     let stays = parameters.costs.requests_per_connection > 1 && scenario.clients <= processes.max(PROCESSES_MAX);
     let (count, supply) = if stays { (scenario.clients, Supply::PerClient) } else { (processes, Supply::Pool) };
-    Threads::new(count, supply, false, scenario.workers())
+    Threads::new(count, supply, false, scenario.workers()).with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 * N * P.

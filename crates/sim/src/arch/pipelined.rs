@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use super::Architecture;
 use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
-use crate::parameters::Parameters;
+use crate::parameters::{Concurrency, Parameters};
 use crate::resource::{Overhead, TaskId};
 use crate::scenario::Scenario;
 
@@ -72,21 +72,28 @@ struct Thread {
     /// Work that it has yet to do: waking others.
     owed: Nanos,
     blocked: bool,
+    /// Threads that sleep and have been given something by this one.
+    to_wake: Vec<usize>,
 }
 
 pub(super) struct Pipelined {
     /// Pool by pool.
     threads: Vec<Thread>,
     pools: usize,
+    /// The pool of each client, where they are not spread evenly.
+    owners: Vec<u32>,
     send_with_header_bytes: u64,
+    passes_batches: bool,
 }
 
 /// One pool for each processor.
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Pipelined {
     let pools = scenario.workers() as usize;
-    let thread = || Thread { phase: Phase::Free, queue: VecDeque::new(), known: 0, owed: 0, blocked: true };
+    let thread =
+        || Thread { phase: Phase::Free, queue: VecDeque::new(), known: 0, owed: 0, blocked: true, to_wake: Vec::new() };
     let threads = (0..pools * STAGES.len()).map(|_| thread()).collect();
-    Pipelined { threads, pools, send_with_header_bytes: parameters.concurrency.send_with_header_bytes }
+    let Concurrency { send_with_header_bytes, passes_batches, .. } = parameters.concurrency;
+    Pipelined { threads, pools, owners: scenario.client_workers.clone(), send_with_header_bytes, passes_batches }
 }
 
 /// file entries * 850 + 7 * N * 25K.
@@ -102,25 +109,47 @@ pub(super) fn overhead(scenario: &Scenario, parameters: &Parameters) -> Overhead
 impl Pipelined {
     /// Passes a job on, which costs the thread `from` something, and more if it has to wake the next one.
     fn pass_from(&mut self, from: usize, job: Job, stage: Stage, machine: &mut Machine) {
-        let woken = self.pass(job, stage, machine);
-        self.threads[from].owed += machine.costs.pass + if woken { machine.costs.rouse } else { 0 };
+        let to = self.thread_of(job, stage);
+        self.threads[to].queue.push_back(job);
+        self.threads[from].owed += machine.costs.pass;
+        self.threads[from].to_wake.push(to);
+        if !self.passes_batches {
+            self.deliver(from, machine);
+        }
     }
 
-    /// Whether the thread had to be woken.
-    fn pass(&mut self, job: Job, stage: Stage, machine: &mut Machine) -> bool {
-        let index = job.request.0 as usize % self.pools * STAGES.len() + stage as usize;
-        let thread = &mut self.threads[index];
-        thread.queue.push_back(job);
-        let slept = std::mem::take(&mut thread.blocked);
+    /// Wakes whom `from` has given something.
+    fn deliver(&mut self, from: usize, machine: &mut Machine) {
+        while let Some(to) = self.threads[from].to_wake.pop() {
+            if self.rouse(to, machine) {
+                self.threads[from].owed += machine.costs.rouse;
+            }
+        }
+    }
+
+    /// Whether the thread slept.
+    fn rouse(&mut self, index: usize, machine: &mut Machine) -> bool {
+        let slept = std::mem::take(&mut self.threads[index].blocked);
         if slept {
             machine.wake(TaskId(index as u32));
         }
         slept
     }
 
-    fn take(&mut self, index: usize, machine: &Machine) -> Option<Step> {
+    fn thread_of(&self, job: Job, stage: Stage) -> usize {
+        let client = job.request.0 as usize;
+        let pool = self.owners.get(client).map_or(client, |&owner| owner as usize) % self.pools;
+        pool * STAGES.len() + stage as usize
+    }
+
+    fn take(&mut self, index: usize, machine: &mut Machine) -> Option<Step> {
+        let reads_requests = STAGES[index % STAGES.len()] == Stage::ReadRequest;
+        // The second stage is through with what it heard of, the others with what there is.
+        if self.threads[index].queue.is_empty() || reads_requests && self.threads[index].known == 0 {
+            self.deliver(index, machine);
+        }
         let thread = &mut self.threads[index];
-        if STAGES[index % STAGES.len()] == Stage::ReadRequest && thread.known == 0 && !thread.queue.is_empty() {
+        if reads_requests && thread.known == 0 && !thread.queue.is_empty() {
             thread.known = thread.queue.len();
             thread.owed += machine.costs.poll;
         }
@@ -190,7 +219,7 @@ impl Pipelined {
     }
 
     fn send(&mut self, index: usize, request: RequestId, sent: u64, machine: &Machine) -> Step {
-        let bytes = (machine.size(request) - sent).min(machine.send_quantum_bytes);
+        let bytes = (machine.size(request) - sent).min(machine.turn_bytes(request));
         self.threads[index].phase = Phase::Worked(Job { request, sent: Some(sent + bytes) });
         Step::Run(machine.costs.transmit(bytes))
     }
@@ -271,7 +300,10 @@ impl Architecture for Pipelined {
 
     fn arrive(&mut self, request: RequestId, machine: &mut Machine) {
         let stage = if machine.costs.kept { Stage::ReadRequest } else { Stage::Accept };
-        self.pass(Job { request, sent: None }, stage, machine);
+        let job = Job { request, sent: None };
+        let index = self.thread_of(job, stage);
+        self.threads[index].queue.push_back(job);
+        self.rouse(index, machine);
     }
 
     fn step(&mut self, task: TaskId, machine: &mut Machine) -> Step {

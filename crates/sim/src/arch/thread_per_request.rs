@@ -6,7 +6,7 @@ use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario) -> Threads {
-    Threads::new(scenario.clients, Supply::Spawned, true, scenario.workers())
+    Threads::new(scenario.clients, Supply::Spawned, true, scenario.workers()).with_clients(&scenario.client_workers)
 }
 
 /// As many threads as clients may be there at once.

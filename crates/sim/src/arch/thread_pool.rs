@@ -11,7 +11,7 @@ pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Threads {
     // A thread stays with a kept connection as long as another thread is free for whoever comes next.
     let stays = parameters.costs.requests_per_connection > 1 && scenario.clients < threads;
     let (count, supply) = if stays { (scenario.clients, Supply::PerClient) } else { (threads, Supply::Pool) };
-    Threads::new(count, supply, true, scenario.workers())
+    Threads::new(count, supply, true, scenario.workers()).with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 + T * 25K.

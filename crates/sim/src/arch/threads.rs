@@ -62,6 +62,8 @@ pub(super) struct Threads {
     shared: bool,
     /// Listening threads with a pool each.
     pools: u32,
+    /// The pool of each client, where they are not spread evenly.
+    owners: Vec<u32>,
 }
 
 impl Threads {
@@ -74,12 +76,19 @@ impl Threads {
             supply,
             shared,
             pools,
+            owners: Vec::new(),
         }
+    }
+
+    /// Gives each client to the pool that is named for it. Clients beyond those are spread evenly.
+    pub(super) fn with_clients(mut self, client_workers: &[u32]) -> Self {
+        self.owners = client_workers.to_vec();
+        self
     }
 
     /// Begins a request; `waited` is what it cost to wait for it.
     fn begin(&mut self, task: TaskId, request: RequestId, waited: Nanos, machine: &mut Machine) -> Step {
-        let made = if self.supply == Supply::Spawned { machine.costs.spawn } else { 0 };
+        let made = if self.supply == Supply::Spawned { machine.spawn() } else { 0 };
         let before = made + waited + if self.shared { 0 } else { machine.costs.process };
         let own = &mut self.tasks[task.0 as usize];
         own.request = request;
@@ -130,8 +139,9 @@ impl Threads {
 
 impl Architecture for Threads {
     fn workers(&self) -> Vec<usize> {
-        // The scheduler spreads the threads of several pools as it likes.
-        if self.pools == 1 { vec![0; self.tasks.len()] } else { Vec::new() }
+        let own =
+            |task: usize| self.owners.get(task).map_or(task, |&owner| owner as usize) % self.pools.max(1) as usize;
+        (0..self.tasks.len()).map(own).collect()
     }
 
     fn arrive(&mut self, request: RequestId, machine: &mut Machine) {

@@ -32,7 +32,9 @@ pub struct Costs {
     /// See [`crate::parameters::Costs`].
     pub process: Nanos,
     /// See [`crate::parameters::Costs`].
-    pub spawn: Nanos,
+    pub(super) spawn: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub(super) spawn_shared: Nanos,
     /// See [`crate::parameters::Costs`].
     pub pass: Nanos,
     /// See [`crate::parameters::Costs`].
@@ -41,11 +43,15 @@ pub struct Costs {
     pub kept: bool,
     read: Nanos,
     read_unit: Nanos,
+    read_long_unit: Nanos,
+    content_bytes_max: u64,
     load: Nanos,
     load_unit: Nanos,
     transmit: Nanos,
     transmit_unit_bytes: u64,
     transmit_by: TransmitBy,
+    segment: Nanos,
+    segment_bytes: u64,
 }
 
 impl Costs {
@@ -68,8 +74,11 @@ impl Costs {
         self.load + bytes.div_ceil(self.transmit_unit_bytes) * self.load_unit
     }
 
-    /// Processor time of reading so many bytes from disk, and of making a cached object of them.
+    /// Processor time of reading so many bytes from disk, and of making a cached object of them if they are not too many for that.
     pub fn read(&self, bytes: u64) -> Nanos {
+        if bytes > self.content_bytes_max {
+            return self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_long_unit;
+        }
         self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_unit + self.load(bytes)
     }
 
@@ -80,6 +89,7 @@ impl Costs {
 
     pub(super) fn transmission(&self, bytes: u64) -> Nanos {
         bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
+            + more_segments(bytes, self.segment_bytes) * self.segment
     }
 }
 
@@ -89,7 +99,9 @@ impl Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
         let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
-        let parse = nanos(costs.parse_us + own_us);
+        // An engine that saves more than all of parsing saves it at sending.
+        let parse_us = costs.parse_us + own_us;
+        let parse = nanos(parse_us.max(0.0));
         let acquire_us = if parameters.locks.front { 0.0 } else { parameters.locks.acquire_us };
         Costs {
             begin: connection + parse,
@@ -98,7 +110,7 @@ impl Costs {
             translate: nanos(costs.translate_us + acquire_us),
             translate_miss: nanos(costs.translate_miss_us),
             lookup: nanos(costs.lookup_us + acquire_us),
-            header: nanos(costs.header_us),
+            header: nanos((costs.header_us + parse_us.min(0.0)).max(0.0)),
             far: nanos(costs.far_us),
             far_unit: nanos(costs.far_unit_us),
             poll: nanos(costs.poll_us),
@@ -106,17 +118,27 @@ impl Costs {
             hand_off: nanos(costs.hand_off_us),
             read: nanos(costs.read_us),
             read_unit: nanos(costs.read_unit_us),
+            read_long_unit: nanos(costs.read_long_unit_us),
+            content_bytes_max: parameters.content_bytes_max(scenario),
             load: nanos(costs.load_us),
             load_unit: nanos(costs.load_unit_us),
             try_: nanos(costs.try_us),
             process: nanos(costs.process_us),
-            spawn: nanos(if scenario.threads_spread() { costs.spawn_shared_us } else { costs.spawn_us }),
+            spawn: nanos(costs.spawn_us),
+            spawn_shared: nanos(costs.spawn_shared_us),
             pass: nanos(costs.pass_us),
             rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,
             transmit: nanos(costs.transmit_us),
             transmit_unit_bytes: costs.transmit_unit_bytes,
             transmit_by: costs.transmit_by,
+            segment: nanos(costs.segment_us),
+            segment_bytes: costs.segment_bytes,
         }
     }
+}
+
+/// Segments of so many bytes after the first.
+pub(super) fn more_segments(bytes: u64, segment_bytes: u64) -> u64 {
+    bytes.saturating_sub(1).checked_div(segment_bytes).unwrap_or(0)
 }

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
+use super::costs::more_segments;
 use super::{RequestId, Step};
 use crate::kernel::Nanos;
-use crate::parameters::{LoadParameters, nanos};
+use crate::parameters::{Costs, LoadParameters, nanos};
 
 /// What the thread has just done.
 #[derive(Clone, Copy)]
@@ -40,6 +41,8 @@ pub(super) struct LoadThread {
     /// Work that is still to be done: waking those who slept until a request came.
     owed: Nanos,
     unit_bytes: u64,
+    segment: Nanos,
+    segment_bytes: u64,
     phase: Phase,
     ready: VecDeque<(RequestId, u64)>,
     /// Of those in `ready`, how many it knows of.
@@ -48,7 +51,7 @@ pub(super) struct LoadThread {
 }
 
 impl LoadThread {
-    pub(super) fn new(parameters: &LoadParameters, unit_bytes: u64) -> Self {
+    pub(super) fn new(parameters: &LoadParameters, costs: &Costs) -> Self {
         LoadThread {
             poll: nanos(parameters.poll_us),
             receive: nanos(parameters.receive_us),
@@ -56,7 +59,9 @@ impl LoadThread {
             send: nanos(parameters.send_us),
             rouse: nanos(parameters.rouse_us),
             owed: 0,
-            unit_bytes,
+            unit_bytes: costs.transmit_unit_bytes,
+            segment: nanos(parameters.segment_us),
+            segment_bytes: costs.segment_bytes,
             phase: Phase::Idle,
             ready: VecDeque::new(),
             known: 0,
@@ -95,7 +100,9 @@ impl LoadThread {
         };
         self.phase = Phase::Received(request);
         let owed = std::mem::take(&mut self.owed);
-        Turn::Step(Step::Run(owed + self.receive + bytes.div_ceil(self.unit_bytes) * self.receive_unit))
+        let content = bytes.div_ceil(self.unit_bytes) * self.receive_unit;
+        let segments = more_segments(bytes, self.segment_bytes) * self.segment;
+        Turn::Step(Step::Run(owed + self.receive + content + segments))
     }
 
     /// Somebody slept until the request came that was sent last.

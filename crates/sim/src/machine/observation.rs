@@ -27,6 +27,7 @@ pub(super) struct Totals {
     pub(super) processor_busy: Nanos,
     pub(super) load_busy: Nanos,
     pub(super) switches: u64,
+    pub(super) departures: u64,
     pub(super) disk_busy: Nanos,
     pub(super) disk_reads: u64,
     pub(super) disk_requests: u64,
@@ -70,6 +71,8 @@ pub struct Observation {
     pub load_time: f64,
     /// Switches per request.
     pub switches_per_request: f64,
+    /// Times that a task of the server's left a processor, for another or to sleep, per request.
+    pub departures_per_request: f64,
     /// Reads from disk per request.
     pub reads_per_request: f64,
     /// Requests that these are made of, per request.
@@ -107,6 +110,7 @@ impl Observation {
             ),
             load_time: per_request(after.load_busy - before.load_busy),
             switches_per_request: per_request(after.switches - before.switches),
+            departures_per_request: per_request(after.departures - before.departures),
             reads_per_request: per_request(after.disk_reads - before.disk_reads),
             disk_requests_per_request: per_request(after.disk_requests - before.disk_requests),
             disk_reads_resident: share(after.disk_resident - before.disk_resident, elapsed),

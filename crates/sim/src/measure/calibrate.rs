@@ -64,8 +64,8 @@ impl Calibration {
 const CONNECTIONS: u32 = 24;
 /// So few that stages sleep between two requests.
 const CONNECTIONS_FEW: u32 = 4;
-/// Content of the trials on size, in bytes. The first is that of all other trials.
-const SIZES: [u64; 4] = [1_000, 5_000, 20_000, 80_000];
+/// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
+const SIZES: [u64; 5] = [1_000, 5_000, 20_000, 40_000, 80_000];
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
@@ -76,9 +76,10 @@ const FAR_SMALL_FILES: usize = 8_000;
 const FAR_LONGER_FILES: usize = 600;
 /// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
 const FAR_PASSES: u64 = 8;
+const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
 /// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
-/// that of the engine with helpers, too.
-const COLD_SIZES: [u64; 2] = [16 * 1024, 128 * 1024];
+/// that of the engine with helpers, too; the last is longer than what the server's cache takes.
+const COLD_SIZES: [u64; 3] = [16 * 1024, 128 * 1024, 1024 * 1024];
 const COLD_BYTES: u64 = 128 << 20;
 const LIMIT_BYTES: u64 = 48 << 20;
 /// Files of many sizes, as a site has them, for filling a cache.
@@ -197,6 +198,16 @@ impl Name {
         }
     }
 
+    /// Whether what is asked for is in the cache and mostly in none of the processor's.
+    fn is_far(self) -> bool {
+        matches!(self, Name::Far | Name::FarLonger)
+    }
+
+    /// Whether the kernel works in threads of its own for it, which looks like others.
+    fn makes_threads(self) -> bool {
+        self.architecture() == "thread-per-request"
+    }
+
     /// Whether most of what is asked for has to be read from disk.
     fn is_cold(self) -> bool {
         matches!(self, Name::Cold(_) | Name::ColdTried)
@@ -244,17 +255,22 @@ pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Cal
 /// # Errors
 /// A trial is missing.
 pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
+    let yardstick_us = kept.yardstick_us();
     let missing = |name: Name| io::Error::other(format!("the trial `{}` is missing", name.key().scenario));
     let medians = |name: Name| match kept.trials(&name.key()) {
         none if none.is_empty() => Err(missing(name)),
-        trials => Ok((name, median(&trials))),
+        trials => {
+            let trials: Vec<_> = trials.into_iter().map(|trial| trial.at_speed(yardstick_us)).collect();
+            Ok((name, median(&trials)))
+        }
     };
     let medians = Medians(Name::all().into_iter().map(medians).collect::<io::Result<_>>()?);
     let (steps, disks) = kept.steps();
+    let steps: Vec<_> = steps.iter().map(|steps| steps.at_speed(yardstick_us)).collect();
     if steps.is_empty() {
         return Err(io::Error::other("single steps were not measured"));
     }
-    Ok(derive(name, &medians, &Steps::median(steps), disk::median(disks)))
+    Ok(derive(name, &medians, &Steps::median(&steps), disk::median(disks), yardstick_us))
 }
 
 /// Single steps, in microseconds.
@@ -265,9 +281,14 @@ pub(super) struct Steps {
     switch: f64,
     hand_off: f64,
     lock: f64,
+    turn: f64,
+    /// How fast the machine was; 0: not known.
+    #[serde(default)]
+    yardstick: f64,
 }
 
 impl Steps {
+    /// On the one processor that the thread is confined to.
     fn measure() -> io::Result<Steps> {
         let switch = micro::switch_us()?;
         Ok(Steps {
@@ -276,7 +297,30 @@ impl Steps {
             switch,
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
+            turn: micro::turn_us()?,
+            yardstick: micro::yardstick_us(1)?,
         })
+    }
+
+    /// As on a machine as fast as it is when the yardstick takes so long. Turns are a matter of the clock.
+    fn at_speed(&self, yardstick_us: f64) -> Steps {
+        let factor = if self.yardstick > 0.0 { yardstick_us / self.yardstick } else { 1.0 };
+        let calls = &self.calls;
+        Steps {
+            parse: self.parse * factor,
+            calls: micro::SocketCalls {
+                send_request_us: calls.send_request_us * factor,
+                poll_us: calls.poll_us * factor,
+                receive_request_us: calls.receive_request_us * factor,
+                send_response_us: calls.send_response_us * factor,
+                receive_response_us: calls.receive_response_us * factor,
+            },
+            switch: self.switch * factor,
+            hand_off: self.hand_off * factor,
+            lock: self.lock * factor,
+            turn: self.turn,
+            yardstick: yardstick_us,
+        }
     }
 
     /// Value by value.
@@ -294,6 +338,8 @@ impl Steps {
             switch: of(|steps| steps.switch),
             hand_off: of(|steps| steps.hand_off),
             lock: of(|steps| steps.lock),
+            turn: of(|steps| steps.turn),
+            yardstick: of(|steps| steps.yardstick),
         }
     }
 }
@@ -317,7 +363,8 @@ impl<'p> Site<'p> {
         disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
         let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
         let longer = [COLD_SIZES[0]; LONGER_FILES];
-        let folders = [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("mixed", mixed_files())];
+        let folders =
+            [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("cold-2", cold_files(2)), ("mixed", mixed_files())];
         for (folder, files) in
             folders.iter().map(|(folder, files)| (*folder, &files[..])).chain([("longer", &longer[..])])
         {
@@ -329,7 +376,7 @@ impl<'p> Site<'p> {
             closing: vec![Target::get_and_close("/sizes/0", SIZES[0])],
             small: beneath("/small", &[SIZES[0]; SMALL_FILES]),
             longer: beneath("/longer", &longer),
-            cold: vec![beneath("/cold-0", &cold_files(0)), beneath("/cold-1", &cold_files(1))],
+            cold: (0..COLD_SIZES.len()).map(|place| beneath(&format!("/cold-{place}"), &cold_files(place))).collect(),
             mixed: beneath("/mixed", &mixed_files()),
             groups: limiting_groups(plan).unwrap_or_default(),
         })
@@ -349,13 +396,19 @@ impl<'p> Site<'p> {
             Name::Far => &self.small[..FAR_SMALL_FILES],
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger => &self.longer,
-            Name::Cold(size) => &self.cold[usize::from(size != COLD_SIZES[0])],
+            Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::ColdTried => &self.cold[0],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             _ => &self.sizes,
         };
         if name.is_cold() {
             (0..COLD_SIZES.len()).try_for_each(|place| disk::forget_files(&self.cold_folder(place)))?;
+        }
+        // Made by an earlier go, they may have left the memory.
+        match name {
+            Name::Untranslated => disk::fetch_files(&self.plan.scratch.join("small"))?,
+            Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
+            _ => {}
         }
         let groups = if name.is_cold() { &self.groups[..] } else { &[] };
         let trial = Trial {
@@ -368,14 +421,17 @@ impl<'p> Site<'p> {
                 configuration: self.plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
+                pinned: false,
             },
             connections: name.connections(),
-            attempts: if name == Name::SpreadThreads { 1 } else { ATTEMPTS },
+            attempts: if name.makes_threads() { 1 } else { ATTEMPTS },
             usage: name.usage(),
             targets,
-            warm_up: self.plan.measured / 2,
+            // A thread of the server's takes its time to watch files that have come into the cache.
+            warm_up: if name.is_far() { WATCHED_AFTER } else { self.plan.measured / 2 },
             warm_up_requests: name.warm_up_requests(),
             measured: self.plan.measured,
+            measured_requests: 0,
         };
         let mut random = Stream::new(1, "calibrate");
         let observed = match name {

@@ -53,6 +53,17 @@ pub fn forget_files(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Puts every file of `folder` into memory, as far as that goes.
+///
+/// # Errors
+/// What reading says.
+pub fn fetch_files(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        io::copy(&mut File::open(entry?.path())?, &mut io::sink())?;
+    }
+    Ok(())
+}
+
 /// Puts one file out of memory.
 ///
 /// # Errors

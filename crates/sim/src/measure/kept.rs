@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::Steps;
+use super::micro;
 use super::trial::Observed;
 use crate::parameters::DiskParameters;
 
@@ -65,6 +66,13 @@ impl Kept {
 
     pub(super) fn trials(&self, key: &Key) -> Vec<Observed> {
         self.content.trials.iter().filter(|line| line.key == *key).map(|line| line.observed.clone()).collect()
+    }
+
+    /// The speed of the machine that most trials met; 0 if none knows.
+    pub(super) fn yardstick_us(&self) -> f64 {
+        let known = self.content.trials.iter().map(|line| line.observed.yardstick_us).filter(|&us| us > 0.0);
+        let known: Vec<f64> = known.collect();
+        if known.is_empty() { 0.0 } else { micro::middle(known) }
     }
 
     pub(super) fn add(&mut self, key: &Key, observed: Observed) -> io::Result<()> {

@@ -62,8 +62,8 @@ pub struct Seen {
     pub cpu_s: f64,
     /// Times the client waited for events and found some.
     pub waits: u64,
-    /// Times it found none.
-    pub vain_polls: u64,
+    /// Time spent looking for events where there were none.
+    pub vain_s: f64,
 }
 
 impl Seen {
@@ -96,19 +96,21 @@ pub struct Load<'a> {
     started: bool,
 }
 
+/// The longest that answering a number of requests may take, unless the time that was asked for is longer.
+pub const LONGEST: Duration = Duration::from_secs(6);
 const BUFFER_BYTES: usize = 256 * 1024;
 /// A server that answers nothing for so long has failed.
 const SILENCE: Duration = Duration::from_secs(20);
 
 impl<'a> Load<'a> {
-    /// Opens `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the server never
+    /// Uses `connections` to `address`. A load that `spins` never sleeps: it needs a processor to itself, and the server never
     /// has to wake it, as it never has to wake clients that are elsewhere.
     ///
     /// # Errors
-    /// What connecting says, or an address that is not loopback.
-    pub fn connect(
+    /// What the sockets say, or an address that is not loopback.
+    pub fn new(
         address: SocketAddr,
-        connections: u32,
+        connections: Vec<TcpStream>,
         targets: &'a [Target],
         usage: Use,
         spins: bool,
@@ -119,8 +121,8 @@ impl<'a> Load<'a> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let buffer = vec![0; BUFFER_BYTES];
         let mut load = Load { address, targets, usage, poll, clients: Vec::new(), buffer, spins, started: false };
-        for index in 0..connections {
-            let socket = load.open(index.into())?;
+        for (index, socket) in (0..).zip(connections) {
+            load.hear(&socket, index)?;
             load.clients.push(Client {
                 socket,
                 target: 0,
@@ -133,24 +135,16 @@ impl<'a> Load<'a> {
         Ok(load)
     }
 
-    /// The ports of the connections, in their order.
-    ///
-    /// # Errors
-    /// What the sockets say.
-    pub fn ports(&self) -> io::Result<Vec<u16>> {
-        self.clients.iter().map(|client| Ok(client.socket.local_addr()?.port())).collect()
-    }
-
-    /// Asks for `duration`; `next` names the target of the next request of a client. Requests under way at the end stay
-    /// so, and the next call goes on with them.
+    /// Asks for `duration`, and until so many `requests` are answered if that is not longer than [`LONGEST`]; `next` names the target
+    /// of the next request of a client. Requests under way at the end stay so, and the next call goes on with them.
     ///
     /// # Errors
     /// A connection that ends or is silent, or a response other than 200.
-    pub fn run(&mut self, duration: Duration, mut next: impl FnMut(usize) -> usize) -> io::Result<Seen> {
+    pub fn run(&mut self, duration: Duration, requests: u64, mut next: impl FnMut(usize) -> usize) -> io::Result<Seen> {
         let begun = Instant::now();
         let cpu_before = thread_cpu_s();
         let mut seen =
-            Seen { completed: 0, elapsed_s: 0.0, latency: Histogram::new(), cpu_s: 0.0, waits: 0, vain_polls: 0 };
+            Seen { completed: 0, elapsed_s: 0.0, latency: Histogram::new(), cpu_s: 0.0, waits: 0, vain_s: 0.0 };
         if !std::mem::replace(&mut self.started, true) {
             for index in 0..self.clients.len() {
                 self.ask(index, next(index))?;
@@ -158,13 +152,14 @@ impl<'a> Load<'a> {
         }
         let pause = Timespec { tv_sec: i64::from(!self.spins), tv_nsec: 0 };
         let mut events = Vec::<Event>::with_capacity(256);
-        let mut heard = begun;
-        while begun.elapsed() < duration {
+        let (mut heard, mut turned) = (begun, begun);
+        while turned - begun < duration || (seen.completed < requests && turned - begun < LONGEST) {
             events.clear();
             epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), Some(&pause))?;
             if events.is_empty() {
-                seen.vain_polls += 1;
-                if heard.elapsed() > SILENCE {
+                let now = Instant::now();
+                seen.vain_s += (now - std::mem::replace(&mut turned, now)).as_secs_f64();
+                if now - heard > SILENCE {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is silent"));
                 }
                 continue;
@@ -177,6 +172,7 @@ impl<'a> Load<'a> {
                     self.ask(index, next(index))?;
                 }
             }
+            turned = Instant::now();
         }
         seen.elapsed_s = begun.elapsed().as_secs_f64();
         seen.cpu_s = thread_cpu_s() - cpu_before;
@@ -185,10 +181,15 @@ impl<'a> Load<'a> {
 
     fn open(&self, index: u64) -> io::Result<TcpStream> {
         let socket = TcpStream::connect(self.address)?;
+        self.hear(&socket, index)?;
+        Ok(socket)
+    }
+
+    /// From now on `socket` is that of the client `index`.
+    fn hear(&self, socket: &TcpStream, index: u64) -> io::Result<()> {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        epoll::add(&self.poll, &socket, EventData::new_u64(index), EventFlags::IN)?;
-        Ok(socket)
+        Ok(epoll::add(&self.poll, socket, EventData::new_u64(index), EventFlags::IN)?)
     }
 
     fn ask(&mut self, index: usize, target: usize) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lamna_proto::conn::Connection;
 use lamna_proto::error::Refusal;
@@ -21,10 +21,10 @@ use lamna_proto::time;
 use lamna_proto::workspace::{Pages, Workspace};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::pipe::pipe;
-use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
 use super::load::Target;
+use super::server::confined;
 
 /// Content of the response that is measured, in bytes.
 const CONTENT_BYTES: usize = 500;
@@ -143,18 +143,36 @@ pub fn socket_calls() -> io::Result<SocketCalls> {
     })
 }
 
-/// epoll_wait(2) with no event, which does not wait, and a look at the clock.
-pub fn vain_poll_us() -> f64 {
-    let Ok(poll) = epoll::create(CreateFlags::CLOEXEC) else { return 0.0 };
-    let mut events = Vec::<Event>::with_capacity(64);
-    let begun = Instant::now();
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    median(|| {
-        per_call_us(20_000, || {
-            _ = epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&at_once));
-            _ = std::hint::black_box(begun.elapsed());
+/// How fast the machine is just now: what a fixed piece of work takes, a request and its answer over a TCP connection of loopback with
+/// both ends in one thread, on each of its processors. About ten milliseconds for each.
+///
+/// # Errors
+/// No sockets.
+pub fn yardstick_us(processors: usize) -> io::Result<f64> {
+    let of = |processor| confined(&[processor], exchange_us);
+    let each = (0..processors).map(of).collect::<io::Result<Vec<f64>>>()?;
+    Ok(each.iter().sum::<f64>() / each.len().max(1) as f64)
+}
+
+fn exchange_us() -> io::Result<f64> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut client = TcpStream::connect(listener.local_addr()?)?;
+    let (mut server, _) = listener.accept()?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (request, response) = (Target::get("/f500", 0).request, [b'x'; 700]);
+    let mut buffer = [0; 1024];
+    let mut failed = Ok(());
+    let us = median(|| {
+        per_call_us(250, || {
+            let exchange = client.write_all(&request).and_then(|()| server.read(&mut buffer));
+            let answer = exchange.and_then(|_| server.write_all(&response)).and_then(|()| client.read(&mut buffer));
+            if let Err(error) = answer {
+                failed = Err(error);
+            }
         })
-    })
+    });
+    failed.map(|()| us)
 }
 
 /// Going over from one thread to another on the same processor, waking it and going to sleep included: two threads that pass a
@@ -188,6 +206,31 @@ pub fn switch_us() -> io::Result<f64> {
     // Two switches and two pairs of calls a round.
     Ok((together_us / 2.0 - alone_us).max(0.0))
 }
+
+/// How long one of two threads that never wait runs on their processor before the other has its turn.
+///
+/// # Errors
+/// No thread.
+pub fn turn_us() -> io::Result<f64> {
+    let over = Arc::new(AtomicBool::new(false));
+    let its_over = over.clone();
+    let other = thread::Builder::new().spawn(move || while !its_over.load(Ordering::Relaxed) {})?;
+    let (begun, mut last, mut turns) = (Instant::now(), Instant::now(), Vec::new());
+    while begun.elapsed() < TURNS {
+        let now = Instant::now();
+        if now - last > INTERRUPTED_MAX {
+            turns.push((now - last).as_secs_f64() * 1e6);
+        }
+        last = now;
+    }
+    over.store(true, Ordering::Relaxed);
+    _ = other.join();
+    Ok(if turns.is_empty() { 0.0 } else { middle(turns) })
+}
+
+const TURNS: Duration = Duration::from_millis(300);
+/// A longer absence is not an interrupt.
+const INTERRUPTED_MAX: Duration = Duration::from_micros(300);
 
 /// What unparking a thread on the same processor and parking, as stages and helpers do, cost beyond a switch.
 ///

@@ -11,6 +11,7 @@ mod kept;
 pub mod load;
 pub mod micro;
 pub mod server;
+mod spread;
 pub mod trial;
 pub mod validate;
 mod written;

@@ -4,7 +4,6 @@
 //! Processor time counts threads and children that have ended, so engines that make a thread for each request are
 //! measured fairly.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -35,6 +34,8 @@ pub struct ServerSettings {
     pub groups: Vec<PathBuf>,
     /// Processors that it may use; all if empty.
     pub processors: Vec<usize>,
+    /// Whether each worker, with all threads that belong to it, stays on one of them (`--pin`).
+    pub pinned: bool,
 }
 
 /// One that runs.
@@ -75,41 +76,16 @@ impl Server {
         Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not listen"))
     }
 
-    /// Binds the threads `worker-0`, `worker-1`, ... to a processor each, by turns. Threads of other names stay free.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn bind_workers(&self, processors: usize) -> io::Result<()> {
-        let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tree(self.child.id()).into_iter().flat_map(threads) {
-            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            let thread = task.file_name().to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);
-            let worker = name.trim().strip_prefix("worker-").and_then(|index| index.parse::<usize>().ok());
-            if let (Some(worker), Some(thread)) = (worker, thread) {
-                let mut one = CpuSet::new();
-                one.set(worker % processors.max(1));
-                sched_setaffinity(Some(thread), &one)?;
+    /// How often threads that are bound to one processor have slept, for each of the first processors.
+    pub fn switches_by_processor(&self, processors: usize) -> Vec<u64> {
+        let mut switches = vec![0; processors];
+        for text in self.thread_statuses() {
+            let allowed = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+            if let Some(of_processor) = allowed.trim().parse().ok().and_then(|index: usize| switches.get_mut(index)) {
+                *of_processor += field_of(&text, "voluntary_ctxt_switches:");
             }
         }
-        Ok(())
-    }
-
-    /// For each of the clients at these ports the worker that has its connection in its event set (`tfd:` in
-    /// `/proc/PID/fdinfo`, proc(5)), in the order of workers: of processes, and in each as their sets were made. Empty if that
-    /// cannot be said of every client.
-    pub fn workers_of_clients(&self, ports: &[u16], workers: usize) -> Vec<u32> {
-        let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-        let clients = clients_by_inode(&table, self.address.port());
-        let mut sets: Vec<EventSet> =
-            tree(self.child.id()).into_iter().flat_map(|pid| event_sets(pid, &clients)).collect();
-        // Others of its threads have event sets, too, with nobody's connection in them.
-        while sets.len() > workers
-            && let Some(place) = sets.iter().position(|set| set.clients.is_empty())
-        {
-            sets.remove(place);
-        }
-        let worker_of = |port: &u16| sets.iter().position(|set| set.clients.contains(port)).map(|worker| worker as u32);
-        ports.iter().map(worker_of).collect::<Option<Vec<u32>>>().unwrap_or_default()
+        switches
     }
 
     /// Processor time of the process, its children, and all their threads, ended ones included.
@@ -135,12 +111,16 @@ impl Server {
 
     /// Switches of its living threads, their own will or not.
     pub fn switches(&self) -> u64 {
-        let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let paths = tree(self.child.id()).into_iter().flat_map(threads).map(|thread| thread.path().join("status"));
-        let texts = paths.map(|path| fs::read_to_string(path).unwrap_or_default());
         let of =
             |text: &str| field_of(text, "voluntary_ctxt_switches:") + field_of(text, "nonvoluntary_ctxt_switches:");
-        texts.map(|text| of(&text)).sum()
+        self.thread_statuses().map(|text| of(&text)).sum()
+    }
+
+    /// `/proc/PID/task/TID/status` of every thread, proc(5).
+    fn thread_statuses(&self) -> impl Iterator<Item = String> {
+        let threads = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let paths = tree(self.child.id()).into_iter().flat_map(threads).map(|thread| thread.path().join("status"));
+        paths.map(|path| fs::read_to_string(path).unwrap_or_default())
     }
 
     fn sum(&self, file: &str, field: &str) -> u64 {
@@ -194,6 +174,7 @@ fn command(settings: &ServerSettings, port: u16) -> Command {
     command.args(["-c", script, "sh"]).env("GROUPS_OF_SERVER", groups.join(" "));
     command.arg(&settings.program).arg("serve").arg(&settings.root);
     command.args(["--arch", &settings.architecture, "--workers", &settings.workers.to_string()]);
+    command.args(settings.pinned.then_some("--pin"));
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--log", "off"]);
     if settings.architecture == "mp" {
         command.arg("--config").arg(&settings.configuration);
@@ -226,61 +207,6 @@ fn stat_ticks(stat: &str) -> Option<u64> {
     (ticks.len() == 4).then(|| ticks.iter().sum())
 }
 
-/// What one event set has in it.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct EventSet {
-    /// The lowest descriptor that is no connection's: the waker's, and wakers are made in the order of workers.
-    first: u64,
-    /// Ports of the clients whose connections are in it.
-    clients: Vec<u16>,
-}
-
-/// The event sets of a process, in the order of workers.
-fn event_sets(pid: u32, clients: &HashMap<u64, u16>) -> Vec<EventSet> {
-    let client_of = |descriptor: u64| {
-        let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
-        clients.get(&socket_inode(link.to_str()?)?).copied()
-    };
-    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-    let texts = entries.map(|entry| fs::read_to_string(entry.path()).unwrap_or_default());
-    let mut sets: Vec<Vec<u64>> = texts.map(|text| event_set_members(&text)).filter(|set| !set.is_empty()).collect();
-    // The listening socket may be in all of them.
-    let all = sets.clone();
-    let common = |member: &u64| all.iter().filter(|set| set.contains(member)).count() > 1;
-    sets.iter_mut().for_each(|set| set.retain(|member| !common(member)));
-    let mut sets: Vec<EventSet> = sets
-        .into_iter()
-        .map(|set| EventSet {
-            first: set.iter().copied().filter(|&member| client_of(member).is_none()).min().unwrap_or(0),
-            clients: set.into_iter().filter_map(client_of).collect(),
-        })
-        .collect();
-    sets.sort();
-    sets
-}
-
-/// The descriptors in an event set.
-fn event_set_members(fdinfo: &str) -> Vec<u64> {
-    let member = |line: &str| line.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok();
-    fdinfo.lines().filter_map(member).collect()
-}
-
-/// Ports of the clients of `port` by the inodes of the server's sockets: `/proc/net/tcp`, proc(5).
-fn clients_by_inode(table: &str, port: u16) -> HashMap<u64, u16> {
-    let port_of = |address: &str| u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok();
-    let client = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let own = port_of(fields.get(1)?)? == port;
-        own.then_some((fields.get(9)?.parse().ok()?, port_of(fields.get(2)?)?))
-    };
-    table.lines().skip(1).filter_map(client).collect()
-}
-
-/// `socket:[INODE]`.
-fn socket_inode(link: &str) -> Option<u64> {
-    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-}
-
 fn malformed() -> io::Error {
     io::Error::other("/proc/PID/stat is not as expected")
 }
@@ -288,18 +214,6 @@ fn malformed() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn clients_are_found_by_the_sockets_in_event_sets() {
-        let info = "pos:\t0\ntfd:       8 events:  19 data: 1\ntfd:  3 events: 1\n tfd: 7\n";
-        assert_eq!(event_set_members(info), [8, 3]);
-        assert_eq!(socket_inode("socket:[771]"), Some(771));
-        assert_eq!(socket_inode("/dev/null"), None);
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-             0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 771 1 0\n\
-             1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 772 1 0\n";
-        assert_eq!(clients_by_inode(table, 8080), HashMap::from([(771, 50_000)]));
-    }
 
     #[test]
     fn fields_are_found_whatever_their_unit() {

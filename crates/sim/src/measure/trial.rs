@@ -1,16 +1,18 @@
 //! One trial: a server, a load on it, and what both of them did in a stretch of time.
 //!
-//! Owns: which processors they run on. The load has the last processor; a server with one worker has the first to itself, one
-//! with more may use all, and its loops are bound to one each. A load that has its processor to itself spins. Left to itself, Linux puts a loop and the load that it
+//! Owns: which processors they run on, and which worker has which connection. The load has the last processor; a server with one
+//! worker has the first to itself, one with more has each of its workers, and the threads that belong to it, on one (`--pin`), with as
+//! many connections as the others. A load that has its processor to itself spins. Left to itself, Linux puts a loop and the load that it
 //! exchanges messages with on one processor in one run and on two in the next, which halves or doubles the result and is
 //! nothing that a model of an architecture could predict. And a load that sleeps makes the server pay for waking it: on a
 //! virtual machine a few microseconds or twenty, as the sleep of its processor is light or deep.
 
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,7 @@ use super::cgroup;
 use super::load::{Load, Target, Use};
 use super::micro;
 use super::server::{Server, ServerSettings, confined};
+use super::spread::{self, Spread};
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -34,10 +37,12 @@ pub struct Trial<'a> {
     pub targets: &'a [Target],
     /// Before anything is counted.
     pub warm_up: Duration,
-    /// And at least so many requests, unless that takes longer than [`WARM_UP_MAX`].
+    /// And at least so many requests, unless that takes longer than [`LONGEST`].
     pub warm_up_requests: u64,
     /// While it is counted.
     pub measured: Duration,
+    /// And until so many requests are answered, likewise.
+    pub measured_requests: u64,
 }
 
 /// What was seen.
@@ -72,7 +77,10 @@ pub struct Observed {
     pub group_bytes: f64,
     /// Pages of files in that group.
     pub page_cache_bytes: f64,
-    /// Event loops: the worker of each connection, which is whoever accepted it first. Empty for other engines, and with one worker.
+    /// How fast the machine was before and after: see [`micro::yardstick_us`]. 0: not known.
+    #[serde(default)]
+    pub yardstick_us: f64,
+    /// The worker of each connection, with more than one.
     #[serde(default)]
     pub client_workers: Vec<u32>,
 }
@@ -82,9 +90,6 @@ pub struct Observed {
 pub const FOREIGN_MAX: f64 = 0.04;
 /// How often a trial is made at most until others do not disturb it.
 pub const ATTEMPTS: u32 = 3;
-/// The longest that a warm-up counted in requests may take.
-pub const WARM_UP_MAX: Duration = Duration::from_secs(6);
-const WARM_UP_STEP: Duration = Duration::from_millis(50);
 
 /// The trial with the median throughput; of an even number, the upper one.
 ///
@@ -116,6 +121,7 @@ pub fn median(trials: &[Observed]) -> Observed {
         resident_bytes: of(|o| o.resident_bytes),
         group_bytes: of(|o| o.group_bytes),
         page_cache_bytes: of(|o| o.page_cache_bytes),
+        yardstick_us: of(|o| o.yardstick_us),
         client_workers: middle_trial(trials.to_vec()).client_workers,
     }
 }
@@ -142,6 +148,21 @@ pub fn processors() -> usize {
 }
 
 impl Observed {
+    /// What would have been seen on a machine as fast as it is when the yardstick takes `yardstick_us`, if all time is processors'.
+    pub fn at_speed(self, yardstick_us: f64) -> Observed {
+        let factor = if self.yardstick_us > 0.0 { yardstick_us / self.yardstick_us } else { 1.0 };
+        Observed {
+            requests_per_s: self.requests_per_s / factor,
+            latency_p50_us: self.latency_p50_us * factor,
+            latency_p99_us: self.latency_p99_us * factor,
+            server_us: self.server_us * factor,
+            load_us: self.load_us * factor,
+            vain_us: self.vain_us * factor,
+            yardstick_us,
+            ..self
+        }
+    }
+
     /// Processor time that the server costs for each request, with what the kernel does on its behalf in threads of its own: all
     /// that is not the load's. In a trial that others disturb it is theirs, too.
     pub fn server_and_kernel_us(&self) -> f64 {
@@ -172,45 +193,45 @@ impl Trial<'_> {
 
     fn run_once(&self, next: impl FnMut(usize) -> usize) -> io::Result<Option<Observed>> {
         let mut settings = self.server.clone();
-        settings.processors = if settings.workers == 1 { vec![0] } else { Vec::new() };
+        let alone = settings.workers == 1;
+        settings.processors = if alone { vec![0] } else { Vec::new() };
+        settings.pinned = !alone;
         let Some(server) = Server::start(&settings)? else { return Ok(None) };
-        let bound = ["sped", "amped", "co-amped", "proactor", "pipelined"];
-        if settings.workers > 1 && bound.contains(&settings.architecture.as_str()) {
-            server.bind_workers(processors())?;
-        }
-        confined(&[processors() - 1], || self.load(&server, next)).map(Some)
+        // To be asked before the load is confined: then there is only one.
+        let processors = processors();
+        confined(&[processors - 1], || self.load(&server, processors, next)).map(Some)
     }
 
-    /// Whether the load has its processor to itself.
-    pub fn spins(&self) -> bool {
-        self.server.workers == 1 && processors() > 1
+    fn connections(&self, server: &Server) -> io::Result<Spread> {
+        let (count, workers) = (self.connections as usize, self.server.workers as usize);
+        if workers > 1 {
+            return spread::open(server, count, workers, &self.targets[0]);
+        }
+        let connections = (0..count).map(|_| TcpStream::connect(server.address)).collect::<io::Result<_>>()?;
+        Ok(Spread { connections, workers: Vec::new() })
     }
 
-    fn load(&self, server: &Server, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
-        let spins = self.spins();
-        let mut load = Load::connect(server.address, self.connections, self.targets, self.usage, spins)?;
-        let begun = Instant::now();
-        let mut warm = 0;
-        while begun.elapsed() < self.warm_up || (warm < self.warm_up_requests && begun.elapsed() < WARM_UP_MAX) {
-            warm += load.run(WARM_UP_STEP, &mut next)?.completed;
-        }
+    fn load(&self, server: &Server, processors: usize, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
+        // The server is on another.
+        let spins = self.server.workers == 1 && processors > 1;
+        let Spread { connections, workers: client_workers } = self.connections(server)?;
+        let mut load = Load::new(server.address, connections, self.targets, self.usage, spins)?;
+        load.run(self.warm_up, self.warm_up_requests, &mut next)?;
+        let yardstick_before_us = micro::yardstick_us(processors)?;
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
         let switches_before = server.switches();
-        let seen = load.run(self.measured, &mut next)?;
+        let seen = load.run(self.measured, self.measured_requests, &mut next)?;
         let switches = server.switches().saturating_sub(switches_before);
         let server_s = server.cpu_s()? - before_s;
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
         let memory = cgroup::memory_use(groups);
-        let vain_s = if spins { seen.vain_polls as f64 * micro::vain_poll_us() / 1e6 } else { 0.0 };
+        let vain_s = if spins { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
+        let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
         let completed = seen.completed.max(1) as f64;
-        let client_workers = match self.server.workers {
-            1 => Vec::new(),
-            workers => server.workers_of_clients(&load.ports()?, workers as usize),
-        };
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
             requests_per_s: seen.requests_per_s(),
@@ -226,8 +247,9 @@ impl Trial<'_> {
             resident_bytes: server.resident_bytes() as f64,
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
+            yardstick_us,
             client_workers,
-            foreign: (foreign_s / (seen.elapsed_s * processors() as f64)).max(0.0),
+            foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         })
     }
 }

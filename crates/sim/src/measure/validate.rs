@@ -1,8 +1,8 @@
 //! Predictions held against reality: each engine in scenarios on this machine, simulated with measured parameters and run.
 //!
 //! Owns: the scenarios, once as trials of the real server and once as scenarios of the models, and the order in which trials are made.
-//! Guarantees: the prediction is made from the parameter set alone, and from which worker took which connection, which is a matter
-//! of who was awake when they came; nothing else that is observed flows into it. Where the set is calibrated in the same go, its
+//! Guarantees: the prediction is made from the parameter set alone, from which worker took which connection, which is a matter
+//! of who was awake when they came, and from how fast the machine was by its yardstick; nothing else that is observed flows into it. Where the set is calibrated in the same go, its
 //! trials and these alternate, engine by engine and round by round, so that both meet the same hours of the machine. A scenario
 //! that this machine does not permit, and an engine that the program does not have, are left out and named.
 
@@ -286,6 +286,7 @@ impl<'p> Study<'p> {
                         continue;
                     }
                     let observed = median(&trials);
+                    let parameters = &parameters.at_speed(observed.yardstick_us);
                     let predicted = setting.predict(kind, workers, &observed.client_workers, parameters)?;
                     self.report.rows.push(Row { scenario: setting.name, engine, workers, predicted, observed, trials });
                 }
@@ -373,6 +374,7 @@ impl Setting {
                 configuration: plan.scratch.join("mp.toml"),
                 groups: groups.iter().map(|group| group.path.clone()).collect(),
                 processors: Vec::new(),
+                pinned: false,
             },
             connections: self.connections,
             // Making threads has the kernel work in threads of its own, which looks like others.
@@ -381,10 +383,17 @@ impl Setting {
             targets,
             warm_up: plan.measured / 2 * slow,
             warm_up_requests: self.warm_up_requests,
-            measured: plan.measured * slow,
+            measured: if self.period() > 1 { Duration::ZERO } else { plan.measured * slow },
+            // A whole pass: in parts of a log there are more misses than in others.
+            measured_requests: if self.period() > 1 { self.period() } else { 0 },
         };
         let mut requests = self.workload.requests(1);
         trial.run(|client| requests.next_file_of(client as u32) as usize)
+    }
+
+    /// Requests of a pass through the log; 1 if it is one request.
+    fn period(&self) -> u64 {
+        self.workload.period().map_or(1, |requests| requests as u64)
     }
 
     /// Of each process of `mp`.

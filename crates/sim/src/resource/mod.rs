@@ -2,6 +2,7 @@
 //! clock: instants are arguments, and what has to be scheduled is handed back to the caller.
 
 mod disk;
+mod fair;
 mod link;
 mod lock;
 mod memory;
@@ -11,4 +12,4 @@ pub use disk::Disk;
 pub use link::Link;
 pub use lock::{Handover, Lock};
 pub use memory::{Division, Overhead};
-pub use processors::{Finished, Processors, Start, TaskId};
+pub use processors::{Discipline, Finished, Processors, Start, TaskId};

@@ -6,11 +6,17 @@
 //! Solaris and Linux do for tasks that return from a sleep. Without it a disk helper would wait a whole quantum behind its
 //! busy event loop for every read.
 //!
+//! That is the discipline of rounds, with one queue for all processors. The other, [`Discipline::Fair`], is that of Linux
+//! (`fair.rs`), with a queue for each: a task that wakes goes to an idle processor, or else to the one with the fewest tasks.
+//!
 //! A task may be bound to a processor, as PIPELINED binds its pools; it waits for that one only. A processor that has been
 //! idle for some time sleeps, and takes a while to begin again: on a virtual machine that is far more than a switch.
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
+use super::fair::Fair;
 use crate::kernel::Nanos;
 
 /// A thread or process. Dense.
@@ -21,6 +27,20 @@ const NOBODY: TaskId = TaskId(u32::MAX);
 
 /// Woken tasks that may be preferred in a row while one that used up its time waits: nobody starves.
 const PREFERRED_MAX: u32 = 4;
+
+/// Of a slice, at whose ends it is looked at whether another one has woken.
+const PIECES: Nanos = 32;
+
+/// How it is decided who is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// Woken tasks first, then those that used up their quantum, each in order.
+    #[default]
+    Rounds,
+    /// Who has had least: the granularity is the slice, the quantum the tick.
+    Fair,
+}
 
 /// A processor has begun to work: the caller calls [`Processors::finish`] for it `after` nanoseconds from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +110,8 @@ pub struct Processors {
     common: RunQueue,
     /// Tasks bound to each processor.
     own: Vec<RunQueue>,
+    /// In place of both, with the discipline of that name.
+    fair: Option<Fair>,
     /// By task; tasks beyond the end are not bound.
     homes: Vec<Option<usize>>,
     /// Who never sleeps, though idle: whoever waits there looks all the time.
@@ -97,7 +119,8 @@ pub struct Processors {
     wake: Nanos,
     sleeps_after: Nanos,
     rest: Nanos,
-    refill: Nanos,
+    call: Nanos,
+    owed: Nanos,
     /// Another program: its time is counted apart.
     apart: TaskId,
     switch: Nanos,
@@ -111,6 +134,9 @@ pub struct Processors {
     pub switches: u64,
     /// Times a task had to yield.
     pub preemptions: u64,
+    /// Times a task, other than the one that is counted apart, left a processor, be it for another or to sleep: what Linux counts as
+    /// its switches.
+    pub departures: u64,
 }
 
 impl Processors {
@@ -125,12 +151,14 @@ impl Processors {
             idle: (0..count).rev().collect(),
             common: RunQueue::default(),
             own: (0..count).map(|_| RunQueue::default()).collect(),
+            fair: None,
             homes: Vec::new(),
             awake: vec![false; count],
             wake: 0,
             sleeps_after: 0,
             rest: 0,
-            refill: 0,
+            call: 0,
+            owed: 0,
             apart: NOBODY,
             switch,
             quantum,
@@ -139,19 +167,31 @@ impl Processors {
             busy_apart: 0,
             switches: 0,
             preemptions: 0,
+            departures: 0,
         }
     }
 
-    /// From now on a processor that has been idle for `sleeps_after` takes `wake` to begin again, during which it does not
-    /// work; and any that was idle works for `rest`, for having had to look for something to do and to stop looking.
-    pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos, rest: Nanos) {
-        (self.wake, self.sleeps_after, self.rest) = (wake, sleeps_after, rest);
+    /// From now on this decides who is next. Nobody is ready yet.
+    pub fn follow(&mut self, discipline: Discipline) {
+        let fair = || Fair::new(self.processors.len(), self.granularity, self.quantum);
+        self.fair = (discipline == Discipline::Fair).then(fair);
     }
 
-    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well,
-    /// and a switch from it or to it costs `refill` more, for what the two put out of the processor's caches.
-    pub fn set_apart(&mut self, task: TaskId, refill: Nanos) {
-        (self.apart, self.refill) = (task, refill);
+    /// From now on a processor that has been idle for `sleeps_after` takes `wake` to begin again, during which it does not
+    /// work; and any that was idle works for `rest`, for having had to look for something to do and to stop looking. Whoever has such
+    /// a processor begin owes `call` (see [`Processors::take_owed`]).
+    pub fn let_sleep(&mut self, wake: Nanos, sleeps_after: Nanos, rest: Nanos, call: Nanos) {
+        (self.wake, self.sleeps_after, self.rest, self.call) = (wake, sleeps_after, rest, call);
+    }
+
+    /// What those have to work who had idle processors begin since this was last asked for.
+    pub fn take_owed(&mut self) -> Nanos {
+        std::mem::take(&mut self.owed)
+    }
+
+    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well.
+    pub fn set_apart(&mut self, task: TaskId) {
+        self.apart = task;
     }
 
     /// From now on `processor` does not sleep.
@@ -170,8 +210,16 @@ impl Processors {
 
     /// A blocked task has `work` to do.
     pub fn wake(&mut self, task: TaskId, work: Nanos, now: Nanos) -> Option<Start> {
-        let home = self.homes.get(task.0 as usize).copied().flatten();
+        let delayed_on = self.fair.as_ref().and_then(|fair| fair.delayed_on(task));
+        let home = delayed_on.or_else(|| self.home(task));
         let Some(place) = self.idle_place(task, home) else {
+            if let Some(fair) = &mut self.fair {
+                let shortest = || (0..self.processors.len()).min_by_key(|&one| fair.ready_len(one)).unwrap_or(0);
+                let processor = home.unwrap_or_else(shortest);
+                let running = Some(self.processors[processor].running).filter(|&task| task != NOBODY);
+                fair.wake(processor, running, task, work);
+                return None;
+            }
             let queue = home.map_or(&mut self.common, |processor| &mut self.own[processor]);
             queue.woken.push_back((task, work));
             return None;
@@ -180,8 +228,14 @@ impl Processors {
         let idle_for = now - self.processors[processor].idle_since;
         let (rest, wake) = match self.awake[processor] {
             true => (0, 0),
-            false => (self.rest, if idle_for >= self.sleeps_after { self.wake } else { 0 }),
+            false => {
+                self.owed += self.call;
+                (self.rest, if idle_for >= self.sleeps_after { self.wake } else { 0 })
+            }
         };
+        if let Some(fair) = &mut self.fair {
+            fair.place(processor, None, task);
+        }
         let start = self.dispatch(processor, task, work);
         self.count(task, rest);
         Some(Start { after: start.after + rest + wake, ..start })
@@ -196,17 +250,31 @@ impl Processors {
         Some(self.idle.iter().position(|&idle| self.processors[idle].last == task).unwrap_or(last))
     }
 
+    fn home(&self, task: TaskId) -> Option<usize> {
+        self.homes.get(task.0 as usize).copied().flatten()
+    }
+
     /// The stretch that began with the last [`Start`] of `processor` is over.
-    pub fn finish(&mut self, processor: usize) -> Finished {
+    pub fn finish(&mut self, processor: usize, now: Nanos) -> Finished {
         let Processor { running, left, .. } = self.processors[processor];
         if left == 0 {
             return Finished::Task(running);
         }
-        Finished::Preempted(self.run(processor, left))
+        Finished::Preempted(self.run(processor, left, now))
     }
 
     /// The task on `processor`, whose last work is finished, has more.
-    pub fn run(&mut self, processor: usize, work: Nanos) -> Start {
+    pub fn run(&mut self, processor: usize, work: Nanos, now: Nanos) -> Start {
+        if let Some(fair) = &mut self.fair {
+            let running = self.processors[processor].running;
+            if !fair.is_over(processor, running, now) {
+                return self.stretch(processor, 0, work);
+            }
+            fair.put_back(processor, running, work);
+            self.preemptions += 1;
+            self.departures += u64::from(running != self.apart);
+            return self.dispatch_next(processor, now).unwrap_or_else(|| unreachable!("somebody waits"));
+        }
         let slot = &mut self.processors[processor];
         let own = &self.own[processor];
         let outlived = slot.granularity_left == 0 && !(self.common.woken.is_empty() && own.woken.is_empty())
@@ -214,10 +282,10 @@ impl Processors {
         if outlived {
             self.preemptions += 1;
             let running = slot.running;
-            let bound = self.homes.get(running.0 as usize).copied().flatten().is_some();
-            let queue = if bound { &mut self.own[processor] } else { &mut self.common };
+            self.departures += u64::from(running != self.apart);
+            let queue = if self.home(running).is_some() { &mut self.own[processor] } else { &mut self.common };
             queue.expired.push_back((running, work));
-            return self.dispatch_next(processor).unwrap_or_else(|| unreachable!("somebody waits"));
+            return self.dispatch_next(processor, now).unwrap_or_else(|| unreachable!("somebody waits"));
         }
         if slot.quantum_left == 0 {
             slot.quantum_left = self.quantum;
@@ -227,8 +295,12 @@ impl Processors {
 
     /// The task on `processor` waits for something. The next ready task runs, if there is one.
     pub fn block(&mut self, processor: usize, now: Nanos) -> Option<Start> {
-        self.processors[processor].running = NOBODY;
-        let start = self.dispatch_next(processor);
+        let running = std::mem::replace(&mut self.processors[processor].running, NOBODY);
+        self.departures += u64::from(running != self.apart);
+        if let Some(fair) = &mut self.fair {
+            fair.sleep(processor, running);
+        }
+        let start = self.dispatch_next(processor, now);
         if start.is_none() {
             self.processors[processor].idle_since = now;
             self.idle.push(processor);
@@ -244,7 +316,8 @@ impl Processors {
     /// Tasks that are ready and have no processor.
     pub fn ready_len(&self) -> usize {
         let queues = self.own.iter().chain([&self.common]);
-        queues.map(|queue| queue.woken.len() + queue.expired.len()).sum()
+        let fair = self.fair.iter().flat_map(|fair| (0..self.processors.len()).map(|one| fair.ready_len(one)));
+        queues.map(|queue| queue.woken.len() + queue.expired.len()).chain(fair).sum()
     }
 
     /// Processors with nothing to do.
@@ -253,7 +326,11 @@ impl Processors {
     }
 
     /// Bound tasks first: they have nowhere else to go. A task that uses up its time lets others go first.
-    fn dispatch_next(&mut self, processor: usize) -> Option<Start> {
+    fn dispatch_next(&mut self, processor: usize, now: Nanos) -> Option<Start> {
+        if self.fair.is_some() {
+            let (task, work) = self.next_fair(processor, now)?;
+            return Some(self.dispatch(processor, task, work));
+        }
         let own = &mut self.own[processor];
         let (task, work) = if own.woken.is_empty() && !self.common.is_empty() {
             self.common.next().or_else(|| own.next())?
@@ -263,11 +340,21 @@ impl Processors {
         Some(self.dispatch(processor, task, work))
     }
 
+    /// Its own next task, or one of another's that may run anywhere.
+    fn next_fair(&mut self, processor: usize, now: Nanos) -> Option<(TaskId, Nanos)> {
+        let fair = self.fair.as_mut()?;
+        if let Some(next) = fair.next(processor, now) {
+            return Some(next);
+        }
+        let homes = &self.homes;
+        let stolen = fair.steal(|task| homes.get(task.0 as usize).copied().flatten().is_none())?;
+        fair.place(processor, None, stolen.0);
+        Some(stolen)
+    }
+
     fn dispatch(&mut self, processor: usize, task: TaskId, work: Nanos) -> Start {
         let slot = &mut self.processors[processor];
-        let other_program = (slot.last == self.apart) != (task == self.apart);
-        let refill = if slot.last != NOBODY && other_program { self.refill } else { 0 };
-        let switch = if slot.last == task { 0 } else { self.switch + refill };
+        let switch = if slot.last == task { 0 } else { self.switch };
         self.switches += u64::from(slot.last != task);
         slot.running = task;
         slot.last = task;
@@ -278,6 +365,15 @@ impl Processors {
 
     /// Until the work is done or the scheduler has to look again.
     fn stretch(&mut self, processor: usize, switch: Nanos, work: Nanos) -> Start {
+        if let Some(fair) = &mut self.fair {
+            let running = self.processors[processor].running;
+            // In pieces, so that who wakes meanwhile need not wait for the end of a long stretch.
+            let now = work.min(self.granularity / PIECES);
+            fair.charge(running, switch + now);
+            self.processors[processor].left = work - now;
+            self.count(running, switch + now);
+            return Start { processor, after: switch + now };
+        }
         let slot = &mut self.processors[processor];
         if slot.granularity_left == 0 {
             slot.granularity_left = self.granularity;

@@ -1,13 +1,14 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
-use super::invert::{Model, Sharing, sharing, solve};
+use super::invert::{Model, Sharing, sharing, solve, solve_from};
 use super::sentences::sentences;
 use super::{
-    BATCHES, CACHE_BYTES_LEAST, COLD_SIZES, CONNECTIONS, Calibration, FAR_LONGER_FILES, FAR_SMALL_FILES,
+    BATCHES, CACHE_BYTES_LEAST, COLD_BYTES, COLD_SIZES, CONNECTIONS, Calibration, FAR_LONGER_FILES, FAR_SMALL_FILES,
     MIXED_CACHE_BYTES, Medians, Name, SIZES, Steps, UNIT_BYTES,
 };
-use crate::measure::trial::{FOREIGN_MAX, Observed};
+use crate::measure::trial::{FOREIGN_MAX, Observed, processors};
 use crate::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
+use crate::resource::Discipline;
 
 /// Intercept and slope of the line with the least squares.
 pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
@@ -21,16 +22,21 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
 }
 
 /// From what was measured to parameters.
-pub(super) fn derive(name: &str, medians: &Medians, steps: &Steps, disk: DiskParameters) -> Calibration {
+pub(super) fn derive(
+    name: &str,
+    medians: &Medians,
+    steps: &Steps,
+    disk: DiskParameters,
+    yardstick_us: f64,
+) -> Calibration {
     let mut parameters = Parameters::linux();
     parameters.name = name.into();
-    // Making threads on two processors has the kernel work in threads of its own, which looks like others.
-    let counts = |name: &Name| *name != Name::SpreadThreads;
-    let disturbed = medians.0.iter().filter(|(name, seen)| counts(name) && seen.foreign > FOREIGN_MAX).count();
+    let disturbed = medians.0.iter().filter(|(name, seen)| !name.makes_threads() && seen.foreign > FOREIGN_MAX).count();
     parameters.source = match disturbed {
         0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
         _ => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),
     };
+    parameters.processor.yardstick_us = yardstick_us;
     let within_us = within_batch_us(medians);
     built(&mut parameters, steps);
     sizes(&mut parameters, medians, steps, within_us);
@@ -61,9 +67,22 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     (costs.transmit_unit_bytes, costs.transmit_by) = (UNIT_BYTES, TransmitBy::Processor);
     (costs.poll_us, costs.hand_off_us) = (steps.calls.poll_us, steps.hand_off);
     (processor.switch_us, processor.sleeps_after_us) = (steps.switch, SLEEPS_AFTER_US);
+    (processor.discipline, processor.granularity_us) = (Discipline::Fair, slice_us());
+    if steps.turn > 0.0 {
+        processor.quantum_us = steps.turn;
+    }
     (locks.acquire_us, locks.front) = (steps.lock, true);
     (memory.translation_fresh_us, memory.content_bytes_max, memory.entry_bytes) = (1e7, 256 * 1024, 793);
+    memory.content_share = 8;
     (concurrency.read_helpers, concurrency.send_with_header_bytes) = (32, 256 * 1024);
+    (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
+    concurrency.passes_batches = true;
+}
+
+/// Of Linux: `sysctl_sched_base_slice` and `get_update_sysctl_factor` in `kernel/sched/fair.c`, which users without debugfs
+/// cannot read.
+fn slice_us() -> f64 {
+    700.0 * f64::from(1 + processors().min(8).ilog2())
 }
 
 fn units(size: u64) -> f64 {
@@ -73,10 +92,8 @@ fn units(size: u64) -> f64 {
 /// The steps of a request and of the load, from the slopes over sizes and from single calls.
 fn sizes(parameters: &mut Parameters, medians: &Medians, steps: &Steps, within_us: f64) {
     let base = medians.of(Name::Size(SIZES[0]));
-    let over_sizes =
-        |value: fn(&Observed) -> f64| line(&SIZES.map(|size| (units(size), value(&medians.of(Name::Size(size))))));
-    let (_, transmit_us) = over_sizes(|o| o.server_us);
-    let (client_us, receive_unit_us) = over_sizes(|o| o.load_us - o.vain_us);
+    let (_, transmit_us, segment_us) = over_sizes(medians, |o| o.server_us);
+    let (client_us, receive_unit_us, receive_segment_us) = over_sizes(medians, |o| o.load_us - o.vain_us);
     let poll_share_us = steps.calls.poll_us / base.per_wait.max(1.0);
     let sessions = medians.of(Name::Engine("thread-per-session"));
     let rouse_us = sessions.load_us - sessions.vain_us - (base.load_us - base.vain_us);
@@ -85,14 +102,29 @@ fn sizes(parameters: &mut Parameters, medians: &Medians, steps: &Steps, within_u
     costs.parse_us = steps.parse + steps.calls.receive_request_us;
     costs.lookup_us = (within_us - steps.parse).max(0.0);
     costs.transmit_us = transmit_us.max(0.0);
+    (costs.segment_bytes, costs.segment_us) = (SEGMENT_BYTES, segment_us.max(0.0));
     parameters.load = LoadParameters {
         poll_us: steps.calls.poll_us,
         receive_us: (client_us - steps.calls.send_request_us - poll_share_us).max(0.0),
         receive_unit_us: receive_unit_us.max(0.0),
+        segment_us: receive_segment_us.max(0.0),
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
     };
 }
+
+/// What a request costs without content, each unit of it, and a second segment: the line through the sizes that are one segment, and
+/// what the longest one is above it.
+fn over_sizes(medians: &Medians, value: fn(&Observed) -> f64) -> (f64, f64, f64) {
+    let (one, more): (Vec<u64>, Vec<u64>) = SIZES.iter().partition(|&&size| size <= SEGMENT_BYTES);
+    let point = |size: u64| (units(size), value(&medians.of(Name::Size(size))));
+    let (intercept, slope) = line(&one.into_iter().map(point).collect::<Vec<_>>());
+    let mut beyond = more.into_iter().map(point).map(|(units, us)| us - intercept - slope * units);
+    (intercept, slope, beyond.next_back().unwrap_or(0.0))
+}
+
+/// What loopback carries at once: its largest packet, `MAX_GSO` of `lo` in ip-link(8).
+const SEGMENT_BYTES: u64 = 65_536;
 
 /// Memory of threads, processes and caches.
 fn occupied(parameters: &mut Parameters, medians: &Medians) {
@@ -165,7 +197,10 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
     let session = Name::Engine("thread-per-session");
     parameters.costs.wait_us = of(parameters, session, &|set, us| set.costs.wait_us = us);
     for engine in ["amped", "co-amped", "proactor", "thread-pool"] {
-        let own_us = of(parameters, Name::Engine(engine), &|set, us| _ = set.engines.insert(engine.into(), us));
+        // It may also save something of sped's steps.
+        let least_us = -(parameters.costs.parse_us + parameters.costs.header_us);
+        let (name, set) = (Name::Engine(engine), |set: &mut Parameters, us| _ = set.engines.insert(engine.into(), us));
+        let own_us = solve_from(least_us, parameters, &Model::of(name), medians.of(name).server_us, set);
         parameters.engines.insert(engine.into(), own_us);
     }
     for _ in 0..ROUNDS {
@@ -173,19 +208,23 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
         parameters.costs.rouse_us = of(parameters, Name::Few("pipelined"), &|set, us| set.costs.rouse_us = us);
     }
     parameters.costs.process_us = of(parameters, Name::Engine("mp"), &|set, us| set.costs.process_us = us);
-    parameters.costs.spawn_us = of(parameters, Name::Engine("thread-per-request"), &|set, us| set.costs.spawn_us = us);
-    let model = Model::of(Name::SpreadThreads);
-    let spread_us = medians.of(Name::SpreadThreads).server_and_kernel_us();
-    parameters.costs.spawn_shared_us = solve(parameters, &model, spread_us, |set, us| set.costs.spawn_shared_us = us);
+    let spawned = |name: Name| (Model::of(name).with_clients(&medians.of(name).client_workers), medians.of(name));
+    let (model, seen) = spawned(Name::Engine("thread-per-request"));
+    parameters.costs.spawn_us =
+        solve(parameters, &model, seen.server_and_kernel_us(), |set, us| set.costs.spawn_us = us);
+    let (model, seen) = spawned(Name::SpreadThreads);
+    parameters.costs.spawn_shared_us =
+        solve_from(parameters.costs.spawn_us, parameters, &model, seen.server_and_kernel_us(), |set, us| {
+            set.costs.spawn_shared_us = us
+        });
 }
 
-/// Two workers and the load on two processors: how they take turns, and what that costs.
+/// Two workers and the load on two processors: what it costs that they take turns.
 fn shared(parameters: &mut Parameters, medians: &Medians) {
     let trials = super::SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), medians.of(Name::Shared(size))));
     let trials = trials.map(|(model, seen)| (model.with_clients(&seen.client_workers), seen));
-    let Sharing { granularity_us, refill_us, rest_us } = sharing(parameters, &trials);
-    let processor = &mut parameters.processor;
-    (processor.granularity_us, processor.refill_us, processor.rest_us) = (granularity_us, refill_us, rest_us);
+    let Sharing { rest_us, call_us } = sharing(parameters, &trials);
+    (parameters.processor.rest_us, parameters.processor.call_us) = (rest_us, call_us);
 }
 
 /// Values that are in each other's trials are determined by turns, so often.
@@ -202,12 +241,22 @@ fn reads(parameters: &mut Parameters, medians: &Medians) {
     let (costs, switch_us) = (&mut parameters.costs, parameters.processor.switch_us);
     let miss_us = |size: u64| (costs.load_unit_us + costs.transmit_us) * units(size) + costs.load_us + base_us;
     let of = |observed: &Observed, size: u64| (observed.server_us - miss_us(size)) / observed.disk_reads;
-    let points = COLD_SIZES.map(|size| (units(size), of(&medians.of(Name::Cold(size)), size)));
+    let [small_size, longer_size, long_size] = COLD_SIZES;
+    let points = [small_size, longer_size].map(|size| (units(size), of(&medians.of(Name::Cold(size)), size)));
     let (read_us, read_unit_us) = line(&points);
     let helped_us = of(&medians.of(Name::ColdTried), COLD_SIZES[0]) - points[0].1;
     // There and back again.
     let try_us = helped_us - 2.0 * switch_us - 4.0 * costs.hand_off_us;
     (costs.read_us, costs.read_unit_us, costs.try_us) = (read_us.max(0.0), read_unit_us.max(0.0), try_us.max(0.0));
+    let long = medians.of(Name::Cold(long_size));
+    // Each file is as likely as the others, so what the memory holds of them is what is found.
+    let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
+    let sent_us =
+        base_us + costs.transmit_us * units(long_size) + costs.segment_us * (long_size / SEGMENT_BYTES) as f64;
+    costs.read_long_unit_us = ((long.server_us - sent_us) / missed / units(long_size)).max(0.0);
+    if let Some(disk) = parameters.disks.get_mut("this") {
+        disk.request_bytes = (long_size as f64 * missed / long.disk_reads.max(missed)) as u64;
+    }
     parameters.memory.process_bytes = (small.group_bytes as u64).saturating_sub(CACHE_BYTES_LEAST);
 }
 
@@ -221,17 +270,19 @@ pub(super) fn round(parameters: &mut Parameters) {
     [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
         .into_iter()
         .chain([&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us])
+        .chain([&mut costs.segment_us, &mut load.segment_us])
         .chain([&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.rouse_us, &mut costs.read_us])
         .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.read_unit_us])
-        .chain([&mut costs.process_us, &mut costs.spawn_us, &mut costs.spawn_shared_us])
+        .chain([&mut costs.read_long_unit_us, &mut costs.process_us, &mut costs.spawn_us, &mut costs.spawn_shared_us])
         .chain([&mut costs.far_us, &mut costs.far_unit_us, &mut memory.held_ratio, &mut memory.held_ratio_threads])
-        .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.refill_us])
+        .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
-        .chain([&mut load.send_us, &mut load.rouse_us])
+        .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])
+        .chain([&mut processor.yardstick_us])
         .chain(engines.values_mut())
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))
         .for_each(round);
 }
 
-/// A processor with less of a pause than this is found awake in the trials; not measured more finely.
-const SLEEPS_AFTER_US: f64 = 5.0;
+/// A processor that has nothing to do halts at once (`guest_halt_poll_ns` of the governor haltpoll is 0, or its kernel has none).
+const SLEEPS_AFTER_US: f64 = 0.0;

@@ -33,7 +33,8 @@ impl Model {
             clients_on_server: true,
             clients_spin: name.workers() == 1 && processors > 1,
             bound_workers: true,
-            requests: 20_000,
+            // Turns of two workers and the load are long.
+            requests: if name.workers() > 1 { 60_000 } else { 20_000 },
             warm_up_requests: 2_000,
             replications: 1,
             ..Scenario::default()
@@ -60,19 +61,34 @@ const CACHE_BYTES: u64 = 1 << 20;
 /// The value, in microseconds, with which the server takes `target_us` of processor time for each request; 0 if it takes as much
 /// without.
 pub(super) fn solve(parameters: &Parameters, model: &Model, target_us: f64, set: impl Fn(&mut Parameters, f64)) -> f64 {
-    let server_us = |us: f64| {
+    solve_from(0.0, parameters, model, target_us, set)
+}
+
+/// The same, from `least_us` up.
+pub(super) fn solve_from(
+    least_us: f64,
+    parameters: &Parameters,
+    model: &Model,
+    target_us: f64,
+    set: impl Fn(&mut Parameters, f64),
+) -> f64 {
+    bisect(least_us, target_us, |us| {
         let mut parameters = parameters.clone();
         set(&mut parameters, us);
         model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.server_us)
-    };
+    })
+}
+
+/// Where a time that grows with a parameter reaches `target_us`; `least_us` if it is as much there.
+fn bisect(least_us: f64, target_us: f64, time_us: impl Fn(f64) -> f64) -> f64 {
     // What one parameter adds cannot be more than all, unless not every request pays it.
-    let (mut low, mut high) = (0.0, target_us * f64::from(CONNECTIONS));
-    if server_us(low) >= target_us {
-        return 0.0;
+    let (mut low, mut high) = (least_us, target_us * f64::from(CONNECTIONS));
+    if time_us(low) >= target_us {
+        return least_us;
     }
     for _ in 0..STEPS {
         let middle = (low + high) / 2.0;
-        if server_us(middle) < target_us { low = middle } else { high = middle }
+        if time_us(middle) < target_us { low = middle } else { high = middle }
     }
     (low + high) / 2.0
 }
@@ -80,46 +96,38 @@ pub(super) fn solve(parameters: &Parameters, model: &Model, target_us: f64, set:
 /// Halvings: to a hundredth of a microsecond and less.
 const STEPS: u32 = 16;
 
-/// How the server and a load that sleeps share processors.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What it costs that the server and a load that sleeps share processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sharing {
-    /// With which the models have the throughput of the trials. What Linux does depends on how much both have run before, and has
-    /// no time of its own that could be read somewhere.
-    pub(super) granularity_us: f64,
-    /// What a switch between the two has to cost for the server to take the time that it took in the trials.
-    pub(super) refill_us: f64,
-    /// As in the set, but no more than explains that time without any `refill_us`: one client alone lets a processor sleep more
-    /// deeply than many do.
+    /// What beginning on a processor that was idle has to cost for the server to take the time that it took in the trials.
     pub(super) rest_us: f64,
+    /// What having an idle processor begin has to cost for the load to take its time.
+    pub(super) call_us: f64,
 }
 
-/// From trials in which a loop and the load share a processor.
-pub(super) fn sharing(parameters: &Parameters, trials: &[(Model, Observed)]) -> Sharing {
-    let tried = GRANULARITIES_US.map(|us| sharing_with(us, parameters, trials));
-    let best = tried.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    best.map_or_else(|| unreachable!("some are tried"), |(sharing, _)| sharing)
-}
-
-/// With this granularity; and how far the models' throughput is then from that of the trials.
-fn sharing_with(granularity_us: f64, parameters: &Parameters, trials: &[(Model, Observed)]) -> (Sharing, f64) {
-    let mut set = parameters.clone();
-    set.processor.granularity_us = granularity_us;
-    let mean = |set: &Parameters, change: fn(&mut Parameters, f64)| {
-        let values = trials.iter().map(|(model, seen)| solve(set, model, seen.server_us, change));
-        values.sum::<f64>() / trials.len().max(1) as f64
-    };
-    set.processor.refill_us = mean(&set, |set, us| set.processor.refill_us = us);
-    if set.processor.refill_us == 0.0 {
-        set.processor.rest_us = mean(&set, |set, us| set.processor.rest_us = us).min(parameters.processor.rest_us);
+impl Sharing {
+    fn put(self, set: &mut Parameters) {
+        (set.processor.rest_us, set.processor.call_us) = (self.rest_us, self.call_us);
     }
-    let errors = trials.iter().map(|(model, seen)| {
-        // A set that cannot be simulated says nothing for any granularity.
-        let predicted = model.outcome(&set).map_or(0.0, |outcome| outcome.requests_per_s.mean);
-        (predicted / seen.requests_per_s).ln().abs()
-    });
-    let (refill_us, rest_us) = (set.processor.refill_us, set.processor.rest_us);
-    (Sharing { granularity_us, refill_us, rest_us }, errors.sum())
 }
 
-/// Those that are tried, in steps of a half more.
-const GRANULARITIES_US: [f64; 11] = [15.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0, 225.0, 340.0, 500.0, 700.0];
+/// From trials in which a loop and the load share a processor. Both depend on each other a little, since they decide how often
+/// there is a switch.
+pub(super) fn sharing(parameters: &Parameters, trials: &[(Model, Observed)]) -> Sharing {
+    let mut sharing = Sharing::default();
+    // The sum over the trials is what counts: each by itself is a matter of chance.
+    let sum = |sharing: Sharing, time_us: fn(&Outcome) -> f64| -> f64 {
+        let mut set = parameters.clone();
+        sharing.put(&mut set);
+        trials.iter().map(|(model, _)| model.outcome(&set).map_or(f64::INFINITY, |outcome| time_us(&outcome))).sum()
+    };
+    let server_us: f64 = trials.iter().map(|(_, seen)| seen.server_us).sum();
+    let load_us: f64 = trials.iter().map(|(_, seen)| seen.load_us).sum();
+    for _ in 0..TURNS {
+        sharing.rest_us = bisect(0.0, server_us, |us| sum(Sharing { rest_us: us, ..sharing }, |o| o.server_us));
+        sharing.call_us = bisect(0.0, load_us, |us| sum(Sharing { call_us: us, ..sharing }, |o| o.load_us));
+    }
+    sharing
+}
+
+const TURNS: u32 = 2;

@@ -46,7 +46,8 @@ impl Setting {
             clients_spin: workers == 1 && processors > 1,
             bound_workers: true,
             client_workers: client_workers.to_vec(),
-            requests: SIMULATED_REQUESTS,
+            // Whole passes, as in the trials.
+            requests: SIMULATED_REQUESTS.next_multiple_of(self.period()),
             warm_up_requests: self.warm_up_requests.max(SIMULATED_REQUESTS / 4),
             replications: 3,
             ..Default::default()

@@ -42,8 +42,8 @@ pub(super) fn reason(row: &Row) -> String {
             4,
         );
     }
-    if seen.switches.max(predicted.switches_per_request) > SWITCHES_LEAST && seen.switches > 0.0 {
-        counter("switches a request:", seen.switches, predicted.switches_per_request, SWITCHES_DIFFERENT, 2);
+    if seen.switches.max(predicted.departures_per_request) > SWITCHES_LEAST && seen.switches > 0.0 {
+        counter("switches a request:", seen.switches, predicted.departures_per_request, SWITCHES_DIFFERENT, 2);
     }
     let busy_us = (row.server_us() + load_us) * seen.requests_per_s / processors() as f64 / 1e4;
     let busy_predicted =

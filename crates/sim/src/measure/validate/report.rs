@@ -160,7 +160,7 @@ impl Report {
                 row.server_us(),
                 predicted.load_us,
                 observed.load_us - observed.vain_us,
-                predicted.switches_per_request,
+                predicted.departures_per_request,
                 observed.switches,
                 observed.foreign,
                 predicted.hit_ratio,
