@@ -162,6 +162,15 @@ mod tests {
         std::iter::repeat_with(|| helped.outcomes(desk)).flatten().next().expect("it goes on until there is one")
     }
 
+    /// Of the file of the site.
+    fn stretch(root: &tempfile::TempDir) -> Stretch {
+        let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
+        let stamp = inspect(file.as_fd()).unwrap().1;
+        let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file)));
+        representation.version = stamp.version();
+        Stretch { representation: Arc::new(representation), offset: 1, length: 4 }
+    }
+
     fn jobs(shared: &Shared) -> u64 {
         shared.abilities.counters.helper_jobs.load(Relaxed)
     }
@@ -189,13 +198,26 @@ mod tests {
     fn a_stretch_comes_from_a_helper_in_memory_of_ours_where_the_store_has_memory_to_itself() {
         let (shared, root) = shared(true);
         let (mut desk, mut helped) = (Desk::new(&shared), helped(&shared));
-        let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
-        let stamp = inspect(file.as_fd()).unwrap().1;
-        let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file)));
-        representation.version = stamp.version();
-        let stretch = Stretch { representation: Arc::new(representation), offset: 1, length: 4 };
+        let stretch = stretch(&root);
         assert!(helped.make_ready(&shared, TICKET, stretch).is_none());
         let Outcome::Held(TICKET, portion) = outcome(&mut helped, &mut desk) else { panic!("it is not held") };
         assert_eq!((portion.length(), jobs(&shared)), (4, 1));
+    }
+
+    #[test]
+    fn what_was_found_in_memory_a_moment_ago_is_not_tested_again() {
+        let (shared, root) = shared(false);
+        let stretch = stretch(&root);
+        let counters = &shared.abilities.counters;
+        let tests = || counters.tested_by_cachestat.load(Relaxed) + counters.tested_by_page.load(Relaxed);
+        let tested_once = |_| {
+            let before = tests();
+            // A file system that cannot tell is asked each time.
+            let can_tell = stretch.is_in_memory(&shared);
+            _ = stretch.is_in_memory(&shared);
+            !can_tell || tests() <= before + 1
+        };
+        // The moment may end in between, but not each time.
+        assert!((0..10).any(tested_once));
     }
 }

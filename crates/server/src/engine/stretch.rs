@@ -41,21 +41,34 @@ impl Stretch {
         self.length.min(QUANTUM_BYTES)
     }
 
-    /// Whether the quantum is in memory, or likely to be where nothing can tell.
+    /// Whether the quantum is in memory, was there a moment ago, or is likely to be where nothing can tell.
     pub fn is_in_memory(&self, shared: &Shared) -> bool {
-        let Some(file) = &self.representation.file else { return false };
-        let (quantum, abilities) = (self.quantum(), &shared.abilities);
-        match read::test_resident(file.as_fd(), self.offset, quantum, abilities) {
-            Resident::Yes => true,
-            Resident::No => false,
-            Resident::Unknown => {
-                let is_likely = shared.store.residents().is_likely((file.as_fd(), self.offset, quantum));
-                if is_likely {
-                    Counters::count(&abilities.counters.likely);
-                }
-                is_likely
-            }
+        let (abilities, now_ms) = (&shared.abilities, shared.clock.now().0);
+        let tested = (self.representation.version, self.offset, self.quantum());
+        if abilities.lately.has_found(tested, now_ms) {
+            return true;
         }
+        let Some(file) = &self.representation.file else { return false };
+        match read::test_resident(file.as_fd(), self.offset, self.quantum(), abilities) {
+            Resident::Yes => {
+                abilities.lately.handle_found(tested, now_ms);
+                true
+            }
+            Resident::No => {
+                abilities.lately.handle_missed(now_ms);
+                false
+            }
+            Resident::Unknown => self.is_likely_in_memory(shared),
+        }
+    }
+
+    fn is_likely_in_memory(&self, shared: &Shared) -> bool {
+        let Some(file) = &self.representation.file else { return false };
+        let is_likely = shared.store.residents().is_likely((file.as_fd(), self.offset, self.quantum()));
+        if is_likely {
+            Counters::count(&shared.abilities.counters.likely);
+        }
+        is_likely
     }
 
     /// Brings the quantum into memory, waiting for the disk. `scratch` is read into. False if it cannot be read.

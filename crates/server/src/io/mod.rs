@@ -3,6 +3,7 @@
 //! Owns: what this kernel can do ([`Abilities`]) and the counters that show which way was taken. Knows no HTTP.
 
 pub mod accept;
+pub mod lately;
 pub mod mapped;
 pub mod open;
 pub mod pass;
@@ -12,6 +13,7 @@ pub mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use crate::io::lately::Lately;
 use crate::sys::common::Common;
 
 /// Whether a step may wait for the disk.
@@ -55,6 +57,8 @@ pub struct Abilities {
     pub io_uring: AtomicBool,
     /// What happened.
     pub counters: Common<Counters>,
+    /// What was found in memory a moment ago.
+    pub lately: Lately,
 }
 
 /// Which way disk operations went.
@@ -117,6 +121,7 @@ impl Default for Abilities {
             cachestat: AtomicBool::new(true),
             io_uring: AtomicBool::new(true),
             counters: Common::default(),
+            lately: Lately::default(),
         }
     }
 }
