@@ -9,10 +9,11 @@ mod validity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use lamna_proto::resource::Resource;
+use lamna_proto::resource::{Representation, Resource};
 
 use super::ledger::{Ledger, allocated};
 use crate::content::file::Stamps;
+use crate::sys::prefetch::{Ahead, Stretch};
 use account::Account;
 use validity::Validity;
 
@@ -39,7 +40,13 @@ pub struct Entry {
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
     account: Account,
+    /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
+    /// bytes to spare.
+    representation_at: usize,
 }
+
+/// Of a message. What follows the processor fetches by itself, as it is read in order.
+const MESSAGE_BYTES: usize = 1024;
 
 impl Entry {
     /// An entry of its own `resource`, compared at `now_ms`.
@@ -54,6 +61,7 @@ impl Entry {
 
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
         Entry {
+            representation_at: Arc::as_ptr(resource.variants.first()).addr(),
             resource,
             validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
@@ -117,6 +125,19 @@ impl Entry {
         self.resource.variants.codings().is_some_and(|codings| codings.has_wishes())
     }
 
+    /// Says where what an answer is made of is described. The entry itself has been fetched.
+    pub(super) fn foresee_description(&self, ahead: &mut Ahead) {
+        ahead.add(Stretch::of_shared(&self.resource));
+        ahead.add(Stretch::of_shared_at::<Representation>(self.representation_at));
+    }
+
+    /// Says where the message of a plain answer is. What describes it has been fetched.
+    pub(super) fn foresee_message(&self, ahead: &mut Ahead) {
+        if let Some(message) = self.resource.variants.first().message() {
+            ahead.add(Stretch::of(message.as_ptr(), message.len().min(MESSAGE_BYTES)));
+        }
+    }
+
     /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
     /// after it was compared. Nothing: it has to be compared.
     pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
@@ -174,7 +195,7 @@ mod tests {
     use crate::cache::{FRESH_MS, RECHECK_MS_MIN};
     use crate::content::file::inspect;
     use lamna_proto::message::Status;
-    use lamna_proto::resource::{Description, Representation};
+    use lamna_proto::resource::Description;
     use std::os::fd::AsFd;
 
     fn entry() -> Entry {

@@ -1,34 +1,28 @@
 //! What lookups that are about to be made will read, fetched from memory before they are.
 //!
 //! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the one before
-//! has come: of the index, the slot, entry and name, resource, representation, message. One request has to wait for each. Of several
-//! that are there at the same time all go one step before any goes the next one, so that they wait together (group prefetching:
-//! Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
+//! has come: of the index, the slot, entry and name, resource and representation, message. One request has to wait for each. Of
+//! several that are there at the same time all go one step before any goes the next one, so that they wait together (group prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
 //! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's front has
-//! the store is not asked: no lock is taken for it and no count changed that other workers read, as little as by the lookup.
-//! Does not know requests.
+//! the store is not asked: no lock is taken for it, and no count is changed that other workers read. Does not know requests.
 
-use std::sync::Arc;
-
+use super::Front;
 use super::generations::Key;
 use super::shard::Depth;
 use super::shards::Place;
 use super::store::Store;
-use super::{Entry, Front};
-use crate::sys::prefetch::{prefetch, prefetch_shared};
+use crate::sys::prefetch::Ahead;
 
 /// Lookups that are about to be made. One for each worker, so that it allocates nothing for long.
 #[derive(Debug, Default)]
 pub struct Foresight {
     places: Vec<Place>,
-    found: Vec<Arc<Entry>>,
+    ahead: Ahead,
 }
 
 /// Entries from which on they are not near the processor: about as many as its second cache has lines for half a kilobyte of each.
 const ENTRIES_MIN: u64 = 4096;
-/// Of a message. What follows the processor fetches by itself, as it is read in order.
-const MESSAGE_BYTES: usize = 1024;
 
 impl Foresight {
     /// Whether `store` is so large that it is worth it.
@@ -38,38 +32,32 @@ impl Foresight {
 
     /// `key` is about to be looked up, through `front`, at about `now_ms`.
     pub fn add(&mut self, front: &Front, store: &Store, key: Key<'_>, now_ms: u64) {
-        if let Some(entry) = front.peek(key, now_ms) {
-            return prefetch_shared(entry);
+        match front.peek(key, now_ms) {
+            // It was used lately, so it is not far away itself.
+            Some(entry) => entry.foresee_description(&mut self.ahead),
+            None => self.places.push(store.place(key, &mut self.ahead)),
         }
-        let place = store.place(key);
-        store.foresee(place, Depth::Bucket);
-        self.places.push(place);
     }
 
     /// Fetches what the lookups read of all that were added.
     pub fn fetch(&mut self, store: &Store) {
-        for depth in [Depth::Slot, Depth::Entry] {
+        for depth in [Depth::Slot, Depth::Entry, Depth::Description, Depth::Message] {
+            self.ahead.fetch();
             for place in &self.places {
-                store.foresee(*place, depth);
+                store.foresee(*place, depth, &mut self.ahead);
             }
         }
-        self.found.extend(self.places.drain(..).filter_map(|place| store.foresee(place, Depth::Found)));
-        for entry in &self.found {
-            prefetch_shared(&entry.resource);
-        }
-        for entry in &self.found {
-            prefetch_shared(entry.resource.variants.first());
-        }
-        for message in self.found.iter().filter_map(|entry| entry.resource.variants.first().message()) {
-            prefetch(message.as_ptr(), message.len().min(MESSAGE_BYTES));
-        }
-        self.found.clear();
+        self.ahead.fetch();
+        self.places.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::cache::Entry;
     use crate::content::file::Stamps;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};
@@ -87,11 +75,11 @@ mod tests {
         foresight.add(&front, &store, KEY, NOW_MS);
         assert_eq!(foresight.places.len(), 1, "the front has nothing yet");
         foresight.fetch(&store);
-        assert!(foresight.places.is_empty() && foresight.found.is_empty());
+        assert!(foresight.places.is_empty() && foresight.ahead.len() == 0);
         // From the second time on the front holds it.
         (0..2).for_each(|_| drop(front.lookup(&store, KEY, NOW_MS)));
         foresight.add(&front, &store, KEY, NOW_MS);
-        assert!(foresight.places.is_empty());
+        assert!(foresight.places.is_empty() && foresight.ahead.len() > 0);
         foresight.add(&front, &store, KEY, NOW_MS + 60_000);
         assert_eq!(foresight.places.len(), 1, "what is here is too old by then");
     }

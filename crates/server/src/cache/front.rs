@@ -37,10 +37,10 @@ struct Slot {
 
 /// What part of the store all fronts together may hold on to. What the store lets go of meanwhile is counted by it.
 const FRONT_SHARE: u64 = 4;
-/// Keys that are noted lately: one for each so many bytes of the front, and what fits well into the second cache of a
-/// processor at most.
+/// Keys that are noted lately: one for each so many bytes of the front. At most so many that what is held fits into the second
+/// cache of a processor, and that one that is asked for seldom has been forgotten when it is asked for again.
 const BYTES_FOR_EACH_NOTED: u64 = 1024;
-const NOTED_MAX: u64 = 32 * 1024;
+const NOTED_MAX: u64 = 4 * 1024;
 
 impl Front {
     /// An empty front of `store`.

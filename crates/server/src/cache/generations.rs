@@ -47,7 +47,7 @@ impl<V> Generations<V> {
     /// The value of `key`, which counts as a use.
     pub fn lookup(&mut self, key: Key<'_>) -> Option<&mut V> {
         let hash = self.hash(key);
-        let is = |slot: &Slot<V>| slot.is(key);
+        let is = |slot: &Slot<V>| slot.is(key, hash);
         if let Some(index) = self.young.find_bucket_index(hash, is) {
             return self.young.get_bucket_mut(index).map(|slot| &mut slot.value);
         }
@@ -60,20 +60,21 @@ impl<V> Generations<V> {
     /// The value of `key`. Counts as no use.
     pub fn peek(&self, key: Key<'_>) -> Option<&V> {
         let hash = self.hash(key);
-        let is = |slot: &Slot<V>| slot.is(key);
+        let is = |slot: &Slot<V>| slot.is(key, hash);
         self.young.find(hash, is).or_else(|| self.old.find(hash, is)).map(|slot| &slot.value)
     }
 
     /// Keeps `value` under `key`, in place of what was there. `cost` is what it counts against the bound; the slot
     /// itself is added. A value that exceeds half of the bound is not kept, and false is returned.
     pub fn insert(&mut self, key: Key<'_>, value: V, cost: u64) -> bool {
-        self.remove(key);
+        let hash = self.hash(key);
+        let had = self.take(key, hash);
         let cost = cost + (size_of::<Slot<V>>() + key.path.len()) as u64;
         if cost > self.cost_max / 2 {
             return false;
         }
-        let hash = self.hash(key);
-        self.insert_slot(Slot { hash, site: key.site, cost, path: key.path.into(), value });
+        let path = had.map_or_else(|| key.path.into(), |slot| slot.path);
+        self.insert_slot(Slot { hash, site: key.site, cost, path, value });
         true
     }
 
@@ -84,15 +85,7 @@ impl<V> Generations<V> {
 
     /// Forgets `key`.
     pub fn remove(&mut self, key: Key<'_>) -> Option<V> {
-        let hash = self.hash(key);
-        if let Ok(entry) = self.young.find_entry(hash, |slot| slot.is(key)) {
-            let slot = entry.remove().0;
-            self.young_cost -= slot.cost;
-            return Some(slot.value);
-        }
-        let slot = self.old.find_entry(hash, |slot| slot.is(key)).ok()?.remove().0;
-        self.old_cost -= slot.cost;
-        Some(slot.value)
+        self.take(key, self.hash(key)).map(|slot| slot.value)
     }
 
     /// Cost of all values kept, slots included.
@@ -106,9 +99,24 @@ impl<V> Generations<V> {
         self.young.len() + self.old.len()
     }
 
+    /// Takes out what is kept under `key`.
+    fn take(&mut self, key: Key<'_>, hash: u64) -> Option<Slot<V>> {
+        let is = |slot: &Slot<V>| slot.is(key, hash);
+        if let Ok(entry) = self.young.find_entry(hash, is) {
+            let slot = entry.remove().0;
+            self.young_cost -= slot.cost;
+            return Some(slot);
+        }
+        let slot = self.old.find_entry(hash, is).ok()?.remove().0;
+        self.old_cost -= slot.cost;
+        Some(slot)
+    }
+
     fn insert_slot(&mut self, slot: Slot<V>) {
         if self.young_cost + slot.cost > self.cost_max / 2 {
-            self.old = std::mem::take(&mut self.young);
+            // Its table is used again: it has grown to what it has to hold.
+            self.old.clear();
+            std::mem::swap(&mut self.young, &mut self.old);
             self.old_cost = std::mem::take(&mut self.young_cost);
         }
         self.young_cost += slot.cost;
@@ -125,8 +133,9 @@ impl<V> Generations<V> {
 }
 
 impl<V> Slot<V> {
-    fn is(&self, key: Key<'_>) -> bool {
-        self.site == key.site && *self.path == *key.path
+    /// The hash is asked first: it is here, and the path is not.
+    fn is(&self, key: Key<'_>, hash: u64) -> bool {
+        self.hash == hash && self.site == key.site && *self.path == *key.path
     }
 }
 

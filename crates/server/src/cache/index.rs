@@ -7,7 +7,7 @@
 //! Shi, 2019). Guarantees: as dense as [`LOAD_MAX`] allows, growing in steps of a quarter, as what is not used counts as well.
 //! Does not know what numbers stand for.
 
-use crate::sys::prefetch::prefetch_value;
+use crate::sys::prefetch::{Ahead, Stretch};
 
 /// Numbers by hash. Several may have the same one.
 #[derive(Debug, Default)]
@@ -57,10 +57,10 @@ impl Index {
         bucket.into_iter().flat_map(move |bucket| bucket.candidates(hash))
     }
 
-    /// Has the processor fetch what a search for `hash` reads first.
-    pub(super) fn prefetch(&self, hash: u32) {
+    /// Says what a search for `hash` reads first.
+    pub(super) fn foresee(&self, hash: u32, ahead: &mut Ahead) {
         if let Some(home) = self.way(hash).next() {
-            prefetch_value(&raw const self.buckets[home]);
+            ahead.add(Stretch::of_value(&self.buckets[home]));
         }
     }
 

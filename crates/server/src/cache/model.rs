@@ -83,6 +83,7 @@ mod shard {
     use super::entry::Entry;
     use super::{Key, Policy};
     pub(super) use crate::cache::shard::Depth;
+    use crate::sys::prefetch::Ahead;
 
     #[derive(Debug, Default)]
     pub(super) struct Shard(Option<(Box<[u8]>, Arc<Entry>)>);
@@ -102,9 +103,7 @@ mod shard {
             0
         }
 
-        pub(super) fn foresee(&self, _hash: u32, _depth: Depth) -> Option<Arc<Entry>> {
-            None
-        }
+        pub(super) fn foresee(&self, _hash: u32, _depth: Depth, _ahead: &mut Ahead) {}
 
         pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, _cost: u64, gone: &mut Vec<Arc<Entry>>) {
             gone.extend(self.0.replace((key.path.into(), entry)).map(|(_, entry)| entry));

@@ -19,7 +19,7 @@ use super::entry::Entry;
 use super::generations::Key;
 use super::index::Index;
 use super::ledger::allocated;
-use crate::sys::prefetch::{prefetch, prefetch_shared, prefetch_value};
+use crate::sys::prefetch::{Ahead, Stretch};
 
 /// One shard.
 pub(super) struct Shard {
@@ -56,8 +56,10 @@ pub(super) enum Depth {
     Slot,
     /// Name and entry.
     Entry,
-    /// The entry itself is handed out.
-    Found,
+    /// Resource and representation.
+    Description,
+    /// Head and content.
+    Message,
 }
 
 /// Lists grow by one part in this many.
@@ -101,28 +103,27 @@ impl Shard {
         None
     }
 
-    /// Has the processor fetch what a lookup of a key of this hash reads at `depth`; what it reads before that has been.
-    pub(super) fn foresee(&self, hash: u32, depth: Depth) -> Option<Arc<Entry>> {
+    /// Says what a lookup of a key of this hash reads at `depth`; what it reads before that has been fetched.
+    pub(super) fn foresee(&self, hash: u32, depth: Depth, ahead: &mut Ahead) {
         if depth == Depth::Bucket {
-            self.index.prefetch(hash);
-            return None;
+            return self.index.foresee(hash, ahead);
         }
         for id in self.index.candidates(hash) {
             let slot = &self.slots[id as usize];
             match (depth, slot) {
                 (Depth::Slot, _) => {
-                    prefetch_value(slot);
-                    prefetch(self.books.state_of(ObjectId(id)), 1);
+                    ahead.add(Stretch::of_value(slot));
+                    ahead.add(Stretch::of(self.books.state_of(ObjectId(id)), 1));
                 }
                 (Depth::Entry, Slot::Kept(name, entry)) => {
-                    prefetch(name.as_ptr(), name.len());
-                    prefetch_shared(entry);
+                    ahead.add(Stretch::of(name.as_ptr(), name.len()));
+                    ahead.add(Stretch::of_shared(entry));
                 }
-                (_, Slot::Kept(_, entry)) => return Some(entry.clone()),
+                (Depth::Description, Slot::Kept(_, entry)) => entry.foresee_description(ahead),
+                (_, Slot::Kept(_, entry)) => entry.foresee_message(ahead),
                 (_, Slot::Nothing { .. }) => {}
             }
         }
-        None
     }
 
     /// Keeps `entry`, which costs `cost`, in place of what was there, if the policy finds it worth it. What has to go for
@@ -286,7 +287,7 @@ impl Slot {
     /// fetched while the name is.
     fn is(&self, key: Key<'_>) -> bool {
         let Slot::Kept(name, entry) = self else { return false };
-        prefetch_shared(entry);
+        Stretch::of_shared(entry).fetch();
         name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
 
@@ -352,6 +353,21 @@ mod tests {
             objective,
             is_filtered,
         })
+    }
+
+    #[test]
+    fn what_a_lookup_reads_is_foreseen_step_by_step() {
+        let mut shard = Shard::new(4000, Policy::default());
+        let key = Key { site: 0, path: b"/a" };
+        shard.insert(key, entry(), 1, &mut Vec::new());
+        let steps = [Depth::Bucket, Depth::Slot, Depth::Entry, Depth::Description, Depth::Message];
+        let stretches = steps.map(|depth| {
+            let mut ahead = Ahead::default();
+            shard.foresee(shard.hash(key), depth, &mut ahead);
+            ahead.len()
+        });
+        // The slot with what the policy notes, name and entry, resource and representation.
+        assert_eq!(stretches, [1, 2, 2, 2, 1]);
     }
 
     proptest! {

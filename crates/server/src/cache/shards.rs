@@ -12,6 +12,7 @@ use super::generations::Key;
 use super::ledger::{Ledger, Loan};
 use super::shard::{Depth, Shard};
 use super::sync::{AtomicU64, Mutex, MutexGuard, Relaxed};
+use crate::sys::prefetch::Ahead;
 
 /// All shards.
 #[derive(Debug)]
@@ -69,15 +70,18 @@ impl Shards {
         self.shard(key).lookup(key, uses).cloned()
     }
 
-    /// Where a lookup of `key` looks.
-    pub(super) fn place(&self, key: Key<'_>) -> Place {
-        let shard = self.shard_of(key);
-        Place { shard, hash: lock(&self.shards[shard]).hash(key) }
+    /// Where a lookup of `key` looks, and what it reads there first.
+    pub(super) fn place(&self, key: Key<'_>, ahead: &mut Ahead) -> Place {
+        let number = self.shard_of(key);
+        let shard = lock(&self.shards[number]);
+        let hash = shard.hash(key);
+        shard.foresee(hash, Depth::Bucket, ahead);
+        Place { shard: number, hash }
     }
 
-    /// Has the processor fetch what a lookup reads there at `depth`. See [`Shard::foresee`].
-    pub(super) fn foresee(&self, place: Place, depth: Depth) -> Option<Arc<Entry>> {
-        lock(&self.shards[place.shard]).foresee(place.hash, depth)
+    /// Says what a lookup reads there at `depth`. See [`Shard::foresee`].
+    pub(super) fn foresee(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
+        lock(&self.shards[place.shard]).foresee(place.hash, depth, ahead);
     }
 
     /// Keeps `entry`, if the policy finds it worth it.

@@ -22,6 +22,7 @@ use super::{Policy, RECHECK_MS_MIN};
 use crate::account::{self, Step};
 use crate::config::memory_bytes;
 use crate::sys::common::Common;
+use crate::sys::prefetch::Ahead;
 
 /// The shared store.
 #[derive(Debug)]
@@ -132,14 +133,14 @@ impl Store {
         self.shards.lookup(key, uses)
     }
 
-    /// Where a lookup of `key` looks.
-    pub(super) fn place(&self, key: Key<'_>) -> Place {
-        self.shards.place(key)
+    /// Where a lookup of `key` looks, and what it reads there first.
+    pub(super) fn place(&self, key: Key<'_>, ahead: &mut Ahead) -> Place {
+        self.shards.place(key, ahead)
     }
 
-    /// Has the processor fetch what a lookup reads there at `depth`.
-    pub(super) fn foresee(&self, place: Place, depth: Depth) -> Option<Arc<Entry>> {
-        self.shards.foresee(place, depth)
+    /// Says what a lookup reads there at `depth`.
+    pub(super) fn foresee(&self, place: Place, depth: Depth, ahead: &mut Ahead) {
+        self.shards.foresee(place, depth, ahead);
     }
 
     /// Entries held, when somebody counted last.

@@ -4,32 +4,78 @@
 //! instruction for it has no stable name.
 #![allow(unsafe_code)]
 
+use std::ptr::without_provenance;
 use std::sync::Arc;
 
-/// What a cache has of memory at once, in bytes.
-const LINE_BYTES: usize = 64;
+/// A stretch of memory: an address, which may be of anything, and a length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    address: usize,
+    bytes: usize,
+}
 
-/// Begins to fetch the `bytes` bytes from `address` on to all of the processor's caches. Does not wait for them.
-#[inline]
-pub(crate) fn prefetch<T>(address: *const T, bytes: usize) {
-    let first = address.addr() % LINE_BYTES;
-    for offset in (0..first + bytes).step_by(LINE_BYTES) {
-        prefetch_line(address.cast::<u8>().wrapping_add(offset));
+impl Stretch {
+    /// `bytes` bytes from `address` on.
+    pub(crate) fn of<T>(address: *const T, bytes: usize) -> Stretch {
+        Stretch { address: address.addr(), bytes }
+    }
+
+    /// A value.
+    pub(crate) fn of_value<T>(value: &T) -> Stretch {
+        Stretch::of(value, size_of::<T>())
+    }
+
+    /// What is shared, with its counts, which stand before it.
+    pub(crate) fn of_shared<T>(shared: &Arc<T>) -> Stretch {
+        Stretch::of_shared_at::<T>(Arc::as_ptr(shared).addr())
+    }
+
+    /// The same of what is shared at `address`.
+    pub(crate) fn of_shared_at<T>(address: usize) -> Stretch {
+        let counts = 2 * size_of::<usize>();
+        Stretch { address: address.wrapping_sub(counts), bytes: counts + size_of::<T>() }
+    }
+
+    /// Begins to fetch it to all of the processor's caches. Does not wait for it.
+    #[inline]
+    pub(crate) fn fetch(self) {
+        let first = self.address % LINE_BYTES;
+        for offset in (0..first + self.bytes).step_by(LINE_BYTES) {
+            prefetch_line(without_provenance(self.address.wrapping_add(offset)));
+        }
     }
 }
 
-/// The same of a value.
-#[inline]
-pub(crate) fn prefetch_value<T>(address: *const T) {
-    prefetch(address, size_of::<T>());
+/// Stretches that are to be fetched together.
+///
+/// An instruction that fetches from a page whose translation is not at hand ends when that has been found, which takes
+/// several looks at memory. Several in a row are under way at the same time, but not across a locked instruction, which waits
+/// for all before it. So stretches are collected first, while locks are taken and given back, and fetched in a row.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    stretches: Vec<Stretch>,
 }
 
-/// The same of what is shared, with its counts, which stand before it.
-#[inline]
-pub(crate) fn prefetch_shared<T>(shared: &Arc<T>) {
-    let counts = 2 * size_of::<usize>();
-    prefetch(Arc::as_ptr(shared).wrapping_byte_sub(counts), counts + size_of::<T>());
+impl Ahead {
+    /// `stretch` is to be fetched with the others.
+    pub(crate) fn add(&mut self, stretch: Stretch) {
+        self.stretches.push(stretch);
+    }
+
+    /// Begins to fetch all of them, and forgets them. Does not wait for them.
+    pub(crate) fn fetch(&mut self) {
+        self.stretches.drain(..).for_each(Stretch::fetch);
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.stretches.len()
+    }
 }
+
+/// What a cache has of memory at once, in bytes.
+const LINE_BYTES: usize = 64;
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -51,10 +97,18 @@ mod tests {
     #[test]
     fn any_address_will_do() {
         let bytes = [7u8; 1000];
-        prefetch(bytes.as_ptr(), bytes.len());
-        prefetch(std::ptr::null::<u8>(), 10_000);
-        prefetch_value(usize::MAX as *const [u64; 40]);
-        prefetch_shared(&Arc::new(7));
+        let stretches = [
+            Stretch::of(bytes.as_ptr(), bytes.len()),
+            Stretch::of(std::ptr::null::<u8>(), 10_000),
+            Stretch::of(without_provenance::<u8>(usize::MAX), 200),
+            Stretch::of_value(&7),
+            Stretch::of_shared(&Arc::new(7)),
+        ];
+        let mut ahead = Ahead::default();
+        stretches.into_iter().for_each(|stretch| ahead.add(stretch));
+        assert_eq!(ahead.len(), stretches.len());
+        ahead.fetch();
+        assert_eq!(ahead.len(), 0);
         assert_eq!(bytes, [7; 1000]);
     }
 }
