@@ -3,6 +3,7 @@
 //! Owns: everything that is not a choice of architecture, and the loop that turns events into calls of the
 //! [`Architecture`]. Guarantees: a client has exactly one request under way, and a request that was begun completes.
 
+mod content;
 mod costs;
 mod load;
 mod near;
@@ -65,9 +66,6 @@ struct Request {
 /// The thread of the clients, where they share the machine. The tasks of the architecture have the numbers after it.
 const LOAD: TaskId = TaskId(0);
 
-/// Of the page cache.
-const PAGE_BYTES: u64 = 4_096;
-
 const NO_WAITER: u32 = u32::MAX;
 const NOT_READING: u32 = u32::MAX - 1;
 
@@ -79,6 +77,8 @@ pub struct Machine {
     send_quantum_bytes: u64,
     /// And if they are in the page cache.
     send_file_quantum_bytes: u64,
+    /// Of long content a helper brings so much into memory at once, into the page cache or, if `holds_alone`, beside it.
+    read_quantum_bytes: u64,
     calendar: Calendar<Event>,
     processors: Processors,
     processors_len: usize,
@@ -136,6 +136,10 @@ impl Machine {
             send_file_quantum_bytes: match parameters.concurrency.send_file_quantum_bytes {
                 0 => parameters.concurrency.send_quantum_bytes,
                 bytes => bytes,
+            },
+            read_quantum_bytes: match scenario.holds_alone {
+                true => parameters.concurrency.copy_quantum_bytes,
+                false => parameters.concurrency.read_quantum_bytes,
             },
             calendar: Calendar::new(),
             processors: Processors::new(
@@ -235,14 +239,6 @@ impl Machine {
         self.workload.sizes[self.file(request) as usize]
     }
 
-    /// Bytes of what a request asks for that an event loop sends before it turns to the next connection.
-    pub fn turn_bytes(&self, request: RequestId) -> u64 {
-        match self.size(request) > self.content_bytes_max {
-            true => self.send_file_quantum_bytes,
-            false => self.send_quantum_bytes,
-        }
-    }
-
     /// A blocked task becomes ready.
     pub fn wake(&mut self, task: TaskId) {
         self.wake_any(TaskId(task.0 + 1));
@@ -315,76 +311,12 @@ impl Machine {
         fresh
     }
 
-    /// Whether the file of `request` is in the data cache.
-    pub fn look_up(&mut self, request: RequestId) -> bool {
-        let size = self.size(request);
-        let object = ObjectId(self.file(request));
-        let hit = match &mut self.pages {
-            // It is sent from there, and nothing has to be made of it.
-            Some(pages) if size > self.content_bytes_max => pages.request(object),
-            _ => self.content.request(object),
-        };
-        self.tally.lookups += 1;
-        self.tally.bytes_asked += size;
-        if hit {
-            self.tally.hits += 1;
-            self.tally.bytes_found += size;
-        }
-        hit
-    }
-
     /// Processor time of sending the header of the response to `request`, and of fetching from memory what the processor's
     /// cache does not hold of it.
     pub fn header(&mut self, request: RequestId) -> Nanos {
         let (file, bytes) = (self.file(request), self.size(request));
         let near = self.near.as_mut().is_none_or(|near| near.request(file, bytes));
         self.costs.header(bytes, near)
-    }
-
-    /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read, and
-    /// [`Machine::keep`] follows when it has been made an object of.
-    pub fn find_in_pages(&mut self, request: RequestId) -> bool {
-        let object = ObjectId(self.file(request));
-        let found = self.pages.as_mut().is_some_and(|pages| pages.request(object));
-        self.tally.pages_hits += u64::from(found);
-        found
-    }
-
-    /// Puts the file of `request`, whose pages are in memory, into the data cache.
-    pub fn keep(&mut self, request: RequestId) {
-        self.keep_content(self.file(request));
-    }
-
-    fn keep_content(&mut self, file: FileId) {
-        let size = self.workload.sizes[file as usize];
-        // It has just been copied.
-        if let Some(near) = &mut self.near {
-            near.request(file, size);
-        }
-        if size <= self.content_bytes_max && !self.content.holds(ObjectId(file)) {
-            let _ = self.content.offer(ObjectId(file), size + self.entry_bytes, |_| ());
-        }
-    }
-
-    fn keep_pages(&mut self, file: FileId) {
-        let size = self.workload.sizes[file as usize];
-        if self.holds_alone && size <= self.content_bytes_max {
-            return;
-        }
-        let bytes = size.next_multiple_of(PAGE_BYTES);
-        if let Some(pages) = self.pages.as_mut().filter(|pages| !pages.holds(ObjectId(file))) {
-            let _ = pages.offer(ObjectId(file), bytes, |_| ());
-        }
-    }
-
-    /// Whether the file of `request` is in the data cache by now. A helper asks before it reads: others may have missed
-    /// the same file while the request waited for the helper. Does not count as a use.
-    pub fn is_held(&self, request: RequestId) -> bool {
-        let object = ObjectId(self.file(request));
-        match &self.pages {
-            Some(pages) if self.size(request) > self.content_bytes_max => pages.holds(object),
-            _ => self.content.holds(object),
-        }
     }
 
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.

@@ -91,6 +91,10 @@ pub struct Costs {
     /// The same for content that the data cache does not take ([`MemoryParameters::content_bytes_max`]).
     #[serde(default)]
     pub read_long_unit_us: f64,
+    /// Each started unit of long content that a helper copies from the page cache into memory of the server's own, which is new to the
+    /// process each time.
+    #[serde(default)]
+    pub copy_unit_us: f64,
     /// Making a cached object of a file whose pages are in memory, beside what its length costs: opening, comparing,
     /// writing the head, making room in the cache.
     pub load_us: f64,
@@ -224,6 +228,12 @@ pub struct Concurrency {
     /// The same for content that is sent from the page cache ([`MemoryParameters::content_bytes_max`]); 0: as above.
     #[serde(default)]
     pub send_file_quantum_bytes: u64,
+    /// A helper brings so much long content into the page cache before it is sent; 0: all of a file.
+    #[serde(default)]
+    pub read_quantum_bytes: u64,
+    /// The same where it goes into memory of the server's own.
+    #[serde(default)]
+    pub copy_quantum_bytes: u64,
     /// `pipelined`: content in memory up to this size leaves together with the header, in the stage of that.
     pub send_with_header_bytes: u64,
     /// Whether a stage wakes the next one when it has no more to do, once for all that it has passed on, and not for each.
@@ -350,6 +360,7 @@ impl Parameters {
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
             .chain([&mut costs.poll_us, &mut costs.wait_us, &mut costs.hand_off_us, &mut costs.pass_us])
             .chain([&mut costs.rouse_us, &mut costs.read_us, &mut costs.read_unit_us, &mut costs.read_long_unit_us])
+            .chain([&mut costs.copy_unit_us])
             .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.process_us])
             .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
             .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
@@ -387,6 +398,7 @@ impl Parameters {
             costs.read_us,
             costs.read_unit_us,
             costs.read_long_unit_us,
+            costs.copy_unit_us,
             costs.load_us,
             costs.load_unit_us,
             costs.try_us,

@@ -33,6 +33,9 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 parameters.concurrency.send_with_header_bytes = 10_000;
                 parameters.memory.translation_fresh_us = 1e5;
                 parameters.memory.content_bytes_max = 100_000;
+                let concurrency = &mut parameters.concurrency;
+                (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (60_000, 90_000);
+                parameters.costs.copy_unit_us = 0.2;
                 (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);
                 (parameters.processor.discipline, parameters.processor.call_us) = (Discipline::Fair, 3.0);
                 parameters.concurrency.passes_batches = true;
@@ -58,6 +61,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 processors,
                 clients,
                 system_memory_bytes: mebibytes << 20,
+                holds_alone: real && sleepy,
                 page_cache_bytes: if linux && real { mebibytes << 19 } else { 0 },
                 disk: match (linux, nvme) {
                     (true, true) => "nvme",
@@ -174,4 +178,36 @@ fn a_throttled_disk_reads_as_often_as_it_may_and_only_stalling_loops_keep_hot_cl
         assert!((190.0..210.0).contains(&reads_per_s), "{reads_per_s}");
     }
     assert!(helped.requests_per_s.mean > 100.0 * stalling.requests_per_s.mean);
+}
+
+#[test]
+fn a_cache_that_holds_alone_has_long_content_brought_by_helpers_piece_by_piece_from_wherever_it_is() {
+    let workload = Workload::log("long", vec![1 << 20], vec![0]);
+    let switches = |architecture, holds_alone, copy_quantum_bytes| {
+        let mut parameters = Parameters::linux();
+        parameters.memory.content_bytes_max = 256 << 10;
+        parameters.concurrency.copy_quantum_bytes = copy_quantum_bytes;
+        let scenario = Scenario {
+            architecture,
+            holds_alone,
+            data_cache_bytes: 20 << 20,
+            page_cache_bytes: 1 << 30,
+            disk: "ssd".into(),
+            clients: 1,
+            requests: 1_000,
+            warm_up_requests: 10,
+            replications: 1,
+            ..Default::default()
+        };
+        let outcome = run_with(&scenario, &parameters, &workload, 1).expect("a valid scenario");
+        assert_eq!(outcome.reads_per_request, 0.0, "it is in the page cache");
+        outcome.switches_per_request
+    };
+    for architecture in [Kind::Amped, Kind::Proactor] {
+        let inline = switches(architecture, false, 0);
+        // To a helper and back again.
+        assert!((switches(architecture, true, 0) - inline - 2.0).abs() < 0.01, "{architecture}");
+        assert!((switches(architecture, true, 256 << 10) - inline - 8.0).abs() < 0.01, "{architecture}");
+    }
+    assert_eq!(switches(Kind::EventLoops, true, 256 << 10), switches(Kind::EventLoops, false, 0));
 }

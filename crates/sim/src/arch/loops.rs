@@ -2,11 +2,13 @@
 //! whether the caches are shared.
 //!
 //! A client belongs to one loop, as a kept connection does. A loop takes its events in order; a large file is sent a
-//! quantum at a time, between which the loop turns to others.
+//! quantum at a time, between which the loop turns to others. Content that is too long for the data cache is read by helpers a piece at a
+//! time, each when the one before it has been sent: what is not in the page cache, or all of it ([`Machine::reads_elsewhere`]).
 
 use std::collections::VecDeque;
 
 use crate::arch::Architecture;
+use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
 use crate::resource::TaskId;
 
@@ -76,12 +78,25 @@ struct Helper {
     blocked: bool,
 }
 
+/// Long content that helpers bring into memory.
+#[derive(Clone, Copy)]
+struct Stretch {
+    /// So much has been sent before the piece.
+    begin: u64,
+    /// So much can be sent when the piece is in memory.
+    end: u64,
+    /// The file was not in the page cache when its first piece was wanted.
+    from_disk: bool,
+}
+
 /// See the module. Tasks are the loops, then the helpers.
 pub(super) struct Loops {
     loops: Vec<Loop>,
     helpers: Vec<Helper>,
     /// Reads that wait for a helper: one queue for each loop, or a common one.
     reads: Vec<VecDeque<RequestId>>,
+    /// Of each request whose content comes by pieces.
+    stretches: Vec<Option<Stretch>>,
     disk: Disk,
     shared: bool,
     /// The loop of each client, where they are not spread evenly.
@@ -96,6 +111,7 @@ impl Loops {
             loops: (0..workers).map(|_| free()).collect(),
             helpers: (0..helpers).map(|_| Helper { phase: HelperPhase::Free, blocked: true }).collect(),
             reads: vec![VecDeque::new(); if shared { 1 } else { workers as usize }],
+            stretches: Vec::new(),
             disk,
             shared,
             owners: Vec::new(),
@@ -149,8 +165,9 @@ impl Loops {
                 Step::Run(if machine.translate(request) { work } else { work + miss })
             }
             Event::Loaded(request) => {
-                let work = poll + machine.costs.hand_off + machine.header(request);
-                self.send(index, request, 0, work, machine)
+                let begin = self.stretch(request).map_or(0, |stretch| stretch.begin);
+                let header = if begin == 0 { machine.header(request) } else { 0 };
+                self.send(index, request, begin, poll + machine.costs.hand_off + header, machine)
             }
             Event::Writable(request, sent) => self.send(index, request, sent, poll, machine),
         }
@@ -163,9 +180,32 @@ impl Loops {
     }
 
     fn send(&mut self, index: usize, request: RequestId, sent: u64, extra: u64, machine: &Machine) -> Step {
-        let bytes = (machine.size(request) - sent).min(machine.turn_bytes(request));
+        let end = self.stretch(request).map_or(machine.size(request), |stretch| stretch.end);
+        let bytes = (end - sent).min(machine.turn_bytes(request));
         self.loops[index].phase = Phase::Sent(request, sent + bytes);
         Step::Run(extra + machine.costs.transmit(bytes))
+    }
+
+    fn stretch(&self, request: RequestId) -> Option<Stretch> {
+        self.stretches.get(request.0 as usize).copied().flatten()
+    }
+
+    /// Hands over the piece of long content after the first `begin` bytes.
+    fn hand_over_piece(&mut self, index: usize, request: RequestId, begin: u64, machine: &Machine) -> Step {
+        let place = request.0 as usize;
+        if place >= self.stretches.len() {
+            self.stretches.resize(place + 1, None);
+        }
+        let from_disk = self.stretches[place].is_some_and(|before| before.from_disk);
+        self.stretches[place] = Some(Stretch { begin, end: machine.next_piece(request, begin), from_disk });
+        self.loops[index].phase = Phase::HandedOff(request);
+        Step::Run(machine.costs.try_ + machine.costs.hand_off)
+    }
+
+    /// Whether helpers have to bring the content of `request` piece by piece. `held`: it is where the loop would send it from.
+    fn comes_by_pieces(&self, request: RequestId, held: bool, machine: &Machine) -> bool {
+        let by_helpers = matches!(self.disk, Disk::Helpers(_));
+        by_helpers && machine.is_long(request) && (!held || machine.reads_elsewhere())
     }
 
     fn miss(&mut self, index: usize, request: RequestId, machine: &mut Machine) -> Step {
@@ -232,6 +272,9 @@ impl Loops {
                 if self.shared {
                     machine.release(LockName::Cache(machine.file(request)));
                 }
+                if self.comes_by_pieces(request, hit, machine) {
+                    return self.hand_over_piece(index, request, 0, machine);
+                }
                 match hit {
                     true => self.send_all(index, request, 0, machine),
                     false if machine.find_in_pages(request) => {
@@ -254,12 +297,34 @@ impl Loops {
                 self.send_all(index, request, read, machine)
             }
             Phase::Sent(request, sent) => {
-                match sent < machine.size(request) {
-                    true => self.loops[index].events.push_back(Event::Writable(request, sent)),
-                    false => machine.complete(request),
+                let is_whole = sent == machine.size(request);
+                if self.stretch(request).is_some_and(|stretch| stretch.end == sent) && !is_whole {
+                    return self.hand_over_piece(index, request, sent, machine);
+                }
+                if is_whole {
+                    self.forget(request);
+                    machine.complete(request);
+                } else {
+                    self.loops[index].events.push_back(Event::Writable(request, sent));
                 }
                 self.turn(index, machine)
             }
+        }
+    }
+
+    fn forget(&mut self, request: RequestId) {
+        if let Some(stretch) = self.stretches.get_mut(request.0 as usize) {
+            *stretch = None;
+        }
+    }
+
+    /// Processor time of a helper that has what `request` wanted.
+    fn helper_work(&self, request: RequestId, machine: &Machine) -> Nanos {
+        match self.stretch(request) {
+            Some(Stretch { begin, end, from_disk }) => {
+                machine.costs.piece(end - begin, from_disk, machine.reads_elsewhere())
+            }
+            None => machine.costs.read(machine.size(request)),
         }
     }
 
@@ -271,12 +336,15 @@ impl Loops {
                 if machine.is_held(request) {
                     return self.step_helper(index, machine);
                 }
+                if let Some(Some(stretch)) = self.stretches.get_mut(request.0 as usize) {
+                    stretch.from_disk = true;
+                }
                 machine.read(request, Waiter((self.loops.len() + index) as u32));
                 Step::Block
             }
             HelperPhase::Read(request) => {
                 self.helpers[index].phase = HelperPhase::Reported(request);
-                Step::Run(machine.costs.read(machine.size(request)) + machine.costs.hand_off)
+                Step::Run(self.helper_work(request, machine) + machine.costs.hand_off)
             }
             HelperPhase::Reported(request) => {
                 self.notify(Event::Loaded(request), request, machine);

@@ -153,7 +153,7 @@ impl Kind {
             Kind::Amped => drive(amped::model(scenario, parameters), scenario, machine),
             Kind::CoAmped => drive(co_amped::model(scenario, parameters), scenario, machine),
             Kind::Pipelined => drive(pipelined::model(scenario, parameters), scenario, machine),
-            Kind::Proactor => drive(proactor::model(scenario), scenario, machine),
+            Kind::Proactor => drive(proactor::model(scenario, parameters), scenario, machine),
             Kind::EventLoops => drive(event_loops::model(scenario), scenario, machine),
         }
     }

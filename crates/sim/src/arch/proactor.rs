@@ -6,8 +6,14 @@ use crate::parameters::Parameters;
 use crate::resource::Overhead;
 use crate::scenario::Scenario;
 
-pub(super) fn model(scenario: &Scenario) -> Loops {
-    Loops::new(scenario.workers(), Disk::Kernel, true).with_clients(&scenario.client_workers)
+pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
+    // What the ring brings into a page cache that has next to no memory may be gone again: helpers read what is cached, and what is long
+    // threads of the kernel's, which are the process's.
+    let disk = match scenario.holds_alone {
+        true => Disk::Helpers(parameters.concurrency.read_helpers),
+        false => Disk::Kernel,
+    };
+    Loops::new(scenario.workers(), disk, true).with_clients(&scenario.client_workers)
 }
 
 /// file entries * 850 and a thread for each worker.

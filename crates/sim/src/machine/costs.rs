@@ -44,6 +44,7 @@ pub struct Costs {
     read: Nanos,
     read_unit: Nanos,
     read_long_unit: Nanos,
+    copy_unit: Nanos,
     content_bytes_max: u64,
     load: Nanos,
     load_unit: Nanos,
@@ -80,6 +81,15 @@ impl Costs {
             return self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_long_unit;
         }
         self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_unit + self.load(bytes)
+    }
+
+    /// Processor time of bringing a piece of so many bytes of long content into memory: reading it from disk, if it is not in the page
+    /// cache, and copying it to memory of the server's own, if it is sent from there.
+    pub fn piece(&self, bytes: u64, from_disk: bool, copied: bool) -> Nanos {
+        let units = bytes.div_ceil(self.transmit_unit_bytes);
+        let read = if from_disk { self.read + units * self.read_long_unit } else { 0 };
+        let copy = if copied { units * self.copy_unit } else { 0 };
+        read + copy
     }
 
     /// Whether a blocking sender waits for the network.
@@ -119,6 +129,7 @@ impl Costs {
             read: nanos(costs.read_us),
             read_unit: nanos(costs.read_unit_us),
             read_long_unit: nanos(costs.read_long_unit_us),
+            copy_unit: nanos(costs.copy_unit_us),
             content_bytes_max: parameters.content_bytes_max(scenario),
             load: nanos(costs.load_us),
             load_unit: nanos(costs.load_unit_us),

@@ -91,6 +91,8 @@ const CACHE_BYTES: u64 = 64 << 20;
 const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 const CACHE_BYTES_LEAST: u64 = 1 << 20;
 const UNIT_BYTES: u64 = 512;
+/// What a helper copies at once, at most.
+const COPIED_BYTES: usize = 1 << 20;
 
 /// The trials. Each engine that takes part must be one of this program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -282,6 +284,9 @@ pub(super) struct Steps {
     hand_off: f64,
     lock: f64,
     turn: f64,
+    /// Of each unit.
+    #[serde(default)]
+    copy_unit: f64,
     /// How fast the machine was; 0: not known.
     #[serde(default)]
     yardstick: f64,
@@ -298,6 +303,7 @@ impl Steps {
             hand_off: micro::hand_off_us(switch)?,
             lock: micro::lock_us(),
             turn: micro::turn_us()?,
+            copy_unit: micro::copy_us(COPIED_BYTES)? / (COPIED_BYTES as f64 / UNIT_BYTES as f64),
             yardstick: micro::yardstick_us(1)?,
         })
     }
@@ -319,6 +325,7 @@ impl Steps {
             hand_off: self.hand_off * factor,
             lock: self.lock * factor,
             turn: self.turn,
+            copy_unit: self.copy_unit * factor,
             yardstick: yardstick_us,
         }
     }
@@ -339,6 +346,7 @@ impl Steps {
             hand_off: of(|steps| steps.hand_off),
             lock: of(|steps| steps.lock),
             turn: of(|steps| steps.turn),
+            copy_unit: of(|steps| steps.copy_unit),
             yardstick: of(|steps| steps.yardstick),
         }
     }

@@ -77,6 +77,8 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     (concurrency.read_helpers, concurrency.send_with_header_bytes) = (32, 256 * 1024);
     (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
     concurrency.passes_batches = true;
+    (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (256 * 1024, 1 << 20);
+    costs.copy_unit_us = steps.copy_unit;
 }
 
 /// Of Linux: `sysctl_sched_base_slice` and `get_update_sysctl_factor` in `kernel/sched/fair.c`, which users without debugfs
@@ -273,7 +275,8 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut costs.segment_us, &mut load.segment_us])
         .chain([&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.rouse_us, &mut costs.read_us])
         .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.read_unit_us])
-        .chain([&mut costs.read_long_unit_us, &mut costs.process_us, &mut costs.spawn_us, &mut costs.spawn_shared_us])
+        .chain([&mut costs.read_long_unit_us, &mut costs.copy_unit_us, &mut costs.process_us])
+        .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us])
         .chain([&mut costs.far_us, &mut costs.far_unit_us, &mut memory.held_ratio, &mut memory.held_ratio_threads])
         .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])

@@ -91,7 +91,9 @@ fn page_cache_bytes(scenario: &Scenario, memory_bytes: u64, parameters: &Paramet
         Kind::ThreadPool => workers * u64::from(parameters.concurrency.threads_per_processor),
         Kind::ThreadPerRequest | Kind::ThreadPerSession => clients,
         // As many helpers as there can be reads under way.
-        Kind::Amped | Kind::CoAmped => clients.min(workers * u64::from(parameters.concurrency.read_helpers)),
+        Kind::Amped | Kind::CoAmped | Kind::Proactor => {
+            clients.min(workers * u64::from(parameters.concurrency.read_helpers))
+        }
         Kind::Pipelined => workers * 7,
         _ => workers,
     };

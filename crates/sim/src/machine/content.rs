@@ -1,0 +1,106 @@
+//! Where the content of a file is: in the data cache, in the page cache, or on disk.
+//!
+//! Owns: what is looked for where and kept where, and in which pieces content leaves that is too long for the data cache. Content
+//! is *long* if it is longer than [`Machine::content_bytes_max`]; without a page cache none is.
+
+use lamna_policy::cache::ObjectId;
+
+use super::{Machine, RequestId};
+use crate::workload::FileId;
+
+/// Of the page cache.
+const PAGE_BYTES: u64 = 4_096;
+
+impl Machine {
+    /// Bytes of what a request asks for that an event loop sends before it turns to the next connection.
+    pub fn turn_bytes(&self, request: RequestId) -> u64 {
+        match self.is_long(request) {
+            true => self.send_file_quantum_bytes,
+            false => self.send_quantum_bytes,
+        }
+    }
+
+    /// Whether what a request asks for is too long for the data cache.
+    pub fn is_long(&self, request: RequestId) -> bool {
+        self.pages.is_some() && self.size(request) > self.content_bytes_max
+    }
+
+    /// Whether helpers read all long content, each time, into memory of the server's own, whatever the page cache holds: where the data
+    /// cache has most of the memory a loop does not rely on what else is there.
+    pub fn reads_elsewhere(&self) -> bool {
+        self.holds_alone
+    }
+
+    /// Up to where the long content of `request` is in memory when a helper has brought the next piece after `sent` bytes.
+    pub fn next_piece(&self, request: RequestId, sent: u64) -> u64 {
+        let size = self.size(request);
+        match self.read_quantum_bytes {
+            0 => size,
+            quantum => size.min(sent + quantum),
+        }
+    }
+
+    /// Whether the file of `request` is in the data cache.
+    pub fn look_up(&mut self, request: RequestId) -> bool {
+        let size = self.size(request);
+        let object = ObjectId(self.file(request));
+        let hit = match &mut self.pages {
+            // It is sent from there, and nothing has to be made of it.
+            Some(pages) if size > self.content_bytes_max => pages.request(object),
+            _ => self.content.request(object),
+        };
+        self.tally.lookups += 1;
+        self.tally.bytes_asked += size;
+        if hit {
+            self.tally.hits += 1;
+            self.tally.bytes_found += size;
+        }
+        hit
+    }
+
+    /// Whether the file of `request`, which is not in the data cache, is in the page cache: then it need not be read, and
+    /// [`Machine::keep`] follows when it has been made an object of.
+    pub fn find_in_pages(&mut self, request: RequestId) -> bool {
+        let object = ObjectId(self.file(request));
+        let found = self.pages.as_mut().is_some_and(|pages| pages.request(object));
+        self.tally.pages_hits += u64::from(found);
+        found
+    }
+
+    /// Puts the file of `request`, whose pages are in memory, into the data cache.
+    pub fn keep(&mut self, request: RequestId) {
+        self.keep_content(self.file(request));
+    }
+
+    pub(super) fn keep_content(&mut self, file: FileId) {
+        let size = self.workload.sizes[file as usize];
+        // It has just been copied.
+        if let Some(near) = &mut self.near {
+            near.request(file, size);
+        }
+        if size <= self.content_bytes_max && !self.content.holds(ObjectId(file)) {
+            let _ = self.content.offer(ObjectId(file), size + self.entry_bytes, |_| ());
+        }
+    }
+
+    pub(super) fn keep_pages(&mut self, file: FileId) {
+        let size = self.workload.sizes[file as usize];
+        if self.holds_alone && size <= self.content_bytes_max {
+            return;
+        }
+        let bytes = size.next_multiple_of(PAGE_BYTES);
+        if let Some(pages) = self.pages.as_mut().filter(|pages| !pages.holds(ObjectId(file))) {
+            let _ = pages.offer(ObjectId(file), bytes, |_| ());
+        }
+    }
+
+    /// Whether the file of `request` is in the data cache by now. A helper asks before it reads: others may have missed
+    /// the same file while the request waited for the helper. Does not count as a use.
+    pub fn is_held(&self, request: RequestId) -> bool {
+        let object = ObjectId(self.file(request));
+        match &self.pages {
+            Some(pages) if self.size(request) > self.content_bytes_max => pages.holds(object),
+            _ => self.content.holds(object),
+        }
+    }
+}
