@@ -1,7 +1,7 @@
 //! Which stretches of files a test found in memory a moment ago.
 //!
 //! Owns: a table of what was found, for all workers of a process, without locks. Guarantees: nothing counts as found that was found
-//! longer ago than [`PERIOD_MS`], and nothing at all within [`WARY_MS`] of a test that missed, because then files are read from
+//! longer ago than [`PERIOD_MS`], and nothing at all within as long of a test that missed, because then files are read from
 //! the disk or memory is short, and either puts others out. Does not test. A stretch that went within the period is sent all the
 //! same, and waits for the disk once.
 //!
@@ -9,10 +9,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How long a stretch that was found counts as found, at most.
+/// How long a stretch that was found counts as found, at most, and how long nothing does after a test that missed.
 const PERIOD_MS: u64 = 128;
-/// How long nothing counts as found after a test that missed.
-const WARY_MS: u64 = 1000;
 /// Stretches that are remembered, at most: a quarter of a gigabyte.
 const PLACES: usize = 1024;
 /// Bits of a place that say in which period it was found; the others say what.
@@ -36,7 +34,7 @@ impl Lately {
     /// Whether a test found it in memory, and none has missed since, as far as is known at `now_ms`.
     pub fn has_found(&self, tested: Tested, now_ms: u64) -> bool {
         let (place, mark) = self.place(tested, now_ms);
-        place.load(Relaxed) == mark && now_ms.saturating_sub(self.missed_ms.load(Relaxed)) >= WARY_MS
+        place.load(Relaxed) == mark && now_ms.saturating_sub(self.missed_ms.load(Relaxed)) >= PERIOD_MS
     }
 
     /// A test found it in memory.
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     const TESTED: Tested = (7, 262_144, 262_144);
-    const NOW_MS: u64 = 10 * WARY_MS;
+    const NOW_MS: u64 = 10 * PERIOD_MS;
 
     #[test]
     fn what_was_found_counts_for_a_moment_and_for_nothing_else() {
@@ -90,7 +88,7 @@ mod tests {
         lately.handle_missed(NOW_MS);
         lately.handle_found(TESTED, NOW_MS);
         assert!(!lately.has_found(TESTED, NOW_MS));
-        lately.handle_found(TESTED, NOW_MS + WARY_MS);
-        assert!(lately.has_found(TESTED, NOW_MS + WARY_MS));
+        lately.handle_found(TESTED, NOW_MS + PERIOD_MS);
+        assert!(lately.has_found(TESTED, NOW_MS + PERIOD_MS));
     }
 }
