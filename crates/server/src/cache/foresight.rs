@@ -2,7 +2,8 @@
 //!
 //! A hit among a million entries reads a row of lines that are not near the processor, each of them known only when the one before
 //! has come: of the index, the slot, entry and name, resource and representation, message. One request has to wait for each. Of
-//! several that are there at the same time all go one step before any goes the next one, so that they wait together (group prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
+//! several that are there at the same time all go one step before any goes the next one, so that they wait together (group
+//! prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
 //! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's front has
 //! the store is not asked: no lock is taken for it, and no count is changed that other workers read. Does not know requests.

@@ -48,7 +48,8 @@ impl Lately {
         self.missed_ms.store(now_ms, Relaxed);
     }
 
-    /// Where it is noted, and what is noted there in the present period. Never zero.
+    /// Where it is noted, and what is noted there in the present period. Periods have the same numbers again after 24 days: what
+    /// nobody asked for in between may count as found once more.
     fn place(&self, (version, offset, length): Tested, now_ms: u64) -> (&AtomicU64, u64) {
         // Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4); the version is a hash already.
         let hash = (version ^ offset.rotate_left(20) ^ length).wrapping_mul(0x9e37_79b9_7f4a_7c15);
