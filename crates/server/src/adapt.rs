@@ -7,7 +7,7 @@
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use lamna_policy::control::{Change, Controller, Crew, Engine, Pool, Profile, Staff, Workers};
+use lamna_policy::control::{Change, Controller, Crew, Engine, InVain, Pool, Profile, Resize, Staff, Workers};
 
 use crate::admin::steward::Now;
 use crate::commons::Commons;
@@ -176,12 +176,14 @@ impl Adapter {
             size_max: settings.threads_max,
             busy_peak: between.threads_busy_peak,
             delay_us: between.thread_delay_us,
+            // A thread may be busy with a client that reads slowly: what all get done says nothing.
+            done_per_s: None,
             is_short_of_memory: between.is_short_of_memory,
         };
-        let threads = self.threads.observe(now_ms, staff)?;
-        let because = describe("threads", "connections", threads, staff);
+        let resize = self.threads.observe(now_ms, staff)?;
+        let because = describe("threads", "connections", resize, staff);
         self.why_so_many.clone_from(&because);
-        Some(Wish { settings: Settings { threads, ..settings.clone() }, because, engine: None })
+        Some(Wish { settings: Settings { threads: resize.size, ..settings.clone() }, because, engine: None })
     }
 
     /// Helpers are bounded where they are made, so their number needs nobody's consent.
@@ -194,14 +196,15 @@ impl Adapter {
             // Jobs of all workers are counted together.
             busy_peak: between.helpers_busy_peak.div_ceil(settings.workers),
             delay_us: between.helper_delay_us,
+            done_per_s: Some(between.helper_jobs_per_s),
             is_short_of_memory: between.is_short_of_memory,
         };
         self.helpers_now = staff.size;
-        if let Some(helpers) = self.helpers.observe(now_ms, staff) {
-            self.helpers_now = helpers;
-            self.why_so_many = describe("helpers at most", "jobs", helpers, staff);
-            // Those that are too many end by themselves, which is not worth a line.
-            if helpers > staff.size {
+        if let Some(resize) = self.helpers.observe(now_ms, staff) {
+            self.helpers_now = resize.size;
+            self.why_so_many = describe("helpers at most", "jobs", resize, staff);
+            // That some were too many all the time is not worth a line.
+            if resize.size > staff.size || resize.in_vain.is_some() {
                 eprintln!("lamna: {} serves: {}", settings.architecture.name(), self.why_so_many);
             }
         }
@@ -210,13 +213,16 @@ impl Adapter {
     }
 }
 
-fn describe(what: &str, who: &str, size: usize, staff: Staff) -> String {
+fn describe(what: &str, who: &str, resize: Resize, staff: Staff) -> String {
     let Staff { size: before, busy_peak, delay_us, .. } = staff;
-    format!(
-        "{size} {what} instead of {before} for each worker: {busy_peak} were busy at once, and {who} waited {:.1} ms for \
-         one.",
-        delay_us / 1000.0
-    )
+    let size = resize.size;
+    let why = match resize.in_vain {
+        Some(InVain { before_per_s, after_per_s }) => {
+            format!("{before} did {after_per_s:.0} {who} a second, and {size} did {before_per_s:.0}.")
+        }
+        None => format!("{busy_peak} were busy at once, and {who} waited {:.1} ms for one.", delay_us / 1000.0),
+    };
+    format!("{size} {what} instead of {before} for each worker: {why}")
 }
 
 fn wish(settings: &Settings, change: Change) -> Wish {

@@ -44,6 +44,7 @@ pub(crate) struct Sample {
 struct Helpers {
     jobs: u64,
     begun: u64,
+    done: u64,
     wait_us: u64,
     /// Most jobs that were under way at a time since the sample before.
     peak: u64,
@@ -60,6 +61,8 @@ pub(crate) struct Between {
     pub(crate) helper_delay_us: f64,
     /// The most jobs that helpers had under way at a time.
     pub(crate) helpers_busy_peak: usize,
+    /// Jobs that helpers finished in a second.
+    pub(crate) helper_jobs_per_s: f64,
     /// How long connections have waited for a thread of a pool, in microseconds, on average.
     pub(crate) thread_delay_us: f64,
     /// The most threads of a worker that were busy at a time.
@@ -95,6 +98,7 @@ impl Sample {
             helpers: Helpers {
                 jobs: read(&disk.helper_jobs),
                 begun: read(&disk.helper_jobs_begun),
+                done: read(&disk.helper_jobs_done),
                 wait_us: read(&disk.helper_wait_us),
                 // Those that have been under way all the time have begun before.
                 peak: disk
@@ -173,6 +177,7 @@ impl Sample {
             run_queue_us,
             helper_delay_us,
             helpers_busy_peak: self.helpers.peak as usize,
+            helper_jobs_per_s: (self.helpers.done - before.helpers.done) as f64 * 1e6 / interval_us as f64,
             thread_delay_us,
             threads_busy_peak: self.threads_busy_peak as usize,
             is_short_of_memory,

@@ -39,7 +39,7 @@ mod profile;
 mod workers;
 
 pub use load::{Load, Reading};
-pub use pool::{Pool, Staff};
+pub use pool::{InVain, Pool, Resize, Staff};
 pub use profile::{Estimate, Profile};
 pub use workers::{Crew, Workers};
 

@@ -14,7 +14,10 @@
 //!        │      ▼ half as many: not even half have been busy at once, for FEWER_AFTER_MS
 //!   min ─┴──────────────────── never fewer
 //! ```
-//! Growing is quick, because who waits is a client; shrinking is slow, so that a burst each minute finds them there.
+//! Growing is quick, because who waits is a client; shrinking is slow, so that a burst each minute finds them there. Where it is
+//! known how much the pool gets done, growing has to bring something: if twice as many do not do [`GAIN`] times as much in
+//! the next interval, what they wait for (a disk, as a rule) can do no more, and half of them wait in its queue instead of in
+//! ours, where what most want comes first. So the pool goes back, and does not try again for [`IN_VAIN_FOR_MS`].
 
 /// What is measured of a pool in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +32,28 @@ pub struct Staff {
     pub busy_peak: usize,
     /// How long work has waited for one of them, in microseconds, on average.
     pub delay_us: f64,
+    /// What it got done in a second, if that is known.
+    pub done_per_s: Option<f64>,
     /// Memory is scarce: there are to be no more.
     pub is_short_of_memory: bool,
+}
+
+/// Another size of a pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Resize {
+    /// How many there should be.
+    pub size: usize,
+    /// If it was larger before: having grown to that brought nothing.
+    pub in_vain: Option<InVain>,
+}
+
+/// What a pool did before and after it had grown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InVain {
+    /// In a second.
+    pub before_per_s: f64,
+    /// In a second.
+    pub after_per_s: f64,
 }
 
 /// Decides on the size of a pool.
@@ -39,6 +62,17 @@ pub struct Pool {
     /// Since when more, or fewer, would have been right.
     more_since_ms: Option<u64>,
     fewer_since_ms: Option<u64>,
+    /// It has just grown.
+    growth: Option<Growth>,
+    /// Growing was in vain: it is not to grow before then.
+    stays_until_ms: u64,
+}
+
+/// What was before the last interval.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    size: usize,
+    done_per_s: f64,
 }
 
 /// A wait for a thread that is worth another one: many times what making one costs (some 30 us), little against a disk.
@@ -47,24 +81,46 @@ const DELAY_US: f64 = 2_000.0;
 const MORE_AFTER_MS: u64 = 500;
 const FEWER_AFTER_MS: u64 = 60_000;
 
+/// How much more a pool of twice the size has to get done.
+const GAIN: f64 = 1.1;
+/// How long what was found out then holds.
+const IN_VAIN_FOR_MS: u64 = 60_000;
+
 impl Pool {
     /// How many there should be from now on, if that is another number.
-    pub fn observe(&mut self, now_ms: u64, staff: Staff) -> Option<usize> {
-        let Staff { size, size_min, size_max, busy_peak, delay_us, is_short_of_memory } = staff;
-        let wants_more = size < size_max && busy_peak >= size && delay_us >= DELAY_US && !is_short_of_memory;
+    pub fn observe(&mut self, now_ms: u64, staff: Staff) -> Option<Resize> {
+        if let Some(back) = self.undo_growth(now_ms, staff) {
+            return Some(back);
+        }
+        let Staff { size, size_min, size_max, busy_peak, delay_us, is_short_of_memory, done_per_s } = staff;
+        let may_grow = size < size_max && !is_short_of_memory && now_ms >= self.stays_until_ms;
+        let wants_more = may_grow && busy_peak >= size && delay_us >= DELAY_US;
         let wants_fewer = size > size_min && busy_peak < size.div_ceil(2);
         self.more_since_ms = wants_more.then(|| self.more_since_ms.unwrap_or(now_ms));
         self.fewer_since_ms = wants_fewer.then(|| self.fewer_since_ms.unwrap_or(now_ms));
         let is_due = |since: Option<u64>, after_ms| since.is_some_and(|since| now_ms >= since + after_ms);
         let wanted = if is_due(self.more_since_ms, MORE_AFTER_MS) {
+            self.growth = done_per_s.map(|done_per_s| Growth { size, done_per_s });
             (size * 2).min(size_max)
         } else if is_due(self.fewer_since_ms, FEWER_AFTER_MS) {
             (size / 2).max(size_min)
         } else {
             return None;
         };
-        *self = Pool::default();
-        Some(wanted)
+        (self.more_since_ms, self.fewer_since_ms) = (None, None);
+        Some(Resize { size: wanted, in_vain: None })
+    }
+
+    /// Back to the size before the last interval, if this one brought nothing. It proves nothing if there was not enough to do.
+    fn undo_growth(&mut self, now_ms: u64, staff: Staff) -> Option<Resize> {
+        let growth = self.growth.take()?;
+        let after_per_s = staff.done_per_s?;
+        let has_grown = staff.size > growth.size && staff.busy_peak >= staff.size;
+        if !has_grown || after_per_s >= growth.done_per_s * GAIN {
+            return None;
+        }
+        *self = Pool { stays_until_ms: now_ms + IN_VAIN_FOR_MS, ..Pool::default() };
+        Some(Resize { size: growth.size, in_vain: Some(InVain { before_per_s: growth.done_per_s, after_per_s }) })
     }
 }
 
@@ -77,13 +133,22 @@ mod tests {
         pool: Pool,
         staff: Staff,
         now_ms: u64,
+        /// No more than this is done in a second, however many there are.
+        done_per_s_max: f64,
     }
 
     impl World {
         fn new(size: usize) -> World {
-            let staff =
-                Staff { size, size_min: 4, size_max: 64, busy_peak: 0, delay_us: 0.0, is_short_of_memory: false };
-            World { pool: Pool::default(), staff, now_ms: 0 }
+            let staff = Staff {
+                size,
+                size_min: 4,
+                size_max: 64,
+                busy_peak: 0,
+                delay_us: 0.0,
+                done_per_s: None,
+                is_short_of_memory: false,
+            };
+            World { pool: Pool::default(), staff, now_ms: 0, done_per_s_max: f64::INFINITY }
         }
 
         /// Some seconds with so much work; the sizes that were chosen.
@@ -93,9 +158,10 @@ mod tests {
                 self.now_ms += 500;
                 self.staff.busy_peak = work.min(self.staff.size);
                 self.staff.delay_us = 10_000.0 * work.saturating_sub(self.staff.size) as f64 / self.staff.size as f64;
-                if let Some(size) = self.pool.observe(self.now_ms, self.staff) {
-                    self.staff.size = size;
-                    chosen.push(size);
+                self.staff.done_per_s = Some((100.0 * self.staff.busy_peak as f64).min(self.done_per_s_max));
+                if let Some(resize) = self.pool.observe(self.now_ms, self.staff) {
+                    self.staff.size = resize.size;
+                    chosen.push(resize.size);
                 }
             }
             chosen
@@ -138,6 +204,24 @@ mod tests {
             chosen.extend(world.run(15, 2));
         }
         assert_eq!(chosen, [8, 16, 32]);
+    }
+
+    #[test]
+    fn a_pool_whose_growth_brings_nothing_goes_back_and_tries_again_in_a_minute() {
+        let mut world = World::new(4);
+        world.done_per_s_max = 850.0;
+        assert_eq!(world.run(59, 40), [8, 16, 8], "16 do no more than 8 and a half");
+        assert_eq!(world.run(10, 40), [16, 8]);
+        world.done_per_s_max = f64::INFINITY;
+        assert_eq!(world.run(61, 40), [16, 32, 64], "a disk that has become faster");
+    }
+
+    #[test]
+    fn growth_that_met_less_work_was_not_in_vain() {
+        let mut world = World::new(8);
+        assert_eq!(world.run(1, 40), [16]);
+        assert_eq!(world.run(1, 6), []);
+        assert_eq!(world.run(3, 40), [32, 64]);
     }
 
     #[test]

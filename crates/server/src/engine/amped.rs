@@ -16,6 +16,7 @@ use crate::engine::Shared;
 use crate::engine::desk::{Desk, Stretch, Target};
 use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
+use crate::engine::helpers::agenda::Number;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
 use crate::io::{Counters, Wait};
 
@@ -37,8 +38,16 @@ pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(),
 /// Carries out in line what cannot wait, and hands the rest to helpers.
 struct Helped {
     helpers: Box<dyn Helpers>,
-    /// Who waits for a target that a helper is looking up already, beside whom the helper does it for.
-    waiting: HashMap<Target, Vec<Ticket>>,
+    /// Targets that helpers are looking up, or are to.
+    waiting: HashMap<Target, Waiting>,
+}
+
+/// Who waits for a target, beside whom the helper does it for.
+#[derive(Debug, Default)]
+struct Waiting {
+    tickets: Vec<Ticket>,
+    /// What the helpers know the job by, if they put it in order.
+    number: Option<Number>,
 }
 
 impl Carrier for Helped {
@@ -58,7 +67,9 @@ impl Carrier for Helped {
     fn refresh(&mut self, desk: &mut Desk<'_>, target: Target) {
         match translate(&target.question(desk.shared, Wait::No, desk.now)) {
             Ok(entry) => desk.keep(&target, &entry),
-            Err(_) => self.helpers.submit(Job::Translate { ticket: None, target, again: false }),
+            Err(_) => {
+                self.helpers.submit(Job::Translate { ticket: None, target, again: false }, 1);
+            }
         }
     }
 
@@ -69,7 +80,7 @@ impl Carrier for Helped {
         if !shared.reads_elsewhere() && stretch.is_in_memory(shared) {
             return Some(Outcome::Ready(ticket, stretch.quantum()));
         }
-        self.helpers.submit(Job::PageIn { ticket, stretch });
+        self.helpers.submit(Job::PageIn { ticket, stretch }, 1);
         None
     }
 
@@ -90,11 +101,14 @@ impl Helped {
     /// Has a target looked up, once for all who wait for it.
     fn look_up(&mut self, ticket: Ticket, target: Target) {
         match self.waiting.entry(target) {
-            hash_map::Entry::Occupied(mut waiting) => waiting.get_mut().push(ticket),
+            hash_map::Entry::Occupied(mut waiting) => {
+                waiting.get_mut().tickets.push(ticket);
+                waiting.get().number.into_iter().for_each(|number| self.helpers.want(number));
+            }
             hash_map::Entry::Vacant(first) => {
-                let target = first.key().clone();
-                first.insert(Vec::new());
-                self.helpers.submit(Job::Translate { ticket: Some(ticket), target, again: false });
+                let job = Job::Translate { ticket: Some(ticket), target: first.key().clone(), again: false };
+                let number = self.helpers.submit(job, 1);
+                first.insert(Waiting { tickets: Vec::new(), number });
             }
         }
     }
@@ -113,15 +127,23 @@ impl Helped {
                 let Some(entry) = self.found(desk, &target, finished.entry) else {
                     debug_assert!(!again, "a helper that was asked again returns what it found");
                     Counters::count(&desk.shared.abilities.counters.untested);
-                    return self.helpers.submit(Job::Translate { ticket, target, again: true });
+                    return self.look_up_again(ticket, target);
                 };
                 desk.keep(&target, &entry);
                 // A refresh is for nobody, and those who wait for the same target wait for a lookup of their own.
                 let others = ticket.and_then(|_| self.waiting.remove(&target)).unwrap_or_default();
-                let all = ticket.into_iter().chain(others);
+                let all = ticket.into_iter().chain(others.tickets);
                 outcomes.extend(all.map(|ticket| Outcome::Translated(ticket, entry.clone())));
             }
         }
+    }
+
+    /// Has it looked up once more, by a helper that says what it finds.
+    fn look_up_again(&mut self, ticket: Option<Ticket>, target: Target) {
+        let waiting = ticket.and_then(|_| self.waiting.get_mut(&target));
+        let wanted = 1 + waiting.as_ref().map_or(0, |waiting| waiting.tickets.len());
+        let number = self.helpers.submit(Job::Translate { ticket, target, again: true }, wanted);
+        waiting.into_iter().for_each(|waiting| waiting.number = number);
     }
 
     /// What the helper found, or what is found now that it is in memory. Nothing if it has been evicted already, or if

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::content::translate::translate;
 use crate::engine::Shared;
+use crate::engine::helpers::agenda::{Agenda, Number};
 use crate::engine::helpers::{Finished, Helpers, Job};
 use crate::engine::nursery::{FAILED, Task};
 use crate::io::wait::{Poll, Token};
@@ -27,7 +28,7 @@ pub struct HelperProcesses {
     helpers: Vec<Option<Helper>>,
     /// Those without a job, the one that was busy last at the end.
     idle: Vec<usize>,
-    waiting: VecDeque<Job>,
+    waiting: Agenda<Job>,
     finished: VecDeque<Finished>,
     poll: Poll,
     message: Vec<u8>,
@@ -51,7 +52,7 @@ impl HelperProcesses {
     /// No descriptors or memory.
     pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> Result<HelperProcesses, Errno> {
         let helpers = (0..helpers_max.max(1)).map(|_| None).collect();
-        let (idle, waiting, finished) = (Vec::new(), VecDeque::new(), VecDeque::new());
+        let (idle, waiting, finished) = (Vec::new(), Agenda::default(), VecDeque::new());
         Ok(HelperProcesses {
             shared,
             worker,
@@ -66,17 +67,20 @@ impl HelperProcesses {
 
     /// Gives waiting jobs to helpers, as far as there are any.
     fn assign(&mut self) {
-        while let Some(job) = self.waiting.pop_front() {
+        while !self.waiting.is_empty() {
             let helper = match self.idle.pop() {
                 Some(index) => Ok(index),
                 None => match self.helpers.iter().position(Option::is_none) {
                     Some(index) => self.spawn(index),
-                    None => return self.waiting.push_front(job),
+                    None => return,
                 },
             };
+            if helper.is_err() && self.helpers.iter().any(Option::is_some) {
+                return;
+            }
+            let Some(job) = self.waiting.take() else { return };
             match helper {
                 Ok(index) => self.give(index, job),
-                Err(_) if self.helpers.iter().any(Option::is_some) => return self.waiting.push_front(job),
                 // Not even one helper: better slow than never.
                 Err(_) => {
                     self.counters().begin_helper_job(0);
@@ -96,7 +100,10 @@ impl HelperProcesses {
     }
 
     fn give(&mut self, index: usize, job: Job) {
-        let Some(helper) = &mut self.helpers[index] else { return self.waiting.push_front(job) };
+        let Some(helper) = &mut self.helpers[index] else {
+            self.waiting.add_at_once(job);
+            return;
+        };
         self.shared.abilities.counters.begin_helper_job(0);
         let given = match &job {
             Job::Translate { target, .. } => {
@@ -184,13 +191,19 @@ impl HelperProcesses {
 }
 
 impl Helpers for HelperProcesses {
-    fn submit(&mut self, job: Job) {
+    fn submit(&mut self, job: Job, wanted: usize) -> Option<Number> {
         if matches!(job, Job::Translate { again: true, .. }) {
-            return self.carry_out(job);
+            self.carry_out(job);
+            return None;
         }
         Counters::count(&self.shared.abilities.counters.helper_jobs);
-        self.waiting.push_back(job);
+        let number = self.waiting.add(job, wanted);
         self.assign();
+        Some(number)
+    }
+
+    fn want(&mut self, number: Number) {
+        self.waiting.want(number);
     }
 
     fn finished(&mut self) -> Option<Finished> {

@@ -2,15 +2,22 @@
 //!
 //! Owns: jobs and notifications, which `helper_processes` has too; the threads, spawned as jobs wait, kept in reserve for
 //! a while, bounded in number. Guarantees: a job is finished exactly once; what threads found they hand over, so that nothing
-//! is read or built twice; what is known and only has to be compared does not queue behind what has to be read. Does not
-//! decide what would block.
+//! is read or built twice; of what has to be read, what most wait for comes first (`agenda`), and what is known and only has to
+//! be compared does not queue behind it. Does not decide what would block.
+
+pub mod agenda;
+#[cfg(test)]
+mod model;
+mod queue;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use agenda::{Agenda, Number};
+use queue::Queue;
 
 use crate::cache::Entry;
 use crate::engine::Shared;
@@ -63,8 +70,12 @@ pub struct Finished {
 
 /// Who carries jobs out in place of a worker.
 pub trait Helpers {
-    /// Has `job` done. Jobs queue if all helpers are busy: their number is bounded by that of connections.
-    fn submit(&mut self, job: Job);
+    /// Has `job` done, for which so many wait. Jobs queue if all helpers are busy: their number is bounded by that of
+    /// connections. Returns what it is known by.
+    fn submit(&mut self, job: Job, wanted: usize) -> Option<Number>;
+
+    /// One more waits for a job.
+    fn want(&mut self, number: Number);
 
     /// The next notification, if there is one.
     fn finished(&mut self) -> Option<Finished>;
@@ -79,8 +90,6 @@ pub trait Helpers {
 #[derive(Debug)]
 pub struct HelperThreads {
     pool: Arc<Pool>,
-    comparisons: Sender<(Job, Instant)>,
-    jobs: Sender<(Job, Instant)>,
     finished: Receiver<Finished>,
 }
 
@@ -88,27 +97,45 @@ pub struct HelperThreads {
 struct Pool {
     shared: Arc<Shared>,
     worker: usize,
-    /// Jobs that compare what is known, which is looking names up and rarely takes the disk: a hot file is behind each. With
-    /// the time since which each waits.
-    comparisons: Receiver<(Job, Instant)>,
-    /// All others.
-    queue: Receiver<(Job, Instant)>,
+    queue: Queue<Submitted>,
     finished: Sender<Finished>,
-    /// Threads that exist.
-    threads: AtomicUsize,
-    /// Jobs that have been submitted and not finished.
-    pending: AtomicUsize,
 }
 
-/// What a helper finds when it looks for work.
+/// A job, and since when it has waited.
 #[derive(Debug)]
-enum Next {
-    /// A job, and since when it has waited.
-    Job(Job, Instant),
-    /// None came for [`RESERVE_TIME`].
-    Nothing,
-    /// None will come: the worker is gone.
-    Over,
+struct Submitted {
+    job: Job,
+    at: Instant,
+}
+
+impl Submitted {
+    fn add_to(self, agenda: &mut Agenda<Submitted>, wanted: usize) -> Option<Number> {
+        if self.job.is_comparison() {
+            // Looking names up rarely takes the disk, and a hot file is behind each.
+            agenda.add_at_once(self);
+            return None;
+        }
+        Some(agenda.add(self, wanted))
+    }
+}
+
+/// What the queue is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+    use std::sync::{PoisonError, WaitTimeoutResult};
+    use std::time::Duration;
+
+    /// Waits until somebody wakes it, or for `time`. Whether that is over is said beside the guard.
+    pub(super) fn rest<'a, T>(
+        condvar: &Condvar,
+        _: &Mutex<T>,
+        guard: MutexGuard<'a, T>,
+        time: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let (guard, result): (_, WaitTimeoutResult) =
+            condvar.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
+        (guard, result.timed_out())
+    }
 }
 
 /// How long a helper without work stays.
@@ -121,42 +148,35 @@ impl HelperThreads {
     ///
     /// [`Control::helpers`]: crate::engine::Control::helpers
     pub fn new(shared: Arc<Shared>, worker: usize) -> HelperThreads {
-        let (compare, comparisons) = unbounded();
-        let (jobs, queue) = unbounded();
         let (sender, finished) = unbounded();
-        let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let pool = Arc::new(Pool { shared, worker, comparisons, queue, finished: sender, threads, pending });
-        HelperThreads { pool, comparisons: compare, jobs, finished }
-    }
-
-    fn send(&self, job: Job) {
-        let lane = if job.is_comparison() { &self.comparisons } else { &self.jobs };
-        lane.send((job, Instant::now())).expect("the pool holds the receivers");
+        let pool = Arc::new(Pool { shared, worker, queue: Queue::default(), finished: sender });
+        HelperThreads { pool, finished }
     }
 
     fn spawn(&self) {
-        self.pool.threads.fetch_add(1, SeqCst);
         let pool = self.pool.clone();
         let spawned = std::thread::Builder::new().name(format!("helper-{}", pool.worker)).spawn(move || pool.help());
-        if spawned.is_err() {
-            self.pool.threads.fetch_sub(1, SeqCst);
-            if self.pool.threads.load(SeqCst) == 0 {
-                // No memory for even one thread: better slow than never.
-                self.pool.drain_queue();
-            }
+        if spawned.is_err() && self.pool.queue.has_lost_all() {
+            // No memory for even one thread: better slow than never.
+            self.pool.drain_queue();
         }
     }
 }
 
 impl Helpers for HelperThreads {
-    fn submit(&mut self, job: Job) {
+    fn submit(&mut self, job: Job, wanted: usize) -> Option<Number> {
         Counters::count(&self.pool.shared.abilities.counters.helper_jobs);
-        let pending = self.pool.pending.fetch_add(1, SeqCst) + 1;
-        self.send(job);
-        let threads = self.pool.threads.load(SeqCst);
-        if pending > threads && threads < self.pool.shared.control.helpers() {
+        let submitted = Submitted { job, at: Instant::now() };
+        let helpers_max = self.pool.shared.control.helpers();
+        let (number, hires) = self.pool.queue.submit(helpers_max, |agenda| submitted.add_to(agenda, wanted));
+        if hires {
             self.spawn();
         }
+        number
+    }
+
+    fn want(&mut self, number: Number) {
+        self.pool.queue.want(number);
     }
 
     fn finished(&mut self) -> Option<Finished> {
@@ -164,49 +184,31 @@ impl Helpers for HelperThreads {
     }
 }
 
+impl Drop for HelperThreads {
+    fn drop(&mut self) {
+        self.pool.queue.end();
+    }
+}
+
 impl Pool {
     /// The life of a helper.
     fn help(&self) {
-        loop {
-            match self.next() {
-                Next::Job(job, submitted) => self.finish(job, submitted),
-                Next::Over => break,
-                Next::Nothing => {
-                    self.threads.fetch_sub(1, SeqCst);
-                    // A job may have been counted on this thread just before it left: look once more.
-                    if self.comparisons.is_empty() && self.queue.is_empty() {
-                        return;
-                    }
-                    self.threads.fetch_add(1, SeqCst);
-                }
-            }
+        while let Some(submitted) = self.queue.next(RESERVE_TIME, self.shared.control.helpers()) {
+            self.finish(submitted);
         }
-        self.threads.fetch_sub(1, SeqCst);
-    }
-
-    /// What is to be done next, waited for.
-    fn next(&self) -> Next {
-        let job = select_biased! {
-            // The worker is gone with both its ends: what it has left behind comes first.
-            recv(self.comparisons) -> job => job.or_else(|_| self.queue.recv()),
-            recv(self.queue) -> job => job,
-            default(RESERVE_TIME) => return Next::Nothing,
-        };
-        job.map_or(Next::Over, |(job, submitted)| Next::Job(job, submitted))
     }
 
     fn drain_queue(&self) {
-        while let Ok((job, submitted)) = self.comparisons.try_recv().or_else(|_| self.queue.try_recv()) {
-            self.finish(job, submitted);
+        while let Some(submitted) = self.queue.take() {
+            self.finish(submitted);
         }
     }
 
-    fn finish(&self, job: Job, submitted: Instant) {
+    fn finish(&self, Submitted { job, at }: Submitted) {
         let counters = &self.shared.abilities.counters;
-        counters.begin_helper_job(submitted.elapsed().as_micros() as u64);
+        counters.begin_helper_job(at.elapsed().as_micros() as u64);
         let finished = self.carry_out(job);
         counters.end_helper_job();
-        self.pending.fetch_sub(1, SeqCst);
         // The worker is gone if nobody listens, and then nobody minds.
         let _ = self.finished.send(finished);
         self.shared.control.waker(self.worker).wake();
@@ -243,25 +245,43 @@ mod tests {
     use lamna_proto::resource::{Description, Representation, Resource};
 
     #[test]
-    fn what_is_known_is_compared_before_what_is_cold_is_read_and_nothing_is_left_behind() {
+    fn helpers_end_with_their_worker() {
         let (shared, _root) = testing::shared(1, 1);
         let shared = Arc::new(shared);
         let mut desk = Desk::new(&shared);
-        let helpers = HelperThreads::new(shared.clone(), 0);
-        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
-        let entry = Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 1));
-        for (path, previous) in [(&b"/cold"[..], None), (b"/colder", None), (b"/hot", Some(entry))] {
-            let asked = Translate { host: None, path, query: None, path_and_query: path };
-            let mut target = desk.take(&asked);
-            target.previous = previous;
-            helpers.send(Job::Translate { ticket: None, target, again: false });
+        let mut helpers = HelperThreads::new(shared.clone(), 0);
+        let target = desk.take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a" });
+        helpers.submit(Job::Translate { ticket: None, target, again: true }, 1);
+        while helpers.finished().is_none() {
+            std::thread::yield_now();
         }
         let pool = helpers.pool.clone();
+        assert_eq!(pool.queue.helpers(), 1, "it rests");
         drop(helpers);
+        while pool.queue.helpers() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_compared_first_and_of_what_is_cold_what_most_wait_for() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut desk = Desk::new(&shared);
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let entry = Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 1));
+        let mut agenda = Agenda::default();
+        for (path, wanted, previous) in
+            [(&b"/cold"[..], 1, None), (b"/popular", 2, None), (b"/colder", 1, None), (b"/hot", 1, Some(entry))]
+        {
+            let mut target = desk.take(&Translate { host: None, path, query: None, path_and_query: path });
+            target.previous = previous;
+            let job = Job::Translate { ticket: None, target, again: false };
+            Submitted { job, at: Instant::now() }.add_to(&mut agenda, wanted);
+        }
         let mut paths = Vec::new();
-        while let Next::Job(Job::Translate { target, .. }, _) = pool.next() {
+        while let Some(Submitted { job: Job::Translate { target, .. }, .. }) = agenda.take() {
             paths.push(String::from_utf8_lossy(target.path()).into_owned());
         }
-        assert_eq!(paths, ["/hot", "/cold", "/colder"]);
+        assert_eq!(paths, ["/hot", "/popular", "/cold", "/colder"]);
     }
 }

@@ -1,6 +1,7 @@
 //! Reading files and finding out whether reading would wait for the disk.
 //!
-//! Owns: the strategies for data: `preadv2(RWF_NOWAIT)`, whose miss starts the readahead; `cachestat`; a page-by-page
+//! Owns: the strategies for data: `preadv2(RWF_NOWAIT)`, whose miss starts the reading, and so is preceded by `cachestat`, lest
+//! the disk's queue be filled in the order in which things are looked for; `cachestat`; a page-by-page
 //! test for files that we may read but do not own; and plain blocking reads. `mincore` is not among them: for a file
 //! that the caller neither owns nor may write it reports every page as resident.
 
@@ -20,8 +21,8 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Fills `buffer` from `offset` on. Fewer bytes than asked for mean the end of the file.
 ///
 /// # Errors
-/// [`Blocked::Disk`] with [`Wait::No`] if not all of it is in the page cache (it is on its way then), or if this file
-/// system cannot tell.
+/// [`Blocked::Disk`] with [`Wait::No`] if not all of it is in the page cache, or if this file system cannot tell. If some of
+/// it is there, or whether any is can be asked by the file's owner only, the rest is on its way then.
 pub fn read(
     file: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -30,8 +31,13 @@ pub fn read(
     abilities: &Abilities,
 ) -> Result<usize, Blocked> {
     let _step = account::step(Step::Read);
-    if wait == Wait::Yes {
-        touch(buffer);
+    match wait {
+        Wait::Yes => touch(buffer),
+        Wait::No if is_absent(file, offset, buffer.len() as u64, abilities) => {
+            Counters::count(&abilities.counters.read_blocked);
+            return Err(Blocked::Disk);
+        }
+        Wait::No => {}
     }
     let mut filled = 0;
     while filled < buffer.len() {
@@ -47,6 +53,18 @@ pub fn read(
         filled += bytes;
     }
     Ok(filled)
+}
+
+/// Whether nothing of `length` bytes from `offset` on is in the page cache, as far as that can be said without reading.
+fn is_absent(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> bool {
+    if length == 0 || !abilities.cachestat.load(Relaxed) {
+        return false;
+    }
+    let cached = cachestat::pages_cached(file, offset, length);
+    if cached == Err(Errno::NOSYS) {
+        abilities.cachestat.store(false, Relaxed);
+    }
+    cached == Ok(0)
 }
 
 /// Writes to each page of `buffer`, so that all of it is in memory before the kernel writes to it. A page fault of ours holds

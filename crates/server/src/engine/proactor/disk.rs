@@ -63,9 +63,13 @@ impl Disk {
         let is_found_again = can_tell(&desk.shared.abilities) && !desk.shared.reads_elsewhere();
         match question.names().filter(|_| is_found_again) {
             Some((directory, names)) => self.bring_in(ring, desk, Wanted { ticket, target, directory, names }),
-            None => self.helpers.submit(Job::Translate { ticket, target, again: true }),
+            None => self.help(ticket, target),
         }
         None
+    }
+
+    fn help(&mut self, ticket: Option<Ticket>, target: Target) {
+        self.helpers.submit(Job::Translate { ticket, target, again: true }, 1);
     }
 
     fn bring_in(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, mut wanted: Wanted) {
@@ -96,7 +100,7 @@ impl Disk {
             }
             Err(_) => {
                 Counters::count(&desk.shared.abilities.counters.untested);
-                self.helpers.submit(Job::Translate { ticket, target, again: true });
+                self.help(ticket, target);
                 None
             }
         }
