@@ -51,8 +51,9 @@ pub(crate) struct Wish {
 /// Workers hand counters over at the same moments, so a reading has as many of their reports as the next one if it ends
 /// somewhat later.
 const AFTER_FLUSH_MS: u64 = 150;
-/// Helpers that each worker may have at first: what disks of one head are busy with, and few enough to have room to grow.
-const HELPERS_FIRST: usize = 16;
+/// Helpers that each worker may have at first: they keep most disks busy, and leave the order to us where they do. There are
+/// twice as many each half second as long as that brings something.
+const HELPERS_FIRST: usize = 8;
 /// Helpers and threads that each worker may always have.
 const HELPERS_LEAST: usize = 4;
 const THREADS_LEAST: usize = 16;

@@ -115,8 +115,12 @@ impl Pool {
     fn undo_growth(&mut self, now_ms: u64, staff: Staff) -> Option<Resize> {
         let growth = self.growth.take()?;
         let after_per_s = staff.done_per_s?;
-        let has_grown = staff.size > growth.size && staff.busy_peak >= staff.size;
-        if !has_grown || after_per_s >= growth.done_per_s * GAIN {
+        if staff.size <= growth.size || staff.busy_peak < staff.size {
+            return None;
+        }
+        if after_per_s >= growth.done_per_s * GAIN {
+            // That this was right says as much as another interval of waiting would.
+            self.more_since_ms = now_ms.checked_sub(MORE_AFTER_MS);
             return None;
         }
         *self = Pool { stays_until_ms: now_ms + IN_VAIN_FOR_MS, ..Pool::default() };

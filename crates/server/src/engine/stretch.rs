@@ -41,15 +41,19 @@ impl Stretch {
         self.length.min(QUANTUM_BYTES)
     }
 
-    /// Whether the quantum is in memory, was there a moment ago, or is likely to be where nothing can tell.
-    pub fn is_in_memory(&self, shared: &Shared) -> bool {
+    /// How many bytes from its beginning on may be sent now: they are in memory, were there a moment ago, or are likely to be
+    /// where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking pages back, no more
+    /// than what is sent at once, since what is sent later may be gone by then.
+    pub fn in_memory(&self, shared: &Shared) -> Option<u64> {
         let (abilities, now_ms) = (&shared.abilities, shared.clock.now().0);
-        let tested = (self.representation.version, self.offset, self.quantum());
-        if abilities.lately.has_found(tested, now_ms) {
-            return true;
+        let is_quiet = abilities.lately.is_quiet(now_ms);
+        let length = if is_quiet { self.quantum() } else { self.length.min(TURN_BYTES / FILE_WEIGHT) };
+        let tested = (self.representation.version, self.offset, length);
+        if is_quiet && abilities.lately.has_found(tested, now_ms) {
+            return Some(length);
         }
-        let Some(file) = &self.representation.file else { return false };
-        match read::test_resident(file.as_fd(), self.offset, self.quantum(), abilities) {
+        let file = self.representation.file.as_ref()?;
+        let is_in_memory = match read::test_resident(file.as_fd(), self.offset, length, !is_quiet, abilities) {
             Resident::Yes => {
                 abilities.lately.handle_found(tested, now_ms);
                 true
@@ -58,13 +62,14 @@ impl Stretch {
                 abilities.lately.handle_missed(now_ms);
                 false
             }
-            Resident::Unknown => self.is_likely_in_memory(shared),
-        }
+            Resident::Unknown => self.is_likely_in_memory(shared, length),
+        };
+        is_in_memory.then_some(length)
     }
 
-    fn is_likely_in_memory(&self, shared: &Shared) -> bool {
+    fn is_likely_in_memory(&self, shared: &Shared, length: u64) -> bool {
         let Some(file) = &self.representation.file else { return false };
-        let is_likely = shared.store.residents().is_likely((file.as_fd(), self.offset, self.quantum()));
+        let is_likely = shared.store.residents().is_likely((file.as_fd(), self.offset, length));
         if is_likely {
             Counters::count(&shared.abilities.counters.likely);
         }

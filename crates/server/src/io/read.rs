@@ -134,8 +134,15 @@ pub enum Resident {
     Unknown,
 }
 
-/// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
-pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> Resident {
+/// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing. Of pages that
+/// somebody is just reading from the disk, only a `thorough` test finds each.
+pub fn test_resident(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    thorough: bool,
+    abilities: &Abilities,
+) -> Resident {
     let _step = account::step(Step::Read);
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
@@ -146,7 +153,8 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
                 if cached < pages {
                     return Resident::No;
                 }
-                return test_pages(file, offset, first_page..first_page + pages, READ_PAGES, abilities);
+                let step = if thorough { 1 } else { READ_PAGES };
+                return test_pages(file, offset, first_page..first_page + pages, step, abilities);
             }
             Err(Errno::NOSYS) => abilities.cachestat.store(false, Relaxed),
             // Not our file: test it page by page.
@@ -158,8 +166,9 @@ pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: 
 }
 
 /// Pages that are read at once: `sendfile(2)` and helpers ask for 64 KiB, and readahead for more. Pages count as cached from
-/// the moment on at which their reading begins; of those that are read together one stands for the others. Somebody else's
-/// smaller reads may be overlooked, which costs one short wait; a test of every 16 KiB cost a tenth of a large download.
+/// the moment on at which their reading begins; of those that are read together one stands for the others. Smaller reads may be
+/// overlooked, which costs a wait. A test of every 16 KiB cost a tenth of a large download, so that is for times in which the
+/// kernel takes back single pages.
 const READ_PAGES: usize = 16;
 
 /// Reads a byte of every so many of `pages`, and of the last, without waiting. Nothing before `offset` is read.
@@ -213,7 +222,7 @@ mod tests {
         rustix::io::pwrite(&file, &[7; 20_000], 0).unwrap();
         for without in [vec![], vec!["cachestat".to_owned()]] {
             let abilities = Abilities::without(&without).unwrap();
-            let resident = test_resident(file.as_fd(), 100, 19_000, &abilities);
+            let resident = test_resident(file.as_fd(), 100, 19_000, false, &abilities);
             // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
             let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
             assert_eq!(resident, if supported { Resident::Yes } else { Resident::Unknown }, "{without:?}");
@@ -240,6 +249,6 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         rustix::io::pwrite(&file, &[7; 4096], 0).unwrap();
         let abilities = Abilities::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
-        assert_eq!(test_resident(file.as_fd(), 0, 4096, &abilities), Resident::Unknown);
+        assert_eq!(test_resident(file.as_fd(), 0, 4096, true, &abilities), Resident::Unknown);
     }
 }

@@ -183,16 +183,17 @@ fn turn(parcel: &mut Parcel, desk: &mut Desk<'_>) -> Next {
 /// Tells the core of the stretch that is wanted, if it is in memory or will never be. False if it has to be read.
 fn make_ready(parcel: &mut Parcel, desk: &Desk<'_>) -> bool {
     let Some(reading) = parcel.reading.take() else { return true };
-    let quantum = reading.stretch.quantum();
     let done = match (reading.paged_in, &reading.stretch.representation.file) {
         (Some(false), _) | (_, None) => Done::Failed,
         _ if !reading.stretch.is_unchanged() => Done::Failed,
-        (Some(true), _) => Done::Ready(quantum),
-        (None, Some(_)) if !reading.stretch.is_in_memory(desk.shared) => {
-            parcel.reading = Some(reading);
-            return false;
-        }
-        (None, Some(_)) => Done::Ready(quantum),
+        (Some(true), _) => Done::Ready(reading.stretch.quantum()),
+        (None, Some(_)) => match reading.stretch.in_memory(desk.shared) {
+            Some(bytes) => Done::Ready(bytes),
+            None => {
+                parcel.reading = Some(reading);
+                return false;
+            }
+        },
     };
     let Reading { exchange, .. } = reading;
     parcel.slot.connection.handle_done(exchange, done, desk.now);

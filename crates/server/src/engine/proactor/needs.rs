@@ -62,8 +62,10 @@ impl Worker<'_> {
         let flow = &mut self.flows[ticket.token.index as usize];
         flow.read = None;
         let file = stretch.representation.file.clone()?;
-        if !self.shared.reads_elsewhere() && stretch.is_in_memory(self.shared) {
-            return Some(Outcome::Ready(ticket, stretch.quantum()));
+        if !self.shared.reads_elsewhere()
+            && let Some(bytes) = stretch.in_memory(self.shared)
+        {
+            return Some(Outcome::Ready(ticket, bytes));
         }
         let room = Room::lent_or_small(stretch.length, &self.shared.store);
         self.ring.read(file, room, stretch.offset, Tag::Stretch(ticket));
