@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Name;
 use super::reason::reason;
-use crate::measure::trial::Observed;
+use crate::measure::trial::{Observed, median};
 use crate::run::Outcome;
 
 /// What came of it: lines, and what had to be left out and why.
@@ -51,8 +51,29 @@ impl Row {
 
     /// Whether both are within what is asked for.
     pub fn holds(&self) -> bool {
-        self.throughput_error().abs() <= THROUGHPUT_TOLERANCE && self.latency_error().abs() <= LATENCY_TOLERANCE
+        is_within(self.throughput_error(), self.latency_error())
     }
+
+    /// Whether the measurement would hold as a prediction of itself: the medians of every other trial, held against those of the
+    /// others. Nothing if there is one trial only.
+    pub fn is_repeated(&self) -> Option<bool> {
+        is_repeated(&self.trials)
+    }
+}
+
+fn is_repeated(trials: &[Observed]) -> Option<bool> {
+    let every_other = |first: usize| -> Vec<Observed> { trials.iter().skip(first).step_by(2).cloned().collect() };
+    let (ones, others) = (every_other(0), every_other(1));
+    if others.is_empty() {
+        return None;
+    }
+    let (one, other) = (median(&ones), median(&others));
+    let error = |of: fn(&Observed) -> f64| of(&other) / of(&one) - 1.0;
+    Some(is_within(error(|seen| seen.requests_per_s), error(|seen| seen.latency_p50_us)))
+}
+
+fn is_within(throughput_error: f64, latency_error: f64) -> bool {
+    throughput_error.abs() <= THROUGHPUT_TOLERANCE && latency_error.abs() <= LATENCY_TOLERANCE
 }
 
 impl Row {
@@ -77,14 +98,14 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let mut text = self.introduction();
         text.push_str(
-            "| scenario | engine | workers | requests/s predicted | measured | spread | error | p50 us predicted | measured | error | within | others | why not |\n\
-             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | --- |\n",
+            "| scenario | engine | workers | requests/s predicted | measured | spread | error | p50 us predicted | measured | error | within | repeated | others | why not |\n\
+             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | --- |\n",
         );
         for row in &self.rows {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {:.0} | {:.0} | {:.0} % | {:+.0} % | {:.0} | {:.0} | {:+.0} % | {} | {:.0} % | {} |",
+                "| {} | {} | {} | {:.0} | {:.0} | {:.0} % | {:+.0} % | {:.0} | {:.0} | {:+.0} % | {} | {} | {:.0} % | {} |",
                 row.scenario.name(),
                 row.engine,
                 row.workers,
@@ -96,6 +117,7 @@ impl Report {
                 row.observed.latency_p50_us,
                 row.latency_error() * 100.0,
                 if row.holds() { "yes" } else { "no" },
+                row.is_repeated().map_or("", |is_repeated| if is_repeated { "yes" } else { "no" }),
                 row.observed.foreign * 100.0,
                 reason(row)
             );
@@ -115,9 +137,14 @@ impl Report {
             format!("`{}` {} of {}", name.name(), held(&of), of.len())
         });
         let trials = self.rows.iter().map(|row| row.trials.len()).min().unwrap_or(0);
+        let repeated = |holds: bool| {
+            let rows = self.rows.iter().filter(|row| row.is_repeated() == Some(true));
+            rows.filter(|row| row.holds() || !holds).count()
+        };
         format!(
             "# Predicted against measured\n\n\
-             **{} of {} lines are within {:.0} % of throughput and {:.0} % of median latency**: {}.\n\n\
+             **{} of {} lines are within {:.0} % of throughput and {:.0} % of median latency**: {}. The measurement is within as much \
+             of itself, every other trial against the others, in {} lines (`repeated`); of these the prediction holds in {}.\n\n\
              Measured values are medians of at least {trials} trials, between which throughput differed by `spread` (fastest less \
              slowest). Latencies are those of the load on the same machine. `others`: share of the processors' time that neither the \
              server nor the load used. `why not`: by rule, the counters of the trial that differ from the prediction's by more than \
@@ -127,6 +154,8 @@ impl Report {
             THROUGHPUT_TOLERANCE * 100.0,
             LATENCY_TOLERANCE * 100.0,
             scenarios.collect::<Vec<_>>().join(", "),
+            repeated(false),
+            repeated(true),
         )
     }
 
@@ -179,5 +208,24 @@ impl Report {
             );
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(requests_per_s: f64, latency_p50_us: f64) -> Observed {
+        Observed { requests_per_s, latency_p50_us, ..Observed::default() }
+    }
+
+    #[test]
+    fn a_measurement_is_repeated_if_half_of_its_trials_would_hold_as_a_prediction_of_the_others() {
+        assert_eq!(is_repeated(&[trial(100.0, 50.0)]), None);
+        assert_eq!(is_repeated(&[trial(100.0, 50.0), trial(110.0, 60.0)]), Some(true));
+        assert_eq!(is_repeated(&[trial(100.0, 50.0), trial(120.0, 50.0)]), Some(false), "20 % of throughput");
+        assert_eq!(is_repeated(&[trial(100.0, 50.0), trial(100.0, 70.0)]), Some(false), "40 % of latency");
+        let one_was_disturbed = [100.0, 100.0, 20.0, 100.0, 100.0, 100.0].map(|rate| trial(rate, 50.0));
+        assert_eq!(is_repeated(&one_was_disturbed), Some(true), "medians of three");
     }
 }
