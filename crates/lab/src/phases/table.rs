@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::AUTO;
 use super::run::{Run, switches};
-use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, comparable, of_all, of_phase, standing};
+use super::verdict::{FAILED_MAX, Figures, REACHED, Standing, beside, comparable, of_all, of_phase, standing};
 use super::workload::Phase;
 use crate::metric::format_number;
+use crate::statistics::Estimate;
 
 /// All of it; without runs a line that says so.
 pub fn markdown(runs: &[Run]) -> String {
@@ -53,6 +54,7 @@ fn write_all(text: &mut String, runs: &[Run], first: &Run) -> std::fmt::Result {
     let load = "99th percentile of those who ask as fast as they are answered, milliseconds";
     table(text, runs, load, &standings, None, |figures, _| ms(figures.load_p99_ms))?;
     verdicts(text, &compared, &standings)?;
+    round_by_round(text, runs)?;
     changes(text, runs)
 }
 
@@ -131,6 +133,28 @@ fn verdicts(text: &mut String, runs: &[Run], standings: &[Standing]) -> std::fmt
             false => format!("**not better than {}**", not_beaten.join(", ")),
         };
         writeln!(text, "- whole run, {what}: {verdict}")?;
+    }
+    Ok(())
+}
+
+/// `auto` by the engines that it took turns with more than once.
+fn round_by_round(text: &mut String, runs: &[Run]) -> std::fmt::Result {
+    let mut several = beside(runs);
+    several.retain(|beside| beside.answered.samples > 1);
+    let Some(confidence) = several.iter().map(|beside| beside.answered.confidence).min_by(f64::total_cmp) else {
+        return Ok(());
+    };
+    writeln!(
+        text,
+        "\n## `{AUTO}` by each fixed engine, over whole runs of the same turn\n\nMedians of the rounds' ratios, and the interval in \
+         which the true one lies with a probability of at least {}. Where 1 is in it, the two cannot be told apart.\n\n\
+         | | rounds | good answers | CPU time for each | visitor's p99 |\n| --- | ---: | ---: | ---: | ---: |",
+        percent(confidence)
+    )?;
+    for beside in several {
+        let cell = |ratio: Estimate| format!("{:.3} ({:.3} to {:.3})", ratio.median, ratio.low, ratio.high);
+        let [answered, cpu, visitor] = [beside.answered, beside.cpu, beside.visitor].map(cell);
+        writeln!(text, "| {} | {} | {answered} | {cpu} | {visitor} |", beside.engine, beside.answered.samples)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 use super::AUTO;
 use super::run::{Latencies, Run};
 use super::workload::{CROWD_HELD, Phase};
+use crate::statistics::{Estimate, estimate};
 
 /// Share of the best fixed engine's figure that `auto` has to reach.
 pub const REACHED: f64 = 0.92;
@@ -133,6 +134,43 @@ pub fn of_all(runs: &[Run]) -> Vec<Figures> {
     })
 }
 
+/// `auto` by each fixed engine over the whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// The fixed engine.
+    pub engine: String,
+    /// Good answers.
+    pub answered: Estimate,
+    /// CPU time for each.
+    pub cpu: Estimate,
+    /// The visitor's 99th percentile.
+    pub visitor: Estimate,
+}
+
+/// The ratios of runs that took turns with each other: what the machine did in one round and not in the next is in both.
+pub fn beside(runs: &[Run]) -> Vec<Beside> {
+    let mut engines: Vec<&str> = runs.iter().map(|run| run.engine.as_str()).filter(|engine| *engine != AUTO).collect();
+    engines.dedup();
+    let whole = |run: &Run| of_all(std::slice::from_ref(run)).into_iter().next();
+    let pairs = |engine: &str| -> Vec<(Figures, Figures)> {
+        let of = |name: &str, turn_s: u64| runs.iter().find(|run| run.engine == name && run.turn_s == turn_s);
+        let autos = runs.iter().filter(|run| run.engine == AUTO);
+        autos.filter_map(|auto| Some((whole(auto)?, whole(of(engine, auto.turn_s)?)?))).collect()
+    };
+    let one = |engine: &str| {
+        let pairs = pairs(engine);
+        let ratio =
+            |figure: fn(&Figures) -> f64| estimate(pairs.iter().map(|(auto, other)| figure(auto) / figure(other)));
+        Some(Beside {
+            engine: engine.to_owned(),
+            answered: ratio(|figures| figures.answered)?,
+            cpu: ratio(|figures| figures.cpu_us)?,
+            visitor: ratio(|figures| figures.visitor_p99_ms)?,
+        })
+    };
+    engines.into_iter().filter_map(one).collect()
+}
+
 fn has_failed(latencies: &Latencies) -> bool {
     let all = latencies.answers.count() + latencies.unanswered;
     latencies.failed() as f64 > FAILED_MAX * all as f64
@@ -233,6 +271,24 @@ mod tests {
         let engines = |runs: &[Run]| comparable(runs).iter().map(|run| run.engine.clone()).collect::<Vec<_>>();
         assert_eq!(engines(&runs), ["auto", "amped"]);
         assert_eq!(engines(&[runs[0].clone(), runs[2].clone()]), ["auto", "sped"]);
+    }
+
+    #[test]
+    fn over_the_whole_run_those_of_the_same_turn_are_compared() {
+        let at = |turn_s, engine, answered| Run { turn_s, ..run(engine, answered, 1.0, 0.5, 0) };
+        // The machine was twice as fast in the second turn.
+        let runs = [
+            at(1, "auto", 110.0),
+            at(2, "auto", 220.0),
+            at(1, "amped", 100.0),
+            at(2, "amped", 200.0),
+            at(3, "amped", 900.0),
+            at(4, "sped", 50.0),
+        ];
+        let found = beside(&runs);
+        assert_eq!(found.len(), 1, "sped had no turn with auto");
+        assert_eq!(found[0].engine, "amped");
+        assert_eq!((found[0].answered.samples, found[0].answered.low, found[0].answered.high), (2, 1.1, 1.1));
     }
 
     #[test]

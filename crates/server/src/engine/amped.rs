@@ -4,7 +4,6 @@
 //! to a helper, which does it so that it no longer would, and sends a notification. So cached content costs what it
 //! costs SPED, and a cold file delays nobody but who asked for it.
 
-use std::collections::{HashMap, hash_map};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::engine::helper_processes::HelperProcesses;
 use crate::engine::helpers::agenda::Number;
 use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
+use crate::engine::lookups::{Joined, Lookups};
 use crate::io::{Counters, Wait};
 
 /// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
@@ -32,22 +32,14 @@ pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(),
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
         None => Box::new(HelperThreads::new(shared.clone(), index)),
     };
-    Worker::new(shared, index, Helped { helpers, waiting: HashMap::new() })?.run()
+    Worker::new(shared, index, Helped { helpers, lookups: Lookups::default() })?.run()
 }
 
 /// Carries out in line what cannot wait, and hands the rest to helpers.
 struct Helped {
     helpers: Box<dyn Helpers>,
-    /// Targets that helpers are looking up, or are to.
-    waiting: HashMap<Target, Waiting>,
-}
-
-/// Who waits for a target, beside whom the helper does it for.
-#[derive(Debug, Default)]
-struct Waiting {
-    tickets: Vec<Ticket>,
-    /// What the helpers know the job by, if they put it in order.
-    number: Option<Number>,
+    /// Of targets, by helpers.
+    lookups: Lookups<Number>,
 }
 
 impl Carrier for Helped {
@@ -102,15 +94,12 @@ impl Carrier for Helped {
 impl Helped {
     /// Has a target looked up, once for all who wait for it.
     fn look_up(&mut self, ticket: Ticket, target: Target) {
-        match self.waiting.entry(target) {
-            hash_map::Entry::Occupied(mut waiting) => {
-                waiting.get_mut().tickets.push(ticket);
-                waiting.get().number.into_iter().for_each(|number| self.helpers.want(number));
-            }
-            hash_map::Entry::Vacant(first) => {
-                let job = Job::Translate { ticket: Some(ticket), target: first.key().clone(), again: false };
+        match self.lookups.join(&target, ticket) {
+            Joined::Another(number) => number.into_iter().for_each(|number| self.helpers.want(number)),
+            Joined::First => {
+                let job = Job::Translate { ticket: Some(ticket), target: target.clone(), again: false };
                 let number = self.helpers.submit(job, 1);
-                first.insert(Waiting { tickets: Vec::new(), number });
+                self.lookups.place(&target, number);
             }
         }
     }
@@ -133,8 +122,8 @@ impl Helped {
                 };
                 desk.keep(&target, &entry);
                 // A refresh is for nobody, and those who wait for the same target wait for a lookup of their own.
-                let others = ticket.and_then(|_| self.waiting.remove(&target)).unwrap_or_default();
-                let all = ticket.into_iter().chain(others.tickets);
+                let others = ticket.map(|_| self.lookups.end(&target)).unwrap_or_default();
+                let all = ticket.into_iter().chain(others);
                 outcomes.extend(all.map(|ticket| Outcome::Translated(ticket, entry.clone())));
             }
         }
@@ -142,10 +131,11 @@ impl Helped {
 
     /// Has it looked up once more, by a helper that says what it finds.
     fn look_up_again(&mut self, ticket: Option<Ticket>, target: Target) {
-        let waiting = ticket.and_then(|_| self.waiting.get_mut(&target));
-        let wanted = 1 + waiting.as_ref().map_or(0, |waiting| waiting.tickets.len());
-        let number = self.helpers.submit(Job::Translate { ticket, target, again: true }, wanted);
-        waiting.into_iter().for_each(|waiting| waiting.number = number);
+        let (is_for_somebody, wanted) = (ticket.is_some(), self.lookups.wanted(&target));
+        let number = self.helpers.submit(Job::Translate { ticket, target: target.clone(), again: true }, wanted);
+        if is_for_somebody {
+            self.lookups.place(&target, number);
+        }
     }
 
     /// What the helper found, or what is found now that it is in memory. Nothing if it has been evicted already, or if
@@ -178,7 +168,7 @@ mod tests {
     }
 
     fn helped(shared: &Arc<Shared>) -> Helped {
-        Helped { helpers: Box::new(HelperThreads::new(shared.clone(), 0)), waiting: HashMap::new() }
+        Helped { helpers: Box::new(HelperThreads::new(shared.clone(), 0)), lookups: Lookups::default() }
     }
 
     /// The first outcome of what a helper does.

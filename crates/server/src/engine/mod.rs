@@ -23,6 +23,7 @@ pub mod handover;
 pub mod helper_processes;
 pub mod helpers;
 pub mod idle_set;
+pub(crate) mod lookups;
 pub mod mp;
 pub mod nursery;
 pub mod pipelined;

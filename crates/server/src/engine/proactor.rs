@@ -191,12 +191,12 @@ impl<'a> Worker<'a> {
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
             (Tag::Stretch(ticket), Event::Read(room, bytes)) => self.handle_stretch(ticket, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
-                let outcome = self.disk.handle_opened(&mut self.ring, &mut self.desk, index, opened);
-                self.handle_outcome(outcome);
+                let outcomes = self.disk.handle_opened(&mut self.ring, &mut self.desk, index, opened);
+                self.handle_outcomes(outcomes);
             }
             (Tag::Content(index), _) => {
-                let outcome = self.disk.next_name(&mut self.ring, &mut self.desk, index);
-                self.handle_outcome(outcome);
+                let outcomes = self.disk.next_name(&mut self.ring, &mut self.desk, index);
+                self.handle_outcomes(outcomes);
             }
             (Tag::Waker, _) => self.handle_wake(),
             (tag, event) => debug_assert!(false, "{tag:?} does not come back with {event:?}"),
@@ -211,9 +211,8 @@ impl<'a> Worker<'a> {
     fn handle_wake(&mut self) {
         self.shared.control.waker(self.index).reset();
         self.await_wake();
-        for outcome in self.disk.outcomes(&mut self.desk) {
-            self.handle_outcome(Some(outcome));
-        }
+        let outcomes = self.disk.outcomes(&mut self.desk);
+        self.handle_outcomes(outcomes);
         for slot in self.shared.arrivals(self.index) {
             let token = self.admit(slot);
             self.drive(token);

@@ -12,7 +12,7 @@ use crate::content::file;
 use crate::engine::Shared;
 use crate::engine::desk::Stretch;
 use crate::io::Counters;
-use crate::io::read::{self, Resident};
+use crate::io::read::{self, Care, Resident};
 use crate::sys::usage::Usage;
 
 /// Bytes made ready and sent at once, so that one large file does not keep others waiting.
@@ -47,24 +47,35 @@ impl Stretch {
     pub fn in_memory(&self, shared: &Shared) -> Option<u64> {
         let (abilities, now_ms) = (&shared.abilities, shared.clock.now().0);
         let is_quiet = abilities.lately.is_quiet(now_ms);
-        let length = if is_quiet { self.quantum() } else { self.length.min(TURN_BYTES / FILE_WEIGHT) };
+        let (length, care) = match is_quiet {
+            true => (self.quantum(), Care::Sampled),
+            false => (self.length.min(TURN_BYTES / FILE_WEIGHT), self.care(shared, now_ms)),
+        };
         let tested = (self.representation.version, self.offset, length);
         if is_quiet && abilities.lately.has_found(tested, now_ms) {
             return Some(length);
         }
         let file = self.representation.file.as_ref()?;
-        let is_in_memory = match read::test_resident(file.as_fd(), self.offset, length, !is_quiet, abilities) {
+        let is_in_memory = match read::test_resident(file.as_fd(), self.offset, length, care, abilities) {
             Resident::Yes => {
                 abilities.lately.handle_found(tested, now_ms);
                 true
             }
             Resident::No => {
-                abilities.lately.handle_missed(now_ms);
+                abilities.lately.handle_missed(tested, now_ms);
                 false
             }
             Resident::Unknown => self.is_likely_in_memory(shared, length),
         };
         is_in_memory.then_some(length)
+    }
+
+    /// While the kernel takes pages back.
+    fn care(&self, shared: &Shared, now_ms: u64) -> Care {
+        match shared.abilities.lately.is_being_read(self.representation.version, now_ms) {
+            true => Care::Each,
+            false => Care::Counted,
+        }
     }
 
     fn is_likely_in_memory(&self, shared: &Shared, length: u64) -> bool {

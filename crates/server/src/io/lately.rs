@@ -6,7 +6,8 @@
 //! test. A stretch that went within that time is sent all the same, and the event loop waits for the disk.
 //!
 //! For large files that many ask for at once: to test every quarter of a megabyte of each answer took a seventh of what they cost.
-//! Sixteen files of a megabyte are tested 4,000 times a second now, which is half a percent of a processor.
+//! Sixteen files of a megabyte are tested 4,000 times a second now, which is half a percent of a processor. While it is not
+//! quiet, pages that are being read are found only by asking for each; that is done where they are likely (`is_being_read`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,6 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const FOUND_MS: u64 = 16;
 /// How long nothing does after a test that missed.
 const MISSED_MS: u64 = 1000;
+/// How long a file of which a test missed something counts as being read: as long as a disk takes that many ask.
+const READ_MS: u64 = 200;
+/// Files of which that is remembered, at most. Those that share a place count as one.
+const FILES: usize = 64;
 /// Stretches that are remembered, at most: a quarter of a gigabyte.
 const PLACES: usize = 1024;
 /// Bits of a place that say in which period it was found; the others say what.
@@ -26,6 +31,8 @@ pub struct Lately {
     places: Box<[AtomicU64]>,
     /// When a test missed, in milliseconds of the server's clock.
     missed_ms: AtomicU64,
+    /// When one missed something of a file, by its version.
+    missed_of_ms: Box<[AtomicU64]>,
 }
 
 /// What is tested: the version of the content ([`version`]), from where on, how many bytes.
@@ -52,8 +59,15 @@ impl Lately {
     }
 
     /// A test missed.
-    pub fn handle_missed(&self, now_ms: u64) {
+    pub fn handle_missed(&self, (version, ..): Tested, now_ms: u64) {
         self.missed_ms.store(now_ms, Relaxed);
+        self.missed_of_ms[version as usize % FILES].store(now_ms, Relaxed);
+    }
+
+    /// Whether pages of this version of a file are on their way back, as far as is known: a test missed some [`READ_MS`] ago or
+    /// less.
+    pub fn is_being_read(&self, version: u64, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.missed_of_ms[version as usize % FILES].load(Relaxed)) < READ_MS
     }
 
     /// Where it is noted, and what is noted there in the present period. Periods have the same numbers again after three days: what
@@ -68,7 +82,8 @@ impl Lately {
 
 impl Default for Lately {
     fn default() -> Lately {
-        Lately { places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(), missed_ms: AtomicU64::new(0) }
+        let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Lately { places: zeros(PLACES), missed_ms: AtomicU64::new(0), missed_of_ms: zeros(FILES) }
     }
 }
 
@@ -95,8 +110,12 @@ mod tests {
     fn after_a_test_that_missed_it_is_not_quiet_for_a_while() {
         let lately = Lately::default();
         assert!(lately.is_quiet(NOW_MS));
-        lately.handle_missed(NOW_MS);
+        lately.handle_missed(TESTED, NOW_MS);
         assert!(!lately.is_quiet(NOW_MS + MISSED_MS - 1));
         assert!(lately.is_quiet(NOW_MS + MISSED_MS));
+        assert!(
+            lately.is_being_read(TESTED.0, NOW_MS + READ_MS - 1) && !lately.is_being_read(TESTED.0, NOW_MS + READ_MS)
+        );
+        assert!(!lately.is_being_read(TESTED.0 + 1, NOW_MS), "another file");
     }
 }

@@ -134,15 +134,19 @@ pub enum Resident {
     Unknown,
 }
 
-/// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing. Of pages that
-/// somebody is just reading from the disk, only a `thorough` test finds each.
-pub fn test_resident(
-    file: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    thorough: bool,
-    abilities: &Abilities,
-) -> Resident {
+/// How careful a test is with pages that are in the page cache and still being read from the disk, for which a sender waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// There will be none.
+    Counted,
+    /// There may be some that are read together.
+    Sampled,
+    /// There may be single ones.
+    Each,
+}
+
+/// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
+pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, care: Care, abilities: &Abilities) -> Resident {
     let _step = account::step(Step::Read);
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
@@ -153,7 +157,11 @@ pub fn test_resident(
                 if cached < pages {
                     return Resident::No;
                 }
-                let step = if thorough { 1 } else { READ_PAGES };
+                let step = match care {
+                    Care::Counted => return Resident::Yes,
+                    Care::Sampled => READ_PAGES,
+                    Care::Each => 1,
+                };
                 return test_pages(file, offset, first_page..first_page + pages, step, abilities);
             }
             Err(Errno::NOSYS) => abilities.cachestat.store(false, Relaxed),
@@ -222,7 +230,7 @@ mod tests {
         rustix::io::pwrite(&file, &[7; 20_000], 0).unwrap();
         for without in [vec![], vec!["cachestat".to_owned()]] {
             let abilities = Abilities::without(&without).unwrap();
-            let resident = test_resident(file.as_fd(), 100, 19_000, false, &abilities);
+            let resident = test_resident(file.as_fd(), 100, 19_000, Care::Sampled, &abilities);
             // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
             let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
             assert_eq!(resident, if supported { Resident::Yes } else { Resident::Unknown }, "{without:?}");
@@ -249,6 +257,6 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         rustix::io::pwrite(&file, &[7; 4096], 0).unwrap();
         let abilities = Abilities::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
-        assert_eq!(test_resident(file.as_fd(), 0, 4096, true, &abilities), Resident::Unknown);
+        assert_eq!(test_resident(file.as_fd(), 0, 4096, Care::Each, &abilities), Resident::Unknown);
     }
 }

@@ -10,6 +10,7 @@ pub mod disk;
 mod kept;
 pub mod load;
 pub mod micro;
+mod pair;
 pub mod server;
 mod spread;
 pub mod trial;

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup;
 use super::load::{Load, Target, Use};
-use super::micro;
 use super::server::{Server, ServerSettings, confined};
 use super::spread::{self, Spread};
+use super::{micro, pair};
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -80,6 +80,9 @@ pub struct Observed {
     /// How fast the machine was before and after: see [`micro::yardstick_us`]. 0: not known.
     #[serde(default)]
     pub yardstick_us: f64,
+    /// How fast the first and the last processor were together, then: see [`pair::exchange_us`]. 0: not known.
+    #[serde(default)]
+    pub pair_us: f64,
     /// The worker of each connection, with more than one.
     #[serde(default)]
     pub client_workers: Vec<u32>,
@@ -122,6 +125,7 @@ pub fn median(trials: &[Observed]) -> Observed {
         group_bytes: of(|o| o.group_bytes),
         page_cache_bytes: of(|o| o.page_cache_bytes),
         yardstick_us: of(|o| o.yardstick_us),
+        pair_us: of(|o| o.pair_us),
         client_workers: middle_trial(trials.to_vec()).client_workers,
     }
 }
@@ -217,7 +221,7 @@ impl Trial<'_> {
         let Spread { connections, workers: client_workers } = self.connections(server)?;
         let mut load = Load::new(server.address, connections, self.targets, self.usage, spins)?;
         load.run(self.warm_up, self.warm_up_requests, &mut next)?;
-        let yardstick_before_us = micro::yardstick_us(processors)?;
+        let (yardstick_before_us, pair_before_us) = (micro::yardstick_us(processors)?, pair::exchange_us(processors)?);
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
@@ -231,6 +235,7 @@ impl Trial<'_> {
         let memory = cgroup::memory_use(groups);
         let vain_s = if spins { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
         let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
+        let pair_us = (pair_before_us + pair::exchange_us(processors)?) / 2.0;
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
@@ -248,6 +253,7 @@ impl Trial<'_> {
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
             yardstick_us,
+            pair_us,
             client_workers,
             foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         })

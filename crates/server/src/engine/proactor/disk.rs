@@ -1,14 +1,17 @@
 //! What the proactor has under way in the ring on behalf of files: names and the content of small files on their way
 //! into memory, so that translating them no longer waits.
 //!
-//! Owns: translations that would have waited. Guarantees: each is finished once; only what the ring cannot help with
-//! (listings, error pages, links out of the tree and back, file systems that cannot tell what is in memory, and memory that
-//! does not keep what the ring has read) goes to a helper thread, as in AMPED. Decides nothing about targets: it asks again once everything it might need is there.
+//! Owns: translations that would have waited. Guarantees: each is finished once, for all who wait for it; as many are in the ring
+//! at a time as there may be helpers, and of the others what most wait for comes first, as in AMPED; only what the ring cannot help
+//! with (listings, error pages, links out of the tree and back, file systems that cannot tell what is in memory, and memory that
+//! does not keep what the ring has read) goes to a helper thread. Decides nothing about targets: it asks again once everything it
+//! might need is there.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use rustix::io::Errno;
 
@@ -19,18 +22,32 @@ use crate::content::translate::translate;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Target};
 use crate::engine::event_loop::{Outcome, Ticket};
+use crate::engine::helpers::agenda::{Agenda, Number};
 use crate::engine::helpers::{HelperThreads, Helpers, Job};
+use crate::engine::lookups::{Joined, Lookups};
 use crate::engine::portion::Room;
 use crate::io::{Abilities, Counters, Wait, open};
 use crate::sys::ring::Ring;
 
-/// Translations under way, and helpers for those that the ring cannot help.
+/// Translations that would have waited, and helpers for those that the ring cannot help.
 pub(super) struct Disk {
+    shared: Arc<Shared>,
+    lookups: Lookups<Place>,
+    /// Not in the ring yet.
+    agenda: Agenda<Waiting>,
+    /// In the ring.
     wanted: Vec<Option<Wanted>>,
     helpers: HelperThreads,
 }
 
-/// A target whose names are on their way into memory.
+/// Where a translation waits to be taken up.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Agenda(Number),
+    Helpers(Number),
+}
+
+/// A target whose names are on their way into memory, or are to be.
 struct Wanted {
     /// Who waits for it; nobody if a cached translation is being compared.
     ticket: Option<Ticket>,
@@ -41,10 +58,22 @@ struct Wanted {
     names: Vec<Vec<u8>>,
 }
 
+/// One that waits for room in the ring, and since when.
+struct Waiting {
+    wanted: Wanted,
+    since: Instant,
+}
+
 impl Disk {
     /// Nothing is under way for worker `index`.
     pub(super) fn new(shared: &Arc<Shared>, index: usize) -> Disk {
-        Disk { wanted: Vec::new(), helpers: HelperThreads::new(shared.clone(), index) }
+        Disk {
+            shared: shared.clone(),
+            lookups: Lookups::default(),
+            agenda: Agenda::default(),
+            wanted: Vec::new(),
+            helpers: HelperThreads::new(shared.clone(), index),
+        }
     }
 
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
@@ -61,49 +90,114 @@ impl Disk {
             return Some(entry);
         }
         let is_found_again = can_tell(&desk.shared.abilities) && !desk.shared.reads_elsewhere();
-        match question.names().filter(|_| is_found_again) {
-            Some((directory, names)) => self.bring_in(ring, desk, Wanted { ticket, target, directory, names }),
+        let names = question.names().filter(|_| is_found_again);
+        if let Some(ticket) = ticket
+            && let Joined::Another(place) = self.lookups.join(&target, ticket)
+        {
+            self.want(place);
+            return None;
+        }
+        match names {
+            Some((directory, names)) => {
+                let names = names.into_iter().rev().collect();
+                self.submit(ring, desk, Wanted { ticket, target, directory, names });
+            }
             None => self.help(ticket, target),
         }
         None
     }
 
-    fn help(&mut self, ticket: Option<Ticket>, target: Target) {
-        self.helpers.submit(Job::Translate { ticket, target, again: true }, 1);
+    /// One more waits for what waits at `place`.
+    fn want(&mut self, place: Option<Place>) {
+        match place {
+            Some(Place::Agenda(number)) => self.agenda.want(number),
+            Some(Place::Helpers(number)) => self.helpers.want(number),
+            None => {}
+        }
     }
 
-    fn bring_in(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, mut wanted: Wanted) {
-        wanted.names.reverse();
+    fn help(&mut self, ticket: Option<Ticket>, target: Target) {
+        let wanted = self.lookups.wanted(&target);
+        let number = self.helpers.submit(Job::Translate { ticket, target: target.clone(), again: true }, wanted);
+        if ticket.is_some() {
+            self.lookups.place(&target, number.map(Place::Helpers));
+        }
+    }
+
+    /// Has the names of `wanted` brought in when it is its turn.
+    fn submit(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, wanted: Wanted) {
+        Counters::count(&desk.shared.abilities.counters.helper_jobs);
+        let waiting = |wanted| Waiting { wanted, since: Instant::now() };
+        if wanted.ticket.is_some() {
+            let target = wanted.target.clone();
+            let number = self.agenda.add(waiting(wanted), 1);
+            self.lookups.place(&target, Some(Place::Agenda(number)));
+        } else {
+            // What is compared is known, and a hot file is behind it.
+            self.agenda.add_at_once(waiting(wanted));
+        }
+        self.fill_ring(ring, desk);
+    }
+
+    /// Takes up what waits, as far as there is room.
+    fn fill_ring(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>) {
+        while self.wanted.iter().flatten().count() < desk.shared.control.helpers()
+            && let Some(Waiting { wanted, since }) = self.agenda.take()
+        {
+            desk.shared.abilities.counters.begin_helper_job(since.elapsed().as_micros() as u64);
+            if wanted.ticket.is_some() {
+                self.lookups.place(&wanted.target, None);
+            }
+            self.bring_in(ring, desk, wanted);
+        }
+    }
+
+    fn bring_in(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, wanted: Wanted) {
         let index = self.wanted.iter().position(Option::is_none).unwrap_or_else(|| {
             self.wanted.push(None);
             self.wanted.len() - 1
         });
         self.wanted[index] = Some(wanted);
-        let outcome = self.next_name(ring, desk, index);
-        debug_assert!(outcome.is_none(), "a translation has a name at least");
+        let outcomes = self.next_name(ring, desk, index);
+        debug_assert!(outcomes.is_empty(), "a translation has a name at least");
     }
 
     /// Brings the next name of translation `index` into memory; if there is none, translates.
-    pub(super) fn next_name(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, index: usize) -> Option<Outcome> {
-        let wanted = self.wanted[index].as_mut()?;
+    pub(super) fn next_name(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, index: usize) -> Vec<Outcome> {
+        let Some(wanted) = self.wanted[index].as_mut() else { return Vec::new() };
         if let Some(name) = wanted.names.pop() {
             let name = if name.is_empty() { b".".to_vec() } else { name };
             let name = CString::new(name).expect("a path with a zero byte does not pass normalisation");
             ring.open(wanted.directory.clone(), name, open::READ, open::BENEATH, Tag::Name(index));
-            return None;
+            return Vec::new();
         }
-        let Wanted { ticket, target, .. } = self.wanted[index].take()?;
-        match translate(&target.question(desk.shared, Wait::No, desk.now)) {
-            Ok(entry) => {
-                desk.keep(&target, &entry);
-                ticket.map(|ticket| Outcome::Translated(ticket, entry))
-            }
+        let Some(Wanted { ticket, target, .. }) = self.wanted[index].take() else { return Vec::new() };
+        desk.shared.abilities.counters.end_helper_job();
+        let outcomes = match translate(&target.question(desk.shared, Wait::No, desk.now)) {
+            Ok(entry) => self.end(desk, ticket, &target, &entry),
             Err(_) => {
                 Counters::count(&desk.shared.abilities.counters.untested);
                 self.help(ticket, target);
-                None
+                Vec::new()
             }
-        }
+        };
+        self.fill_ring(ring, desk);
+        outcomes
+    }
+
+    /// Keeps what was found, for all who wait for it.
+    fn end(
+        &mut self,
+        desk: &mut Desk<'_>,
+        ticket: Option<Ticket>,
+        target: &Target,
+        entry: &Arc<Entry>,
+    ) -> Vec<Outcome> {
+        desk.keep(target, entry);
+        // A comparison is for nobody, and those who wait for the same target wait for a lookup of their own.
+        let others = ticket.map(|_| self.lookups.end(target)).unwrap_or_default();
+        let all = ticket.into_iter().chain(others);
+        all.map(|ticket| Outcome::Translated(ticket, entry.clone())).collect()
     }
 
     /// A name of translation `index` has been looked up. The content of a small file will be needed, too, unless it is
@@ -114,14 +208,14 @@ impl Disk {
         desk: &mut Desk<'_>,
         index: usize,
         opened: Result<OwnedFd, Errno>,
-    ) -> Option<Outcome> {
+    ) -> Vec<Outcome> {
         if let Ok(file) = opened
             && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
             && (1..=desk.shared.store.content_bytes_max()).contains(&stamp.size)
             && !self.holds(index, &stamp)
         {
             ring.read(Arc::new(file), Room::beside(stamp.size as usize), 0, Tag::Content(index));
-            return None;
+            return Vec::new();
         }
         self.next_name(ring, desk, index)
     }
@@ -137,11 +231,22 @@ impl Disk {
         let mut outcomes = Vec::new();
         while let Some(finished) = self.helpers.finished() {
             if let (Job::Translate { ticket, target, .. }, Some(entry)) = (finished.job, finished.entry) {
-                desk.keep(&target, &entry);
-                outcomes.extend(ticket.map(|ticket| Outcome::Translated(ticket, entry)));
+                outcomes.extend(self.end(desk, ticket, &target, &entry));
             }
         }
         outcomes
+    }
+}
+
+impl Drop for Disk {
+    /// What is left is done by the successor of the worker, and counts as done here.
+    fn drop(&mut self) {
+        let counters = &self.shared.abilities.counters;
+        self.wanted.iter().flatten().for_each(|_| counters.end_helper_job());
+        for _ in 0..self.agenda.len() {
+            counters.begin_helper_job(0);
+            counters.end_helper_job();
+        }
     }
 }
 

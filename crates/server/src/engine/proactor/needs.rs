@@ -94,14 +94,15 @@ impl Worker<'_> {
         }
     }
 
-    /// Something that was deferred has been carried out.
-    pub(super) fn handle_outcome(&mut self, outcome: Option<Outcome>) {
-        match outcome {
-            Some(Outcome::Translated(ticket, entry)) => self.resume(ticket, Done::Translated(&entry.resource)),
-            Some(Outcome::Ready(ticket, bytes)) => self.resume(ticket, Done::Ready(bytes)),
-            // Its own stretches come by the ring, not as chunks.
-            Some(Outcome::Failed(ticket) | Outcome::Held(ticket, _)) => self.resume(ticket, Done::Failed),
-            None => {}
+    /// What was deferred has been carried out.
+    pub(super) fn handle_outcomes(&mut self, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Translated(ticket, entry) => self.resume(ticket, Done::Translated(&entry.resource)),
+                Outcome::Ready(ticket, bytes) => self.resume(ticket, Done::Ready(bytes)),
+                // Its own stretches come by the ring, not as chunks.
+                Outcome::Failed(ticket) | Outcome::Held(ticket, _) => self.resume(ticket, Done::Failed),
+            }
         }
     }
 
