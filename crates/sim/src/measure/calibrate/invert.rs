@@ -3,6 +3,8 @@
 //! Owns: the models of the trials, and the search. Guarantees: a function of the parameter set and of what was observed; a cost that
 //! another parameter has in the model already is not counted a second time.
 
+use std::ops::Range;
+
 use super::{CONNECTIONS, Name, SIZES};
 use crate::arch::Kind;
 use crate::measure::trial::{Observed, processors};
@@ -61,30 +63,34 @@ const CACHE_BYTES: u64 = 1 << 20;
 /// The value, in microseconds, with which the server takes `target_us` of processor time for each request; 0 if it takes as much
 /// without.
 pub(super) fn solve(parameters: &Parameters, model: &Model, target_us: f64, set: impl Fn(&mut Parameters, f64)) -> f64 {
-    solve_from(0.0, parameters, model, target_us, set)
+    solve_between(0.0..bound(target_us), parameters, model, target_us, set)
 }
 
-/// The same, from `least_us` up.
-pub(super) fn solve_from(
-    least_us: f64,
+/// What one parameter adds cannot be more than all, unless not every request pays it.
+pub(super) fn bound(target_us: f64) -> f64 {
+    target_us * f64::from(CONNECTIONS)
+}
+
+/// The same within bounds.
+pub(super) fn solve_between(
+    bounds: Range<f64>,
     parameters: &Parameters,
     model: &Model,
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    bisect(least_us, target_us, |us| {
+    bisect(bounds, target_us, |us| {
         let mut parameters = parameters.clone();
         set(&mut parameters, us);
         model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.server_us)
     })
 }
 
-/// Where a time that grows with a parameter reaches `target_us`; `least_us` if it is as much there.
-fn bisect(least_us: f64, target_us: f64, time_us: impl Fn(f64) -> f64) -> f64 {
-    // What one parameter adds cannot be more than all, unless not every request pays it.
-    let (mut low, mut high) = (least_us, target_us * f64::from(CONNECTIONS));
+/// Where within `bounds` a time that grows with a parameter reaches `target_us`; the bound if it does so beyond.
+fn bisect(bounds: Range<f64>, target_us: f64, time_us: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (bounds.start, bounds.end);
     if time_us(low) >= target_us {
-        return least_us;
+        return low;
     }
     for _ in 0..STEPS {
         let middle = (low + high) / 2.0;
@@ -124,8 +130,10 @@ pub(super) fn sharing(parameters: &Parameters, trials: &[(Model, Observed)]) -> 
     let server_us: f64 = trials.iter().map(|(_, seen)| seen.server_us).sum();
     let load_us: f64 = trials.iter().map(|(_, seen)| seen.load_us).sum();
     for _ in 0..TURNS {
-        sharing.rest_us = bisect(0.0, server_us, |us| sum(Sharing { rest_us: us, ..sharing }, |o| o.server_us));
-        sharing.call_us = bisect(0.0, load_us, |us| sum(Sharing { call_us: us, ..sharing }, |o| o.load_us));
+        sharing.rest_us =
+            bisect(0.0..bound(server_us), server_us, |us| sum(Sharing { rest_us: us, ..sharing }, |o| o.server_us));
+        sharing.call_us =
+            bisect(0.0..bound(load_us), load_us, |us| sum(Sharing { call_us: us, ..sharing }, |o| o.load_us));
     }
     sharing
 }
