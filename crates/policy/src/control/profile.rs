@@ -76,8 +76,8 @@ const UNKNOWN: Estimate = Estimate { ratio: 10.0, doubt: 0.0 };
 /// machine may differ. `proactor` takes and gives what many active connections have to receive and to send with one call, where
 /// a loop takes two for each request: that is a twentieth of a small answer. Among thousands of idle connections as much is lost
 /// again, for its own state of each. It needs more steps where a connection comes and goes (to arm, to cancel, to wait for both).
-/// Long files it sends from the page cache by hand, as a loop does, at the same cost. What io_uring gains differs from kernel to kernel. The
-/// thread engines are known well enough not to be tried: what a switch of threads for each request
+/// Long files it sends from the page cache by hand, as a loop does, at the same cost. What io_uring gains differs from kernel to
+/// kernel. The thread engines are known well enough not to be tried: what a switch of threads for each request
 /// costs does not become less than nothing on another machine; that large files are as cheap with them does not make up for the
 /// small ones beside, which cost up to eight times as much.
 const BUILT_IN: [(Load, [(f64, f64); 7]); 5] = [

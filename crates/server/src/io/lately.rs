@@ -6,7 +6,7 @@
 //! test. A stretch that went within that time is sent all the same, and the event loop waits for the disk.
 //!
 //! For large files that many ask for at once: to test every quarter of a megabyte of each answer took a seventh of what they cost.
-//! Sixteen files of a megabyte are tested 4,000 times a second now, which is half a percent of a processor. While it is not
+//! Sixteen files of a megabyte are tested 4,000 times a second at most, so (calculated). While it is not
 //! quiet, pages that are being read are found only by asking for each; that is done where they are likely (`is_being_read`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -89,15 +89,14 @@ impl Disk {
             desk.keep(&target, &entry);
             return Some(entry);
         }
-        let is_found_again = can_tell(&desk.shared.abilities) && !desk.shared.reads_elsewhere();
-        let names = question.names().filter(|_| is_found_again);
         if let Some(ticket) = ticket
             && let Joined::Another(place) = self.lookups.join(&target, ticket)
         {
             self.want(place);
             return None;
         }
-        match names {
+        let is_found_again = can_tell(&desk.shared.abilities) && !desk.shared.reads_elsewhere();
+        match question.names().filter(|_| is_found_again) {
             Some((directory, names)) => {
                 let names = names.into_iter().rev().collect();
                 self.submit(ring, desk, Wanted { ticket, target, directory, names });
