@@ -177,11 +177,7 @@ impl Representation {
     /// # Panics
     /// If the described head is longer than 64 KiB: the configuration bounds what goes into it.
     pub fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Representation {
-        Representation::build(description, file, b"")
-    }
-
-    fn build(description: &Description<'_>, file: Option<Arc<OwnedFd>>, content: &[u8]) -> Representation {
-        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL + content.len());
+        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
         let here = |head: &Vec<u8>| u16::try_from(head.len()).expect("a head is bounded by the configuration");
         let line = |head: &mut Vec<u8>, name: &str, value: &str| {
             for part in [name, ": ", value, "\r\n"] {
@@ -229,7 +225,6 @@ impl Representation {
         }
         head.extend_from_slice(b"\r\n");
         let head_length = here(&head);
-        head.extend_from_slice(content);
         Representation {
             bytes: head.into_boxed_slice(),
             head_length,
@@ -250,7 +245,30 @@ impl Representation {
 
     /// Describes a representation whose content is `content`, and holds it.
     pub fn with_content(description: &Description<'_>, content: &[u8]) -> Representation {
-        Representation::build(&Description { size: content.len() as u64, ..description.clone() }, None, content)
+        let described = Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None);
+        Representation { bytes: [described.head(), content].concat().into_boxed_slice(), ..described }
+    }
+
+    /// Describes a representation and holds its content, which `read` writes to where it stays: `description.size` bytes, zeros at
+    /// first. Nothing if `read` says that this is not what was described.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    ///
+    /// # Panics
+    /// If there cannot be as many bytes in memory: the caller bounds the size.
+    pub fn with_content_read<E>(
+        description: &Description<'_>,
+        read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
+    ) -> Result<Option<Representation>, E> {
+        let described = Representation::new(description, None);
+        let size = usize::try_from(description.size).expect("the caller bounds the size");
+        // Not grown from the head: memory that is asked for as zeros need not be written to.
+        let mut bytes = vec![0; described.bytes.len() + size];
+        let (head, content) = bytes.split_at_mut(described.bytes.len());
+        head.copy_from_slice(described.head());
+        let is_described = read(content)?;
+        Ok(is_described.then(|| Representation { bytes: bytes.into_boxed_slice(), ..described }))
     }
 
     /// Holds `content` (of `size` bytes) from now on, head and content in one buffer. False if it was held already.
@@ -294,11 +312,6 @@ impl Representation {
             location: None,
         };
         Representation::with_content(&description, content)
-    }
-
-    /// A copy that shares the open file but holds no content, for a cache that lets go of content only.
-    pub fn without_content(&self) -> Representation {
-        Representation { bytes: self.head().into(), file: self.file.clone(), later: OnceLock::new(), ..*self }
     }
 
     /// The prebuilt head, empty line included. Its date is a placeholder.
@@ -421,6 +434,21 @@ mod tests {
         let expected = Description { coding: Coding::Gzip, etag: Some("\"e-gz9\""), ..whole };
         assert_eq!(coded.message(), Representation::with_content(&expected, b"12").message());
         assert_eq!(coded.validators().etag, Some(&b"\"e-gz9\""[..]));
+    }
+
+    #[test]
+    fn content_that_is_read_to_where_it_stays_is_held_as_any_other() {
+        let read = |content: &mut [u8]| {
+            assert_eq!(content, [0; 3]);
+            content.copy_from_slice(b"abc");
+            Ok::<_, ()>(true)
+        };
+        let whole = Representation::with_content(&description(), b"abc");
+        let representation = Representation::with_content_read(&description(), read).unwrap().unwrap();
+        assert_eq!(representation.message(), whole.message());
+        assert_eq!(representation.buffer_bytes(), whole.buffer_bytes());
+        assert!(Representation::with_content_read(&description(), |_| Ok::<_, ()>(false)).unwrap().is_none());
+        assert!(Representation::with_content_read(&description(), |_| Err(7)).is_err_and(|error| error == 7));
     }
 
     #[test]

@@ -171,6 +171,7 @@ fn read_described(entry: &Entry, codings: &Codings) -> Option<Vec<u8>> {
     let file = codings.identity().file.as_ref()?;
     let stamp = entry.stamps.files.first()?;
     let unchanged = file::inspect(file.as_fd()).ok()?.1 == *stamp;
-    let content = file::read_whole(file, stamp, Wait::Yes, &Abilities::default()).ok()??;
-    unchanged.then_some(content)
+    let mut content = vec![0; usize::try_from(stamp.size).ok()?];
+    let is_whole = file::read_whole(file, stamp, &mut content, Wait::Yes, &Abilities::default()).ok()?;
+    (unchanged && is_whole).then_some(content)
 }

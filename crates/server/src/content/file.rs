@@ -150,37 +150,36 @@ pub fn inspect(file: BorrowedFd<'_>) -> Result<(Kind, Stamp), Errno> {
     Ok((kind, Stamp::of(&stat)))
 }
 
-/// The content of the file in state `stamp`, or nothing if it is no longer in that state.
+/// Reads all of the file in state `stamp` to `content`, which is as long as the file is then. False if it is no longer in that state.
 ///
 /// # Errors
 /// [`Blocked::Disk`] with [`Wait::No`] if it is not in the page cache; else what `read(2)` says.
 pub fn read_whole(
     file: impl AsFd,
     stamp: &Stamp,
+    content: &mut [u8],
     wait: Wait,
     abilities: &Abilities,
-) -> Result<Option<Vec<u8>>, Blocked> {
+) -> Result<bool, Blocked> {
     let file = file.as_fd();
-    let mut content = vec![0; usize::try_from(stamp.size).map_err(|_| Blocked::Failed(Errno::FBIG))?];
-    let bytes = read::read(file, &mut content, 0, wait, abilities)?;
-    let unchanged = bytes == content.len() && inspect(file)?.1 == *stamp;
-    Ok(unchanged.then_some(content))
+    let bytes = read::read(file, content, 0, wait, abilities)?;
+    Ok(bytes as u64 == stamp.size && inspect(file)?.1 == *stamp)
 }
 
-/// The content of the file in state `stamp`, as [`read_whole`] with [`Wait::Yes`] has it, for who will hold it in the place
-/// of the page cache: what was not there before does not stay there. What was, others may be using.
+/// The same as [`read_whole`] with [`Wait::Yes`], for who will hold the content in the place of the page cache: what was not
+/// there before does not stay there. What was, others may be using.
 ///
 /// # Errors
 /// What `read(2)` says.
-pub fn take_whole(file: impl AsFd, stamp: &Stamp, abilities: &Abilities) -> Result<Option<Vec<u8>>, Blocked> {
-    match read_whole(&file, stamp, Wait::No, abilities) {
+pub fn take_whole(file: impl AsFd, stamp: &Stamp, content: &mut [u8], abilities: &Abilities) -> Result<bool, Blocked> {
+    match read_whole(&file, stamp, content, Wait::No, abilities) {
         Err(Blocked::Disk) => {}
         resident => return resident,
     }
-    let content = read_whole(&file, stamp, Wait::Yes, abilities)?;
+    let is_whole = read_whole(&file, stamp, content, Wait::Yes, abilities)?;
     // Advice only: pages in use stay.
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
-    Ok(content)
+    Ok(is_whole)
 }
 
 #[cfg(test)]
@@ -195,9 +194,11 @@ mod tests {
         file.write_all(b"one").unwrap();
         let (_, stamp) = inspect(file.as_fd()).unwrap();
         let abilities = Abilities::default();
-        assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(Some(b"one".to_vec())));
+        let mut content = [0; 3];
+        assert_eq!(read_whole(&file, &stamp, &mut content, Wait::Yes, &abilities), Ok(true));
+        assert_eq!(&content, b"one");
         file.write_all(b"two").unwrap();
-        assert_eq!(read_whole(&file, &stamp, Wait::Yes, &abilities), Ok(None));
+        assert_eq!(read_whole(&file, &stamp, &mut content, Wait::Yes, &abilities), Ok(false));
     }
 
     #[test]
@@ -212,10 +213,15 @@ mod tests {
         if cached() != Ok(0) {
             return eprintln!("skipped: pages cannot be counted here, or never leave memory");
         }
-        assert_eq!(take_whole(&file, &stamp, &abilities), Ok(Some(vec![7; 100_000])));
+        let take = || {
+            let mut content = vec![0; 100_000];
+            assert_eq!(take_whole(&file, &stamp, &mut content, &abilities), Ok(true));
+            assert_eq!(content, vec![7; 100_000]);
+        };
+        take();
         assert_eq!(cached(), Ok(0));
-        assert!(read_whole(&file, &stamp, Wait::Yes, &abilities).is_ok());
-        assert_eq!(take_whole(&file, &stamp, &abilities), Ok(Some(vec![7; 100_000])));
+        assert!(read_whole(&file, &stamp, &mut vec![0; 100_000], Wait::Yes, &abilities).is_ok());
+        take();
         assert_eq!(cached(), Ok(25));
     }
 

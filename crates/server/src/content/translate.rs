@@ -283,13 +283,8 @@ impl Question<'_> {
             if stamp.size > self.content_bytes_max {
                 return Ok((self.describe(&description, kind, Content::In(Arc::new(file))), is_steady));
             }
-            let content = match (self.wait, self.holds_alone) {
-                (Wait::Yes, true) => file::take_whole(&file, &stamp, self.abilities),
-                (Wait::No, true) => Err(Blocked::Disk),
-                (wait, false) => file::read_whole(&file, &stamp, wait, self.abilities),
-            };
-            if let Some(content) = content? {
-                return Ok((self.describe(&description, kind, Content::Held(&content)), is_steady));
+            if let Some(representation) = self.describe_and_read(&description, kind, &file)? {
+                return Ok((representation, is_steady));
             }
             stamp = file::inspect(file.as_fd())?.1;
             is_steady = false;
@@ -300,11 +295,36 @@ impl Question<'_> {
     }
 
     fn describe(&self, state: &State, kind: &Kindred<'_>, content: Content<'_>) -> Representation {
+        let representation = self.with_description(state, kind, |description| match content {
+            Content::Held(content) => Representation::with_content(description, content),
+            Content::In(file) => Representation::new(description, Some(file)),
+        });
+        of_state(representation, state)
+    }
+
+    /// With the content of `file`, which is read to where it stays. Nothing if it is in another state than it is described in.
+    fn describe_and_read(
+        &self,
+        state: &State,
+        kind: &Kindred<'_>,
+        file: &OwnedFd,
+    ) -> Result<Option<Representation>, Blocked> {
+        let read = |content: &mut [u8]| match (self.wait, self.holds_alone) {
+            (Wait::Yes, true) => file::take_whole(file, &state.stamp, content, self.abilities),
+            (Wait::No, true) => Err(Blocked::Disk),
+            (wait, false) => file::read_whole(file, &state.stamp, content, wait, self.abilities),
+        };
+        let make = |description: &Description<'_>| Representation::with_content_read(description, read);
+        let representation = self.with_description(state, kind, make)?;
+        Ok(representation.map(|made| of_state(made, state)))
+    }
+
+    fn with_description<T>(&self, state: &State, kind: &Kindred<'_>, make: impl FnOnce(&Description<'_>) -> T) -> T {
         let State { coding, stamp, is_steady } = *state;
         let etag = stamp.etag(coding);
         let is_content = kind.status.0 == 200;
         let is_validated = is_content && is_steady;
-        let description = Description {
+        make(&Description {
             status: kind.status,
             media_type: Some(kind.media_type),
             coding,
@@ -315,13 +335,7 @@ impl Question<'_> {
             vary: kind.vary,
             fields: &self.site.settings.headers,
             location: None,
-        };
-        let mut representation = match content {
-            Content::Held(content) => Representation::with_content(&description, content),
-            Content::In(file) => Representation::new(&description, Some(file)),
-        };
-        representation.version = stamp.version();
-        representation
+        })
     }
 
     fn configured_redirect(&self, path: &[u8]) -> Option<Arc<Entry>> {
@@ -433,6 +447,11 @@ impl Question<'_> {
         };
         self.entry(Resource { status: *status, variants, query_follows: false }, stamps.clone())
     }
+}
+
+fn of_state(mut representation: Representation, state: &State) -> Representation {
+    representation.version = state.stamp.version();
+    representation
 }
 
 /// The content that `entry` holds under `coding`.

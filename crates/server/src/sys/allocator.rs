@@ -2,7 +2,8 @@
 //! needs it.
 //!
 //! Owns: [`Allocator`], which large blocks come from, and the settings of glibc's, which small ones come from. Guarantees:
-//! taking and giving back a large block never changes the process's mappings; what is given back is the kernel's at once.
+//! taking and giving back a large block never changes the process's mappings; what is given back is the kernel's at once, but
+//! for an eighth of what is in use, and 4 MiB at most.
 //! What a user has set by the variables of mallopt(3) stays; where the C library is another than glibc nothing is set.
 //!
 //! Three habits of glibc are in the way of a cache. It gives up to eight arenas a processor to threads that allocate at the same
@@ -14,9 +15,12 @@
 //!
 //! So large blocks are pages of one mapping that is made once, of address space only. A block that is taken is memory when it is
 //! written to, and no longer when it is given back (`MADV_DONTNEED`): both need the lock of the address space at most
-//! together with others, and since Linux 6.4 and 6.17 not even that.
+//! together with others, and since Linux 6.4 and 6.17 not even that. But memory that is new costs eight times as much as writing to
+//! what was there before: a page fault, and a page that is made zero, for each 4 KiB; under a limit the kernel looks for each page anew.
+//! So a little of what was given back stays memory for who takes next (`reserve`): a cache that is full gives back as much as it takes.
 #![allow(unsafe_code)]
 
+mod reserve;
 mod runs;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -26,6 +30,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::param::page_size;
 
+use self::reserve::Reserve;
 use self::runs::Runs;
 
 /// Blocks of at least this many bytes are large: of whole pages, so that a 16th is lost at most, and half of that usually.
@@ -49,7 +54,7 @@ pub struct Allocator;
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match region_for(layout).and_then(|region| region.take(layout.size())) {
-            Some(block) => block.as_ptr(),
+            Some(block) => block.start.as_ptr(),
             // SAFETY: the caller keeps the promises of `GlobalAlloc::alloc`, which are those of the same function here.
             None => unsafe { System.alloc(layout) },
         }
@@ -57,8 +62,13 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match region_for(layout).and_then(|region| region.take(layout.size())) {
-            // What nobody has taken is zero.
-            Some(block) => block.as_ptr(),
+            Some(block) => {
+                if !block.is_zero {
+                    // SAFETY: the block is at least that long, writable, and nobody else's.
+                    unsafe { block.start.as_ptr().write_bytes(0, layout.size()) };
+                }
+                block.start.as_ptr()
+            }
             // SAFETY: as in `alloc`.
             None => unsafe { System.alloc_zeroed(layout) },
         }
@@ -125,7 +135,23 @@ fn region_for(layout: Layout) -> Option<&'static Region> {
 struct Region {
     base: NonNull<u8>,
     page_bytes: usize,
-    runs: Mutex<Runs>,
+    pages: Mutex<Pages>,
+}
+
+/// Whose the pages of a region are: of `used` ones a block's each, and for the rest the reserve's, or free and not in memory.
+#[derive(Debug)]
+struct Pages {
+    runs: Runs,
+    reserve: Reserve,
+    used: u32,
+}
+
+/// A block that was taken.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: NonNull<u8>,
+    /// Whether nobody has written to it since it became memory.
+    is_zero: bool,
 }
 
 /// Address space of the region: what is not in use costs nothing.
@@ -136,6 +162,10 @@ const REGION_BYTES: usize = 256 << 30;
 const REGION_BYTES: usize = 256 << 20;
 /// The smallest page that a kernel has.
 const PAGE_BYTES_MIN: usize = 4096;
+/// Of what is in use, how much more stays memory at most: one part in so many. Each of many small processes has a reserve of its own.
+const RESERVE_SHARE: u32 = 8;
+/// And never more than this: a few files of those that are held in memory, and of the pieces in which longer ones are read.
+const RESERVE_BYTES_MAX: usize = 4 << 20;
 
 // SAFETY: it is never read or written through the address but for pages that are no block's; what is known of them is behind
 // a lock.
@@ -158,14 +188,24 @@ impl Region {
         // SAFETY: advice on a mapping that nobody uses yet. A huge page would be memory that no block asked for. A kernel that
         // knows none refuses.
         let _ = unsafe { madvise(base, REGION_BYTES, Advice::LinuxNoHugepage) };
-        Some(Region { base: NonNull::new(base.cast())?, page_bytes: page_size(), runs: Mutex::new(Runs::new()) })
+        let pages = Mutex::new(Pages { runs: Runs::new(), reserve: Reserve::new(), used: 0 });
+        Some(Region { base: NonNull::new(base.cast())?, page_bytes: page_size(), pages })
     }
 
-    /// A block of zeros of at least `bytes` bytes, if there is room.
-    fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let first = self.runs().take(self.pages(bytes)?, self.bound())?;
+    /// A block of at least `bytes` bytes, if there is room.
+    fn take(&self, bytes: usize) -> Option<Block> {
+        let count = self.page_count(bytes)?;
+        let (first, is_zero) = {
+            let mut pages = self.pages();
+            let taken = match pages.reserve.take(count) {
+                Some(first) => (first, false),
+                None => (pages.runs.take(count, self.bound())?, true),
+            };
+            pages.used += count;
+            taken
+        };
         // SAFETY: the run lies within the mapping.
-        Some(unsafe { self.base.add(first as usize * self.page_bytes) })
+        Some(Block { start: unsafe { self.base.add(first as usize * self.page_bytes) }, is_zero })
     }
 
     /// Takes back a block.
@@ -173,10 +213,40 @@ impl Region {
     /// # Safety
     /// It was taken with this size, and nobody uses it from now on.
     unsafe fn give(&self, pointer: *mut u8, bytes: usize) {
-        let Some(pages) = self.pages(bytes) else { return };
-        // SAFETY: as the caller promises, these pages are nobody's.
-        unsafe { self.empty(pointer, pages) };
-        self.runs().give(self.page_of(pointer), pages);
+        let Some(count) = self.page_count(bytes) else { return };
+        // SAFETY: as the caller promises.
+        unsafe { self.give_pages(self.page_of(pointer), count) };
+    }
+
+    /// Takes back `count` pages of a block from `first` on: into the reserve, which gives what is too much for it to the kernel.
+    ///
+    /// # Safety
+    /// They were taken, and nobody uses them from now on.
+    unsafe fn give_pages(&self, first: u32, count: u32) {
+        let bound = {
+            let mut pages = self.pages();
+            pages.used -= count;
+            pages.reserve.put(first, count);
+            (pages.used / RESERVE_SHARE).min((RESERVE_BYTES_MAX / self.page_bytes) as u32)
+        };
+        loop {
+            let excess = self.pages().reserve.take_excess(bound);
+            let Some((first, count)) = excess else { return };
+            // SAFETY: they were the reserve's, which is nobody's.
+            unsafe { self.release(first, count) };
+        }
+    }
+
+    /// Gives `count` pages from `first` on to the kernel; then they are free.
+    ///
+    /// # Safety
+    /// They are the region's, and neither a block's nor the reserve's nor free.
+    unsafe fn release(&self, first: u32, count: u32) {
+        // SAFETY: within the mapping, as the caller promises.
+        let start = unsafe { self.base.add(first as usize * self.page_bytes) };
+        // SAFETY: nobody uses them, as the caller promises.
+        unsafe { self.empty(start.as_ptr(), count) };
+        self.pages().runs.give(first, count);
     }
 
     /// Makes a block longer or shorter where it is. False, and nothing is done, if there is no room.
@@ -184,14 +254,13 @@ impl Region {
     /// # Safety
     /// It was taken with this size, and is the caller's.
     unsafe fn resize(&self, pointer: *mut u8, bytes: usize, wanted: usize) -> bool {
-        let (Some(has), Some(needs)) = (self.pages(bytes), self.pages(wanted)) else { return false };
+        let (Some(has), Some(needs)) = (self.page_count(bytes), self.page_count(wanted)) else { return false };
         let first = self.page_of(pointer);
         if needs < has {
             // SAFETY: pages of the block, whose end the caller gives up.
-            unsafe { self.empty(pointer.add(needs as usize * self.page_bytes), has - needs) };
-            self.runs().give(first + needs, has - needs);
+            unsafe { self.give_pages(first + needs, has - needs) };
         }
-        needs <= has || self.runs().take_at(first + has, needs - has, self.bound())
+        needs <= has || self.pages().lengthen(first + has, needs - has, self.bound())
     }
 
     /// Has `pages` pages zero again, and the memory the kernel's.
@@ -217,7 +286,7 @@ impl Region {
         ((pointer as usize - self.base.as_ptr() as usize) / self.page_bytes) as u32
     }
 
-    fn pages(&self, bytes: usize) -> Option<u32> {
+    fn page_count(&self, bytes: usize) -> Option<u32> {
         u32::try_from(bytes.div_ceil(self.page_bytes)).ok()
     }
 
@@ -226,8 +295,17 @@ impl Region {
         (REGION_BYTES / self.page_bytes) as u32
     }
 
-    fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pages {
+    /// Takes the `count` pages from `first` on for the block before them, if they are free. They are zero.
+    fn lengthen(&mut self, first: u32, count: u32, bound: u32) -> bool {
+        let is_taken = self.runs.take_at(first, count, bound);
+        self.used += if is_taken { count } else { 0 };
+        is_taken
     }
 }
 
@@ -261,6 +339,7 @@ pub fn set() {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn layout(bytes: usize) -> Layout {
         Layout::from_size_align(bytes, 8).unwrap()
@@ -286,16 +365,99 @@ mod tests {
     fn what_is_given_back_is_no_longer_in_memory_and_zero_for_who_takes_it_next() {
         let region = Region::new().unwrap();
         let length = 20 * region.page_bytes;
-        let block = region.take(length).unwrap().as_ptr();
+        let block = region.take(length).unwrap().start.as_ptr();
         // SAFETY: the region has given the block to this test alone.
         unsafe { bytes(block, length) }.fill(7);
         assert_eq!(pages_in_memory(block, length), 20);
         // SAFETY: it was taken with this size, and is not used again as that block.
         unsafe { region.give(block, length) };
         assert_eq!(pages_in_memory(block, length), 0);
-        assert_eq!(region.take(length).unwrap().as_ptr(), block);
+        let again = region.take(length).unwrap();
+        assert_eq!((again.start.as_ptr(), again.is_zero), (block, true));
         // SAFETY: as above.
         assert_eq!(unsafe { bytes(block, length) }, vec![0; length]);
+    }
+
+    #[test]
+    fn a_little_of_what_is_given_back_stays_memory_for_who_takes_next_and_is_zero_for_who_asks_for_that() {
+        let region = Region::new().unwrap();
+        let page = region.page_bytes;
+        let [block, _, other] = [20, 1, 10].map(|count| region.take(count * page).unwrap().start.as_ptr());
+        let rest = region.take((15 * RESERVE_SHARE as usize - 1) * page).unwrap().start.as_ptr();
+        // SAFETY: the blocks are this test's, are given back as they were taken, and are not used afterwards.
+        unsafe {
+            [(block, 20), (other, 10)].into_iter().for_each(|(block, count)| bytes(block, count * page).fill(7));
+            region.give(other, 10 * page);
+            assert_eq!(pages_in_memory(other, 10 * page), 10);
+            // More than an eighth of what is left: what came first goes first.
+            region.give(block, 20 * page);
+            assert_eq!((pages_in_memory(other, 10 * page), pages_in_memory(block, 20 * page)), (0, 15));
+            let again = region.take(4 * page).unwrap();
+            assert_eq!((again.start.as_ptr(), again.is_zero), (block, false));
+            // Nothing is in use any more, and so nothing stays.
+            region.give(again.start.as_ptr(), 4 * page);
+            region.give(rest, (15 * RESERVE_SHARE as usize - 1) * page);
+            assert_eq!(pages_in_memory(block, 20 * page), 0);
+        }
+    }
+
+    #[test]
+    fn zeros_are_zeros_whoever_had_the_memory_before() {
+        const LENGTH: usize = 64 * 1024;
+        // SAFETY: the blocks are this test's, and each is given back as it was taken.
+        unsafe {
+            let much = Allocator.alloc(layout(16 * 4 * LENGTH));
+            for _ in 0..100 {
+                let block = Allocator.alloc_zeroed(layout(LENGTH));
+                assert!(bytes(block, LENGTH).iter().all(|byte| *byte == 0));
+                bytes(block, LENGTH).fill(7);
+                Allocator.dealloc(block, layout(LENGTH));
+            }
+            Allocator.dealloc(much, layout(16 * 4 * LENGTH));
+        }
+    }
+
+    /// A block, what it was asked for with, and what it is full of.
+    struct Held(*mut u8, usize, u8);
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_and_given_back_nobody_writes_to_anothers_block(
+            steps in prop::collection::vec((0..4_u8, any::<usize>(), 1..200_000_usize), 1..50),
+        ) {
+            let mut held = Vec::<Held>::new();
+            // SAFETY: each block is as long as what it was last asked for with, and is given back once.
+            unsafe {
+                for (number, (step, which, length)) in (1..).zip(steps) {
+                    match step {
+                        0 | 1 => {
+                            let zeros = step == 1;
+                            let block = if zeros { Allocator.alloc_zeroed(layout(length)) } else { Allocator.alloc(layout(length)) };
+                            prop_assert!(!zeros || bytes(block, length).iter().all(|byte| *byte == 0));
+                            bytes(block, length).fill(number);
+                            held.push(Held(block, length, number));
+                        }
+                        _ if held.is_empty() => {}
+                        _ => {
+                            let Held(block, old, number) = held.swap_remove(which % held.len());
+                            prop_assert!(bytes(block, old).iter().all(|byte| *byte == number));
+                            if step == 2 {
+                                Allocator.dealloc(block, layout(old));
+                            } else {
+                                let block = Allocator.realloc(block, layout(old), length);
+                                prop_assert!(bytes(block, old.min(length)).iter().all(|byte| *byte == number));
+                                bytes(block, length).fill(number);
+                                held.push(Held(block, length, number));
+                            }
+                        }
+                    }
+                }
+                for Held(block, length, number) in held {
+                    prop_assert!(bytes(block, length).iter().all(|byte| *byte == number));
+                    Allocator.dealloc(block, layout(length));
+                }
+            }
+        }
     }
 
     #[test]
@@ -326,13 +488,13 @@ mod tests {
     fn what_is_cut_off_is_given_back() {
         let region = Region::new().unwrap();
         let page = region.page_bytes;
-        let block = region.take(10 * page).unwrap().as_ptr();
+        let block = region.take(10 * page).unwrap().start.as_ptr();
         // SAFETY: the block is this test's, and of this size at each step.
         unsafe {
             bytes(block, 10 * page).fill(7);
             assert!(region.resize(block, 10 * page, 4 * page));
             assert_eq!(pages_in_memory(block, 10 * page), 4);
-            let behind = region.take(3 * page).unwrap().as_ptr();
+            let behind = region.take(3 * page).unwrap().start.as_ptr();
             assert_eq!(behind, block.add(4 * page));
             assert!(!region.resize(block, 4 * page, 5 * page));
         }
