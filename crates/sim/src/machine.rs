@@ -13,7 +13,7 @@ use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
 pub use self::costs::Costs;
 use self::load::{LoadThread, Turn};
-use self::near::Near;
+use self::near::{Distance, Near};
 pub use self::observation::Observation;
 use self::observation::{Tally, Totals};
 use crate::arch::Architecture;
@@ -315,8 +315,9 @@ impl Machine {
     /// cache does not hold of it.
     pub fn header(&mut self, request: RequestId) -> Nanos {
         let (file, bytes) = (self.file(request), self.size(request));
-        let near = self.near.as_mut().is_none_or(|near| near.request(file, bytes));
-        self.costs.header(bytes, near)
+        let (structures, content) =
+            self.near.as_mut().map_or((Distance::Near, Distance::Near), |near| near.request(file, bytes));
+        self.costs.header(bytes, structures, content)
     }
 
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.

@@ -107,10 +107,13 @@ pub struct Costs {
     pub spawn_us: f64,
     /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
-    /// Answering with what is in memory and in no cache of the processor's, in addition, beside what its length costs.
+    /// Answering with what has its structures in no cache of the processor's own, in addition.
     pub far_us: f64,
-    /// Each started unit of such content.
+    /// Each started unit of content that is in no cache of the processor's own, in addition.
     pub far_unit_us: f64,
+    /// The same of content that is in none that processors share, either, in place of that.
+    #[serde(default)]
+    pub remote_unit_us: f64,
     /// What waking and running a process costs beyond a thread: another address space.
     pub process_us: f64,
 }
@@ -202,8 +205,11 @@ pub struct MemoryParameters {
     /// Nor is content that is longer than this part of the data cache, which it would push too much out of: 8 for an eighth; 0: any is.
     #[serde(default)]
     pub content_share: u64,
-    /// Content that a cache of the processor's holds; 0: what is in memory is always near.
+    /// What a cache of one processor's own holds of content, and likewise of structures; 0: what is in memory is always near.
     pub near_bytes: u64,
+    /// What the cache that processors share holds; 0: what is not near is far.
+    #[serde(default)]
+    pub far_bytes: u64,
     /// What a process of the server occupies beside its caches.
     pub process_bytes: u64,
     /// Memory that the data cache really takes for each byte that it counts, where one thread fills it: what an allocator
@@ -363,6 +369,7 @@ impl Parameters {
             .chain([&mut costs.copy_unit_us])
             .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.process_us])
             .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
+            .chain([&mut costs.remote_unit_us])
             .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
             .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
             .chain([&mut load.segment_us, &mut load.send_us, &mut load.rouse_us])
@@ -406,6 +413,7 @@ impl Parameters {
             costs.spawn_shared_us,
             costs.far_us,
             costs.far_unit_us,
+            costs.remote_unit_us,
             costs.process_us,
             self.processor.switch_us,
             self.processor.wake_us,

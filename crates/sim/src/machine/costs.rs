@@ -1,5 +1,6 @@
 //! What the steps of a request cost, as the machine charges them: whole nanoseconds, ready to add.
 
+use super::near::Distance;
 use crate::kernel::Nanos;
 use crate::parameters::{Parameters, TransmitBy, nanos};
 use crate::scenario::Scenario;
@@ -21,6 +22,7 @@ pub struct Costs {
     header: Nanos,
     far: Nanos,
     far_unit: Nanos,
+    remote_unit: Nanos,
     /// See [`crate::parameters::Costs`].
     pub poll: Nanos,
     /// See [`crate::parameters::Costs`].
@@ -64,10 +66,15 @@ impl Costs {
         }
     }
 
-    /// Processor time of sending the header of so much content, and of fetching what is not `near`.
-    pub(super) fn header(&self, bytes: u64, near: bool) -> Nanos {
-        let far = if near { 0 } else { self.far + bytes.div_ceil(self.transmit_unit_bytes) * self.far_unit };
-        self.header + far
+    /// Processor time of sending the header of so much content, and of fetching its structures and the content from where they are.
+    pub(super) fn header(&self, bytes: u64, structures: Distance, content: Distance) -> Nanos {
+        let structures = if structures == Distance::Near { 0 } else { self.far };
+        let unit = match content {
+            Distance::Near => 0,
+            Distance::Far => self.far_unit,
+            Distance::Remote => self.remote_unit,
+        };
+        self.header + structures + bytes.div_ceil(self.transmit_unit_bytes) * unit
     }
 
     /// Processor time of making a cached object of a file of so many bytes whose pages are in memory.
@@ -123,6 +130,7 @@ impl Costs {
             header: nanos((costs.header_us + parse_us.min(0.0)).max(0.0)),
             far: nanos(costs.far_us),
             far_unit: nanos(costs.far_unit_us),
+            remote_unit: nanos(costs.remote_unit_us),
             poll: nanos(costs.poll_us),
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),

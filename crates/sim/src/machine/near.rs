@@ -1,7 +1,8 @@
-//! The cache of a processor, for content: what of it is near when it is sent.
+//! The caches of a processor: what of the structures and the content of a file is how far away when it is sent.
 //!
-//! Owns: one cache that stands for each processor's, with the least recently sent the first to go. Does not know lines, levels,
-//! or what else such a cache holds.
+//! Owns: one cache that stands for each processor's own, and one for what processors share, with the least recently sent the first
+//! to go. Structures and content do not displace one another: the former are few lines that are touched often, and content
+//! streams past. Does not know lines, ways, or what else such a cache holds.
 
 use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
@@ -10,30 +11,94 @@ use crate::parameters::Parameters;
 use crate::scenario::{PolicyName, Scenario};
 use crate::workload::FileId;
 
+/// Where something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Distance {
+    /// In the processor's own cache.
+    Near,
+    /// In the one that processors share.
+    Far,
+    /// In none.
+    Remote,
+}
+
 /// See the module.
 pub(super) struct Near {
+    structures: Bounded,
     content: Bounded,
+    /// `None`: what is not near is far.
+    shared: Option<Bounded>,
     /// What an entry takes beside its content.
     entry_bytes: u64,
 }
 
 impl Near {
-    /// Empty; `None` if the parameters have everything near. Processes that have the content to themselves share the cache, and
+    /// Empty; `None` if the parameters have everything near. Processes that have the content to themselves share the caches, and
     /// one of them stands for all, as with the data cache.
     pub(super) fn new(scenario: &Scenario, parameters: &Parameters) -> Option<Near> {
         let memory = &parameters.memory;
         let copies = if scenario.architecture == Kind::Mp { u64::from(scenario.clients) } else { 1 };
-        let bytes = (memory.near_bytes / copies).max(1);
-        let content = || Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, bytes);
-        (memory.near_bytes > 0).then(|| Near { content: content(), entry_bytes: memory.entry_bytes })
+        let cache = |bytes: u64| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, (bytes / copies).max(1));
+        (memory.near_bytes > 0).then(|| Near {
+            structures: cache(memory.near_bytes),
+            content: cache(memory.near_bytes),
+            shared: (memory.far_bytes > 0).then(|| cache(memory.far_bytes)),
+            entry_bytes: memory.entry_bytes,
+        })
     }
 
-    /// Whether a file of `bytes` is near; it is now, if the cache is large enough.
-    pub(super) fn request(&mut self, file: FileId, bytes: u64) -> bool {
-        let near = self.content.request(ObjectId(file));
-        if !near {
-            let _ = self.content.offer(ObjectId(file), bytes + self.entry_bytes, |_| ());
-        }
-        near
+    /// Where the structures and the content of a file of `bytes` are; they are near now, if the caches are large enough.
+    pub(super) fn request(&mut self, file: FileId, bytes: u64) -> (Distance, Distance) {
+        let bytes = bytes.max(1);
+        let is_known = has(&mut self.structures, file, self.entry_bytes);
+        let is_near = has(&mut self.content, file, bytes);
+        let is_shared = self.shared.as_mut().is_none_or(|shared| has(shared, file, bytes + self.entry_bytes));
+        let structures = if is_known { Distance::Near } else { Distance::Far };
+        let content = match (is_near, is_shared) {
+            (true, _) => Distance::Near,
+            (false, true) => Distance::Far,
+            (false, false) => Distance::Remote,
+        };
+        (structures, content)
+    }
+}
+
+/// Whether `cache` has a file that takes `bytes` in it. It has now, if it is large enough.
+fn has(cache: &mut Bounded, file: FileId, bytes: u64) -> bool {
+    let is_there = cache.request(ObjectId(file));
+    if !is_there {
+        let _ = cache.offer(ObjectId(file), bytes, |_| ());
+    }
+    is_there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(near_bytes: u64, far_bytes: u64) -> Near {
+        let mut parameters = Parameters::linux();
+        (parameters.memory.near_bytes, parameters.memory.far_bytes) = (near_bytes, far_bytes);
+        parameters.memory.entry_bytes = 100;
+        Near::new(&Scenario::default(), &parameters).expect("not everything is near")
+    }
+
+    #[test]
+    fn what_was_sent_last_is_near_and_what_was_sent_long_ago_in_no_cache() {
+        let mut near = near(1_000, 2_500);
+        assert_eq!(near.request(1, 900), (Distance::Far, Distance::Remote));
+        assert_eq!(near.request(1, 900), (Distance::Near, Distance::Near));
+        assert_eq!(near.request(2, 900), (Distance::Far, Distance::Remote));
+        // Its structures are not displaced by the other's content.
+        assert_eq!(near.request(1, 900), (Distance::Near, Distance::Far));
+        assert_eq!(near.request(3, 900), (Distance::Far, Distance::Remote));
+        assert_eq!(near.request(2, 900), (Distance::Near, Distance::Remote));
+    }
+
+    #[test]
+    fn without_a_shared_cache_everything_is_far_at_most() {
+        let mut near = near(1_000, 0);
+        assert_eq!(near.request(1, 5_000), (Distance::Far, Distance::Far));
+        assert_eq!(near.request(1, 5_000), (Distance::Near, Distance::Far));
     }
 }

@@ -20,7 +20,6 @@ use lamna_proto::resource::{Description, Representation, Resource};
 use lamna_proto::time;
 use lamna_proto::workspace::{Pages, Workspace};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::fs::MemfdFlags;
 use rustix::pipe::pipe;
 use serde::{Deserialize, Serialize};
 
@@ -264,35 +263,6 @@ pub fn hand_off_us(switch_us: f64) -> io::Result<f64> {
     _ = other.join();
     Ok((round_us / 2.0 - switch_us).max(0.0))
 }
-
-/// Reading so many `bytes` of a file that is in memory into memory that is new, each page of it touched first, as the server does for what
-/// it sends from there; and giving that back.
-///
-/// # Errors
-/// No memory that can be read like a file.
-pub fn copy_us(bytes: usize) -> io::Result<f64> {
-    let content = vec![b'x'; bytes];
-    let files = (0..COPIED_FILES).map(|_| {
-        let file = rustix::fs::memfd_create("content", MemfdFlags::CLOEXEC)?;
-        rustix::io::pwrite(&file, &content, 0).map(|_| file)
-    });
-    let files = files.collect::<Result<Vec<_>, _>>()?;
-    let mut next = files.iter().cycle();
-    Ok(median(|| {
-        per_call_us(COPIED_FILES, || {
-            let mut memory = vec![0; bytes];
-            memory.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *std::hint::black_box(byte) = 0);
-            if let Some(file) = next.next() {
-                _ = rustix::io::pread(file, &mut memory[..], 0);
-            }
-            std::hint::black_box(&memory);
-        })
-    }))
-}
-
-/// More than the processor's caches hold.
-const COPIED_FILES: u32 = 32;
-const PAGE_BYTES: usize = 4_096;
 
 /// Taking and releasing a lock that is free.
 pub fn lock_us() -> f64 {

@@ -1,11 +1,13 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
 use super::invert::{Model, Sharing, bound, sharing, solve, solve_between};
-use super::sentences::sentences;
-use super::{
-    BATCHES, CACHE_BYTES_LEAST, COLD_BYTES, COLD_SIZES, CONNECTIONS, Calibration, FAR_LONGER_FILES, FAR_SMALL_FILES,
-    MIXED_CACHE_BYTES, Medians, Name, SIZES, Steps, UNIT_BYTES,
+use super::name::{
+    BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES, LONGER_FILES,
+    MIXED_CACHE_BYTES, Name, SHARED_SIZES, SIZES, UNIT_BYTES,
 };
+use super::sentences::sentences;
+use super::steps::Steps;
+use super::{Calibration, Medians};
 use crate::measure::trial::{FOREIGN_MAX, Observed, processors};
 use crate::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
 use crate::resource::Discipline;
@@ -42,13 +44,15 @@ pub(super) fn derive(
     sizes(&mut parameters, medians, steps, within_us);
     occupied(&mut parameters, medians);
     parameters.disks.insert("this".into(), disk);
-    parameters.memory.near_bytes = near_bytes();
-    misses(&mut parameters, medians);
+    parameters.memory.near_bytes = cache_bytes(NEAR).unwrap_or(1 << 20);
+    parameters.memory.far_bytes = cache_bytes(SHARED).unwrap_or(0);
     far(&mut parameters, medians);
+    misses(&mut parameters, medians);
     resting(&mut parameters, medians);
     shared(&mut parameters, medians);
     engines(&mut parameters, medians);
     reads(&mut parameters, medians);
+    copies(&mut parameters, medians);
     round(&mut parameters);
     let how = sentences(&medians.of(Name::Size(SIZES[0])), &medians.of(Name::OneClient), within_us);
     Calibration { parameters, how }
@@ -78,7 +82,6 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
     concurrency.passes_batches = true;
     (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (256 * 1024, 1 << 20);
-    costs.copy_unit_us = steps.copy_unit;
 }
 
 /// Of Linux: `sysctl_sched_base_slice` and `get_update_sysctl_factor` in `kernel/sched/fair.c`, which users without debugfs
@@ -125,8 +128,10 @@ fn over_sizes(medians: &Medians, value: fn(&Observed) -> f64) -> (f64, f64, f64)
     (intercept, slope, beyond.next_back().unwrap_or(0.0))
 }
 
-/// What loopback carries at once: its largest packet, `MAX_GSO` of `lo` in ip-link(8).
-const SEGMENT_BYTES: u64 = 65_536;
+/// Content that loopback carries at once: its largest packet, `MAX_GSO` of `lo` in ip-link(8), less a head.
+const SEGMENT_BYTES: u64 = 65_536 - HEAD_BYTES;
+/// Of a file as Lamna describes it.
+const HEAD_BYTES: u64 = 267;
 
 /// Memory of threads, processes and caches.
 fn occupied(parameters: &mut Parameters, medians: &Medians) {
@@ -139,41 +144,111 @@ fn occupied(parameters: &mut Parameters, medians: &Medians) {
     (memory.held_ratio, memory.held_ratio_threads) = (held(Name::Filled), held(Name::FilledByThreads));
 }
 
-/// Files that are in memory and not in the cache.
+/// Files that are in memory and not in the cache: the line through three lengths.
 fn misses(parameters: &mut Parameters, medians: &Medians) {
-    let base_us = medians.of(Name::Size(SIZES[0])).server_us;
-    let untranslated_us = (medians.of(Name::Untranslated).server_us - base_us).max(0.0);
-    let longer_us = medians.of(Name::UntranslatedLonger).server_us - base_us;
-    let more_units = units(COLD_SIZES[0]) - units(SIZES[0]);
+    let names = [Name::Untranslated, Name::UntranslatedLonger, Name::UntranslatedLongest];
+    let [_, longest_size, _] = COLD_SIZES;
+    let [small, longer, longest] = names.map(|name| medians.of(name));
+    let sent = sent(parameters, medians);
+    let missed = missed(&longest, longest_size);
+    let longest_us = (longest.server_us - sent.us(longest_size, 1.0 - missed)) / missed;
+    let points = [
+        (units(SIZES[0]), small.server_us - sent.us(SIZES[0], 0.0)),
+        (units(COLD_SIZES[0]), longer.server_us - sent.us(COLD_SIZES[0], 0.0)),
+        (units(longest_size), longest_us),
+    ];
+    let (load_us, load_unit_us) = line(&points);
     let costs = &mut parameters.costs;
-    costs.load_unit_us = ((longer_us - untranslated_us) / more_units - costs.transmit_us).max(0.0);
-    costs.load_us = (untranslated_us - costs.load_unit_us * units(SIZES[0])).max(0.0);
+    (costs.load_us, costs.load_unit_us) = (load_us.max(0.0), load_unit_us.max(0.0));
     // Finding a file again that is in the cache: its pages are not looked at.
     costs.translate_miss_us = costs.load_us;
 }
 
-/// Two trials, two unknowns: what a request for something far costs beyond one file of its length, and each unit of it.
-fn far(parameters: &mut Parameters, medians: &Medians) {
-    let memory = parameters.memory;
-    let base_us = medians.of(Name::Size(SIZES[0])).server_us;
-    let costs = &mut parameters.costs;
-    let beyond_us = |name: Name, files: usize, size: u64| {
-        let near = memory.near_bytes as f64 / (files as u64 * (size + memory.entry_bytes)) as f64;
-        let one_us = base_us + costs.transmit_us * (units(size) - units(SIZES[0]));
-        (medians.of(name).server_us - one_us) / (1.0 - near.min(0.9))
-    };
-    let small_us = beyond_us(Name::Far, FAR_SMALL_FILES, SIZES[0]);
-    let longer_us = beyond_us(Name::FarLonger, FAR_LONGER_FILES, COLD_SIZES[0]);
-    let unit_us = (longer_us - small_us) / (units(COLD_SIZES[0]) - units(SIZES[0]));
-    costs.far_unit_us = unit_us.max(0.0);
-    costs.far_us = (small_us - costs.far_unit_us * units(SIZES[0])).max(0.0);
+/// Of the requests for files of `size`, the share that was loaded.
+fn missed(seen: &Observed, size: u64) -> f64 {
+    (seen.loaded_bytes / size as f64).clamp(0.1, 1.0)
 }
 
-/// The second nearest cache of the first processor; what machines of today have if it does not say.
-fn near_bytes() -> u64 {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").unwrap_or_default();
-    let kibibytes = text.trim().strip_suffix('K').and_then(|digits| digits.parse::<u64>().ok());
-    kibibytes.unwrap_or(1 << 10) << 10
+/// What a request takes that is answered from memory.
+struct Sent {
+    base_us: f64,
+    unit_us: f64,
+    segment_us: f64,
+    remote_unit_us: f64,
+}
+
+fn sent(parameters: &Parameters, medians: &Medians) -> Sent {
+    let costs = &parameters.costs;
+    Sent {
+        base_us: medians.of(Name::Size(SIZES[0])).server_us,
+        unit_us: costs.transmit_us,
+        segment_us: costs.segment_us,
+        remote_unit_us: costs.remote_unit_us,
+    }
+}
+
+impl Sent {
+    /// Of so many bytes, of which this part was in no cache of the processor's.
+    fn us(&self, size: u64, remote: f64) -> f64 {
+        let segments = size.saturating_sub(1) / SEGMENT_BYTES;
+        let unit_us = self.unit_us + remote * self.remote_unit_us;
+        self.base_us + unit_us * (units(size) - units(SIZES[0])) + self.segment_us * segments as f64
+    }
+}
+
+/// Three trials, three unknowns: what a request costs whose structures are far, and each unit of content that is far, or in no cache.
+fn far(parameters: &mut Parameters, medians: &Medians) {
+    let memory = parameters.memory;
+    let sent = Sent { remote_unit_us: 0.0, ..sent(parameters, medians) };
+    // Of so many bytes that are asked for at random, the share that a cache does not hold.
+    let outside = |cache_bytes: u64, bytes: u64| 1.0 - (cache_bytes as f64 / bytes as f64).min(1.0);
+    let of = |name: Name, files: usize, size: u64| {
+        let files = files as u64;
+        let shared = if memory.far_bytes == 0 { u64::MAX } else { memory.far_bytes };
+        let remote = outside(shared, files * (size + memory.entry_bytes));
+        Beyond {
+            us: medians.of(name).server_us - sent.us(size, 0.0),
+            structures: outside(memory.near_bytes, files * memory.entry_bytes),
+            far_units: (outside(memory.near_bytes, files * size) - remote).max(0.0) * units(size),
+            remote_units: remote * units(size),
+        }
+    };
+    let small = of(Name::Far, FAR_SMALL_FILES, SIZES[0]);
+    let longer = of(Name::FarLonger, FAR_LONGER_FILES, COLD_SIZES[0]);
+    let remote = of(Name::Remote, LONGER_FILES, COLD_SIZES[0]);
+    let costs = &mut parameters.costs;
+    // Each is nearly alone in its trial; what it has of the other's is taken out by turns.
+    for _ in 0..ROUNDS {
+        costs.far_unit_us = share(longer.us - longer.structures * costs.far_us, longer.far_units);
+        costs.far_us = share(small.us - small.far_units * costs.far_unit_us, small.structures);
+    }
+    let rest_us = remote.us - remote.structures * costs.far_us - remote.far_units * costs.far_unit_us;
+    // Nothing is nearer for being in no cache.
+    costs.remote_unit_us = share(rest_us, remote.remote_units).max(costs.far_unit_us);
+}
+
+/// What a trial of [`far`] took beyond one on one file of the length, and of what.
+struct Beyond {
+    us: f64,
+    structures: f64,
+    far_units: f64,
+    remote_units: f64,
+}
+
+/// Of `us` for each of `count`; 0 if there are none.
+fn share(us: f64, count: f64) -> f64 {
+    if count > 0.0 { (us / count).max(0.0) } else { 0.0 }
+}
+
+/// Of the caches of the first processor, the second and the third, in sysfs.
+const NEAR: u32 = 2;
+const SHARED: u32 = 3;
+
+/// Bytes of a cache of the first processor, if it has that and says so.
+fn cache_bytes(index: u32) -> Option<u64> {
+    let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
+    let text = std::fs::read_to_string(path).ok()?;
+    text.trim().strip_suffix('K')?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }
 
 /// What is left of `sped`'s time for a request is the header's; and what one client alone adds to it is going idle and coming back.
@@ -231,7 +306,7 @@ const SPAWN_SHARED_MAX: f64 = 3.0;
 
 /// Two workers and the load on two processors: what it costs that they take turns.
 fn shared(parameters: &mut Parameters, medians: &Medians) {
-    let trials = super::SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), medians.of(Name::Shared(size))));
+    let trials = SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), medians.of(Name::Shared(size))));
     let trials = trials.map(|(model, seen)| (model.with_clients(&seen.client_workers), seen));
     let Sharing { rest_us, call_us } = sharing(parameters, &trials);
     (parameters.processor.rest_us, parameters.processor.call_us) = (rest_us, call_us);
@@ -243,14 +318,17 @@ const ROUNDS: u32 = 3;
 /// What reading from disk costs, from files that are neither in the cache nor in memory. Where the trials could not be
 /// limited they were in memory after all, and the estimates stay.
 fn reads(parameters: &mut Parameters, medians: &Medians) {
-    let base_us = medians.of(Name::Size(SIZES[0])).server_us;
     let small = medians.of(Name::Cold(COLD_SIZES[0]));
     if small.disk_reads < READS_LEAST {
         return;
     }
+    let sent = sent(parameters, medians);
     let (costs, switch_us) = (&mut parameters.costs, parameters.processor.switch_us);
-    let miss_us = |size: u64| (costs.load_unit_us + costs.transmit_us) * units(size) + costs.load_us + base_us;
-    let of = |observed: &Observed, size: u64| (observed.server_us - miss_us(size)) / observed.disk_reads;
+    let of = |observed: &Observed, size: u64| {
+        let missed = missed(observed, size);
+        let load_us = missed * (costs.load_us + costs.load_unit_us * units(size));
+        (observed.server_us - sent.us(size, 1.0 - missed) - load_us) / observed.disk_reads
+    };
     let [small_size, longer_size, long_size] = COLD_SIZES;
     let points = [small_size, longer_size].map(|size| (units(size), of(&medians.of(Name::Cold(size)), size)));
     let (read_us, read_unit_us) = line(&points);
@@ -261,14 +339,27 @@ fn reads(parameters: &mut Parameters, medians: &Medians) {
     let long = medians.of(Name::Cold(long_size));
     // Each file is as likely as the others, so what the memory holds of them is what is found.
     let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
-    let sent_us =
-        base_us + costs.transmit_us * units(long_size) + costs.segment_us * (long_size / SEGMENT_BYTES) as f64;
-    costs.read_long_unit_us = ((long.server_us - sent_us) / missed / units(long_size)).max(0.0);
+    costs.read_long_unit_us = ((long.server_us - sent.us(long_size, 0.0)) / missed / units(long_size)).max(0.0);
     if let Some(disk) = parameters.disks.get_mut("this") {
         disk.request_bytes = (long_size as f64 * missed / long.disk_reads.max(missed)) as u64;
     }
-    parameters.memory.process_bytes = (small.group_bytes as u64).saturating_sub(CACHE_BYTES_LEAST);
+    let cache_bytes = LIMITED_CACHE_BYTES as f64 * parameters.memory.held_ratio;
+    parameters.memory.process_bytes = (small.group_bytes - cache_bytes).max(0.0) as u64;
 }
+
+/// Long content that helpers copy from the page cache. Where the trial could not be limited it was sent from there, and nothing is known.
+fn copies(parameters: &mut Parameters, medians: &Medians) {
+    let copied = medians.of(Name::Copied);
+    if copied.group_bytes == 0.0 {
+        return;
+    }
+    let set = |set: &mut Parameters, us| set.costs.copy_unit_us = us;
+    parameters.costs.copy_unit_us =
+        solve_between(0.0..COPY_UNIT_MAX_US, parameters, &Model::of(Name::Copied), copied.server_us, set);
+}
+
+/// Four times what new memory takes.
+const COPY_UNIT_MAX_US: f64 = 1.0;
 
 /// For each request; with fewer the trial was not one of reading.
 const READS_LEAST: f64 = 0.1;
@@ -285,7 +376,8 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.read_unit_us])
         .chain([&mut costs.read_long_unit_us, &mut costs.copy_unit_us, &mut costs.process_us])
         .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us])
-        .chain([&mut costs.far_us, &mut costs.far_unit_us, &mut memory.held_ratio, &mut memory.held_ratio_threads])
+        .chain([&mut costs.far_us, &mut costs.far_unit_us, &mut costs.remote_unit_us])
+        .chain([&mut memory.held_ratio, &mut memory.held_ratio_threads])
         .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
         .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{CONNECTIONS, Name, SIZES};
+use super::name::{CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, Name, SIZES};
 use crate::arch::Kind;
 use crate::measure::trial::{Observed, processors};
 use crate::parameters::Parameters;
@@ -20,7 +20,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Of a trial on one file that is in memory.
+    /// Of a trial on one file that is in memory, or on long ones that helpers copy.
     pub(super) fn of(name: Name) -> Model {
         let bytes = if let Name::Size(size) | Name::Shared(size) = name { size } else { SIZES[0] };
         let processors = processors() as u32;
@@ -42,8 +42,23 @@ impl Model {
             ..Scenario::default()
         };
         let architecture = if scenario.architecture == Kind::Sped { Kind::EventLoops } else { scenario.architecture };
-        let workload = Workload::log("calibrate", vec![bytes], vec![0]);
-        Model { scenario: Scenario { architecture, ..scenario }, workload }
+        match name {
+            Name::Copied => Model {
+                scenario: Scenario {
+                    data_cache_bytes: LIMITED_CACHE_BYTES,
+                    page_cache_bytes: LIMIT_BYTES - LIMITED_CACHE_BYTES,
+                    holds_alone: true,
+                    requests: 2_000,
+                    warm_up_requests: 200,
+                    ..scenario
+                },
+                workload: Workload::independent("calibrate", vec![COPIED_BYTES; COPIED_FILES], vec![1.0; COPIED_FILES]),
+            },
+            _ => Model {
+                scenario: Scenario { architecture, ..scenario },
+                workload: Workload::log("calibrate", vec![bytes], vec![0]),
+            },
+        }
     }
 
     /// The same where each client belongs to this worker.

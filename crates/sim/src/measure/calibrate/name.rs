@@ -1,0 +1,182 @@
+//! The trials of a calibration: what each one runs, on what, with what load.
+//!
+//! Owns: their names, and the numbers that they have in common with what is derived from them. Makes none of them.
+
+use std::time::Duration;
+
+use crate::measure::kept::Key;
+use crate::measure::load::Use;
+
+pub(super) const CONNECTIONS: u32 = 24;
+/// So few that stages sleep between two requests.
+pub(super) const CONNECTIONS_FEW: u32 = 4;
+/// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
+pub(super) const SIZES: [u64; 5] = [1_000, 5_000, 20_000, 40_000, 80_000];
+/// Requests sent at once, in the two trials whose difference is one more request in a batch.
+pub(super) const BATCHES: [u32; 2] = [16, 64];
+/// Enough that the smallest cache holds next to none of them.
+pub(super) const SMALL_FILES: usize = 20_000;
+/// Of 16 KiB, more than the cache holds that processors share.
+pub(super) const LONGER_FILES: usize = 3_000;
+/// Of both, so many that the cache holds them and the nearest caches of a processor do not.
+pub(super) const FAR_SMALL_FILES: usize = 8_000;
+pub(super) const FAR_LONGER_FILES: usize = 600;
+/// Requests for each of them before anything is counted: one in e^8 is then asked for the first time.
+pub(super) const FAR_PASSES: u64 = 8;
+pub(super) const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
+/// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
+/// that of the engine with helpers, too; the last is longer than what the server's cache takes.
+pub(super) const COLD_SIZES: [u64; 3] = [16 * 1024, 128 * 1024, 1024 * 1024];
+pub(super) const COLD_BYTES: u64 = 128 << 20;
+pub(super) const LIMIT_BYTES: u64 = 48 << 20;
+/// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it does where it
+/// chooses the size itself.
+pub(super) const LIMITED_CACHE_BYTES: u64 = LIMIT_BYTES / 3;
+/// Longer than what that takes, and together no more than what it leaves of the limit.
+pub(super) const COPIED_BYTES: u64 = 512 * 1024;
+pub(super) const COPIED_FILES: usize = 20;
+/// Files of many sizes, as a site has them, for filling a cache.
+pub(super) const MIXED_FILES: u64 = 3_000;
+pub(super) const MIXED_BYTES_LEAST: f64 = 500.0;
+pub(super) const MIXED_BYTES_MOST: f64 = 250_000.0;
+pub(super) const MIXED_CACHE_BYTES: u64 = 32 << 20;
+pub(super) const CACHE_BYTES: u64 = 64 << 20;
+pub(super) const PROCESS_CACHE_BYTES: u64 = 4 << 20;
+pub(super) const CACHE_BYTES_LEAST: u64 = 1 << 20;
+pub(super) const UNIT_BYTES: u64 = 512;
+
+/// The trials. Each engine that takes part must be one of this program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::measure) enum Name {
+    /// `sped` on a file of this size.
+    Size(u64),
+    /// `sped`, so many requests at once.
+    Batch(u32),
+    NewConnections,
+    OneClient,
+    /// This engine on the smallest file.
+    Engine(&'static str),
+    /// The same with few clients.
+    Few(&'static str),
+    /// `thread-per-request` with two workers.
+    SpreadThreads,
+    Untranslated,
+    /// The same with files of 16 KiB.
+    UntranslatedLonger,
+    /// `sped` on the second of the cold files, which are in memory, with a larger cache.
+    UntranslatedLongest,
+    /// `sped` on many small files, all in its cache and few in the processor's.
+    Far,
+    /// The same with files of 16 KiB.
+    FarLonger,
+    /// The same with more of them than all caches of a processor hold.
+    Remote,
+    /// `sped` on files of this size that are not in memory.
+    Cold(u64),
+    /// `amped` on the smaller ones.
+    ColdTried,
+    /// `amped` on long files that are in memory and that helpers read to memory of the server's own.
+    Copied,
+    /// `sped` with two workers, of which one shares its processor with the load, on a file of this size.
+    Shared(u64),
+    /// A cache filled with files of many sizes, by one thread.
+    Filled,
+    /// The same by the threads of a pool.
+    FilledByThreads,
+}
+
+/// Engines whose own cost beyond the steps is measured.
+pub(super) const ENGINES: [&str; 8] =
+    ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "thread-per-request", "mp"];
+/// Content of the trials with two workers.
+pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
+
+impl Name {
+    /// All of them.
+    pub(in crate::measure) fn all() -> Vec<Name> {
+        let mut names: Vec<Name> = SIZES.map(Name::Size).into_iter().chain(BATCHES.map(Name::Batch)).collect();
+        names.extend([Name::NewConnections, Name::OneClient, Name::Untranslated, Name::UntranslatedLonger]);
+        names.extend([Name::UntranslatedLongest, Name::Remote, Name::Copied]);
+        names.extend([Name::Far, Name::FarLonger, Name::Filled, Name::FilledByThreads]);
+        names.extend(SHARED_SIZES.map(Name::Shared));
+        names.extend(COLD_SIZES.map(Name::Cold));
+        names.extend(ENGINES.map(Name::Engine));
+        names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::ColdTried]);
+        names
+    }
+
+    /// What it is kept as.
+    pub(in crate::measure) fn key(self) -> Key {
+        Key { scenario: format!("calibrate: {self:?}"), engine: self.architecture().into(), workers: self.workers() }
+    }
+
+    /// The engine.
+    pub(in crate::measure) fn architecture(self) -> &'static str {
+        match self {
+            Name::Engine(engine) | Name::Few(engine) => engine,
+            Name::SpreadThreads => "thread-per-request",
+            Name::ColdTried | Name::Copied => "amped",
+            Name::FilledByThreads => "thread-pool",
+            _ => "sped",
+        }
+    }
+
+    pub(super) fn workers(self) -> u32 {
+        if matches!(self, Name::Shared(_) | Name::SpreadThreads) { 2 } else { 1 }
+    }
+
+    pub(super) fn connections(self) -> u32 {
+        match self {
+            Name::OneClient => 1,
+            Name::Few(_) => CONNECTIONS_FEW,
+            _ => CONNECTIONS,
+        }
+    }
+
+    pub(super) fn usage(self) -> Use {
+        match self {
+            Name::NewConnections => Use::New,
+            Name::Batch(batch) => Use::Kept { batch },
+            _ => Use::Kept { batch: 1 },
+        }
+    }
+
+    pub(super) fn cache_bytes(self) -> u64 {
+        match self {
+            Name::Untranslated | Name::UntranslatedLonger => CACHE_BYTES_LEAST,
+            Name::UntranslatedLongest | Name::Cold(_) | Name::ColdTried | Name::Copied => LIMITED_CACHE_BYTES,
+            Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
+            Name::Engine("mp") => PROCESS_CACHE_BYTES,
+            _ => CACHE_BYTES,
+        }
+    }
+
+    pub(super) fn warm_up_requests(self) -> u64 {
+        match self {
+            Name::Far => FAR_PASSES * FAR_SMALL_FILES as u64,
+            Name::FarLonger => FAR_PASSES * FAR_LONGER_FILES as u64,
+            Name::Remote => FAR_PASSES * LONGER_FILES as u64,
+            _ => 0,
+        }
+    }
+
+    /// Whether what is asked for is in the cache and mostly in none of the processor's.
+    pub(super) fn is_far(self) -> bool {
+        matches!(self, Name::Far | Name::FarLonger | Name::Remote)
+    }
+
+    /// Whether the kernel works in threads of its own for it, which looks like others.
+    pub(super) fn makes_threads(self) -> bool {
+        self.architecture() == "thread-per-request"
+    }
+
+    /// Whether most of what is asked for has to be read from disk.
+    pub(super) fn is_cold(self) -> bool {
+        matches!(self, Name::Cold(_) | Name::ColdTried)
+    }
+
+    /// Whether the server is held to little memory.
+    pub(super) fn is_limited(self) -> bool {
+        self.is_cold() || self == Name::Copied
+    }
+}

@@ -1,0 +1,154 @@
+//! The files that are served in the trials of a calibration, and making a trial on them.
+//!
+//! Owns: the files, beneath the plan's folder, and the control groups of the trials that read from disk.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::Plan;
+use super::name::{
+    COLD_BYTES, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES, LONGER_FILES,
+    MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES, WATCHED_AFTER,
+};
+use super::steps::Steps;
+use crate::kernel::Stream;
+use crate::measure::cgroup::Group;
+use crate::measure::disk;
+use crate::measure::load::Target;
+use crate::measure::server::{ServerSettings, confined};
+use crate::measure::trial::{ATTEMPTS, Observed, Trial};
+use crate::parameters::DiskParameters;
+
+/// Files to serve, made.
+pub(in crate::measure) struct Site<'p> {
+    plan: &'p Plan,
+    sizes: Vec<Target>,
+    closing: Vec<Target>,
+    small: Vec<Target>,
+    longer: Vec<Target>,
+    cold: Vec<Vec<Target>>,
+    copied: Vec<Target>,
+    mixed: Vec<Target>,
+    /// For the cold trials.
+    groups: Vec<Group>,
+}
+
+impl<'p> Site<'p> {
+    pub(in crate::measure) fn make(plan: &'p Plan) -> io::Result<Site<'p>> {
+        disk::make_files(&plan.scratch.join("sizes"), &SIZES)?;
+        disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
+        let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
+        let (longer, copied) = ([COLD_SIZES[0]; LONGER_FILES], [COPIED_BYTES; COPIED_FILES]);
+        let folders =
+            [("cold-0", cold_files(0)), ("cold-1", cold_files(1)), ("cold-2", cold_files(2)), ("mixed", mixed_files())];
+        for (folder, files) in folders
+            .iter()
+            .map(|(folder, files)| (*folder, &files[..]))
+            .chain([("longer", &longer[..]), ("copied", &copied)])
+        {
+            disk::make_files(&plan.scratch.join(folder), files)?;
+        }
+        Ok(Site {
+            plan,
+            sizes: sizes.collect(),
+            closing: vec![Target::get_and_close("/sizes/0", SIZES[0])],
+            small: beneath("/small", &[SIZES[0]; SMALL_FILES]),
+            longer: beneath("/longer", &longer),
+            cold: (0..COLD_SIZES.len()).map(|place| beneath(&format!("/cold-{place}"), &cold_files(place))).collect(),
+            copied: beneath("/copied", &copied),
+            mixed: beneath("/mixed", &mixed_files()),
+            groups: limiting_groups(plan).unwrap_or_default(),
+        })
+    }
+
+    /// Single steps, and the disk.
+    pub(in crate::measure) fn single_steps(&self) -> io::Result<(Steps, DiskParameters)> {
+        // The first processor, as the server's.
+        Ok((confined(&[0], Steps::measure)?, disk::measure(&self.plan.scratch.join("disk"))?))
+    }
+
+    /// Makes one trial.
+    pub(in crate::measure) fn run(&self, name: Name) -> io::Result<Observed> {
+        let targets = match name {
+            Name::NewConnections => &self.closing[..],
+            Name::Untranslated => &self.small[..],
+            Name::Far => &self.small[..FAR_SMALL_FILES],
+            Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
+            Name::UntranslatedLonger | Name::Remote => &self.longer,
+            Name::UntranslatedLongest => &self.cold[1],
+            Name::Copied => &self.copied,
+            Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
+            Name::ColdTried => &self.cold[0],
+            Name::Filled | Name::FilledByThreads => &self.mixed,
+            _ => &self.sizes,
+        };
+        if name.is_cold() {
+            (0..COLD_SIZES.len()).try_for_each(|place| disk::forget_files(&self.cold_folder(place)))?;
+        }
+        // Made by an earlier go, they may have left the memory.
+        match name {
+            Name::Untranslated => disk::fetch_files(&self.plan.scratch.join("small"))?,
+            Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
+            Name::UntranslatedLongest => disk::fetch_files(&self.cold_folder(1))?,
+            _ => {}
+        }
+        let groups = if name.is_limited() { &self.groups[..] } else { &[] };
+        let trial = Trial {
+            server: ServerSettings {
+                program: self.plan.program.clone(),
+                architecture: name.architecture().into(),
+                workers: name.workers(),
+                root: self.plan.scratch.clone(),
+                cache_bytes: name.cache_bytes(),
+                configuration: self.plan.scratch.join("mp.toml"),
+                groups: groups.iter().map(|group| group.path.clone()).collect(),
+                processors: Vec::new(),
+                pinned: false,
+            },
+            connections: name.connections(),
+            attempts: if name.makes_threads() { 1 } else { ATTEMPTS },
+            usage: name.usage(),
+            targets,
+            // A thread of the server's takes its time to watch files that have come into the cache.
+            warm_up: if name.is_far() { WATCHED_AFTER } else { self.plan.measured / 2 },
+            warm_up_requests: name.warm_up_requests(),
+            measured: self.plan.measured,
+            measured_requests: 0,
+        };
+        let mut random = Stream::new(1, "calibrate");
+        let observed = match name {
+            Name::Size(size) | Name::Shared(size) => {
+                let place = SIZES.iter().position(|&one| one == size).unwrap_or(0);
+                trial.run(|_| place)?
+            }
+            _ if targets.len() > SIZES.len() => trial.run(|_| random.below(targets.len() as u64) as usize)?,
+            _ => trial.run(|_| 0)?,
+        };
+        let missing = || format!("{} has no engine {}", self.plan.program.display(), name.architecture());
+        observed.ok_or_else(|| io::Error::other(missing()))
+    }
+
+    fn cold_folder(&self, place: usize) -> PathBuf {
+        self.plan.scratch.join(format!("cold-{place}"))
+    }
+}
+
+/// For the cold trials; not everybody may have them.
+fn limiting_groups(plan: &Plan) -> io::Result<Vec<Group>> {
+    Ok(vec![Group::with_memory(LIMIT_BYTES)?, Group::with_reads_per_s(&plan.scratch, u32::MAX.into())?])
+}
+
+fn cold_files(place: usize) -> Vec<u64> {
+    vec![COLD_SIZES[place]; (COLD_BYTES / COLD_SIZES[place]) as usize]
+}
+
+/// Log-uniform.
+fn mixed_files() -> Vec<u64> {
+    let ratio = MIXED_BYTES_MOST / MIXED_BYTES_LEAST;
+    let size = |number: u64| MIXED_BYTES_LEAST * ratio.powf(number as f64 / MIXED_FILES as f64);
+    (0..MIXED_FILES).map(|number| size(number) as u64).collect()
+}
+
+fn beneath(folder: &str, sizes: &[u64]) -> Vec<Target> {
+    sizes.iter().enumerate().map(|(number, &size)| Target::get(&format!("{folder}/{number}"), size)).collect()
+}
