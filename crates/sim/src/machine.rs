@@ -177,7 +177,9 @@ impl Machine {
             source: workload.requests(seed),
             requests: vec![Request::default(); scenario.clients as usize],
             client_delay: nanos(parameters.network.client_delay_us),
-            load: scenario.clients_on_server.then(|| LoadThread::new(&parameters.load, &parameters.costs)),
+            load: scenario
+                .clients_on_server
+                .then(|| LoadThread::new(&parameters.load, &parameters.costs, scenario.clients_spin)),
             wakes: 0,
             processor: 0,
             owed: Vec::new(),
@@ -447,9 +449,9 @@ impl Machine {
 
     /// The response is at the client.
     fn deliver(&mut self, request: RequestId) {
-        let bytes = self.size(request);
+        let (bytes, by_turns) = (self.size(request), self.is_long(request));
         if let Some(load) = &mut self.load {
-            if load.arrive(request, bytes) {
+            if load.arrive(request, bytes, by_turns) {
                 self.wake_any(LOAD);
             }
             return;

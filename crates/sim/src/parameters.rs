@@ -290,7 +290,8 @@ pub struct LoadParameters {
     pub receive_us: f64,
     /// Receiving each started unit of content ([`Costs::transmit_unit_bytes`]).
     pub receive_unit_us: f64,
-    /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition.
+    /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition, where it arrives by itself: in long content,
+    /// which is sent by turns, and by a thread that sleeps, which is woken for the first.
     #[serde(default)]
     pub segment_us: f64,
     /// Sending a request.

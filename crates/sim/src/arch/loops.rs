@@ -321,9 +321,7 @@ impl Loops {
     /// Processor time of a helper that has what `request` wanted.
     fn helper_work(&self, request: RequestId, machine: &Machine) -> Nanos {
         match self.stretch(request) {
-            Some(Stretch { begin, end, from_disk }) => {
-                machine.costs.piece(end - begin, from_disk, machine.reads_elsewhere())
-            }
+            Some(Stretch { begin, end, from_disk }) => machine.costs.piece(end - begin, from_disk),
             None => machine.costs.read(machine.size(request)),
         }
     }

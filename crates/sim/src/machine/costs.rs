@@ -90,13 +90,12 @@ impl Costs {
         self.read + bytes.div_ceil(self.transmit_unit_bytes) * self.read_unit + self.load(bytes)
     }
 
-    /// Processor time of bringing a piece of so many bytes of long content into memory: reading it from disk, if it is not in the page
-    /// cache, and copying it to memory of the server's own, if it is sent from there.
-    pub fn piece(&self, bytes: u64, from_disk: bool, copied: bool) -> Nanos {
+    /// Processor time of bringing a piece of so many bytes of long content into memory of the server's own: reading it from disk, if it
+    /// is not in the page cache, and copying it from there.
+    pub fn piece(&self, bytes: u64, from_disk: bool) -> Nanos {
         let units = bytes.div_ceil(self.transmit_unit_bytes);
         let read = if from_disk { self.read + units * self.read_long_unit } else { 0 };
-        let copy = if copied { units * self.copy_unit } else { 0 };
-        read + copy
+        read + units * self.copy_unit
     }
 
     /// Whether a blocking sender waits for the network.

@@ -31,6 +31,14 @@ pub(super) enum Turn {
     Sent(RequestId),
 }
 
+/// A response that has arrived.
+struct Response {
+    request: RequestId,
+    bytes: u64,
+    /// Segments after the first one that were received by themselves.
+    further: u64,
+}
+
 /// The thread.
 pub(super) struct LoadThread {
     poll: Nanos,
@@ -43,15 +51,17 @@ pub(super) struct LoadThread {
     unit_bytes: u64,
     segment: Nanos,
     segment_bytes: u64,
+    spins: bool,
     phase: Phase,
-    ready: VecDeque<(RequestId, u64)>,
+    ready: VecDeque<Response>,
     /// Of those in `ready`, how many it knows of.
     known: usize,
     blocked: bool,
 }
 
 impl LoadThread {
-    pub(super) fn new(parameters: &LoadParameters, costs: &Costs) -> Self {
+    /// One that `spins` never sleeps.
+    pub(super) fn new(parameters: &LoadParameters, costs: &Costs, spins: bool) -> Self {
         LoadThread {
             poll: nanos(parameters.poll_us),
             receive: nanos(parameters.receive_us),
@@ -62,6 +72,7 @@ impl LoadThread {
             unit_bytes: costs.transmit_unit_bytes,
             segment: nanos(parameters.segment_us),
             segment_bytes: costs.segment_bytes,
+            spins,
             phase: Phase::Idle,
             ready: VecDeque::new(),
             known: 0,
@@ -69,9 +80,12 @@ impl LoadThread {
         }
     }
 
-    /// A response of `bytes` has arrived. Whether the thread has to be woken.
-    pub(super) fn arrive(&mut self, request: RequestId, bytes: u64) -> bool {
-        self.ready.push_back((request, bytes));
+    /// A response of `bytes` has arrived, which was sent by turns or at once. Whether the thread has to be woken. What is sent at
+    /// once is there before a thread that spins has looked again; one that sleeps is woken for the beginning of it.
+    pub(super) fn arrive(&mut self, request: RequestId, bytes: u64, by_turns: bool) -> bool {
+        let is_apart = by_turns || !self.spins;
+        let further = if is_apart { more_segments(bytes, self.segment_bytes) } else { 0 };
+        self.ready.push_back(Response { request, bytes, further });
         std::mem::take(&mut self.blocked)
     }
 
@@ -95,14 +109,13 @@ impl LoadThread {
             }
         }
         self.known -= 1;
-        let Some((request, bytes)) = self.ready.pop_front() else {
+        let Some(Response { request, bytes, further }) = self.ready.pop_front() else {
             unreachable!("what is known of is there");
         };
         self.phase = Phase::Received(request);
         let owed = std::mem::take(&mut self.owed);
         let content = bytes.div_ceil(self.unit_bytes) * self.receive_unit;
-        let segments = more_segments(bytes, self.segment_bytes) * self.segment;
-        Turn::Step(Step::Run(owed + self.receive + content + segments))
+        Turn::Step(Step::Run(owed + self.receive + content + further * self.segment))
     }
 
     /// Somebody slept until the request came that was sent last.

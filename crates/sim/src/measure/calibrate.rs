@@ -1,7 +1,7 @@
 //! Measuring a parameter set: what each step of a request costs Lamna on this machine.
 //!
 //! Owns: which trial gives which parameter, and how. Guarantees: each trial is repeated in rounds, so that a drift of the
-//! machine meets all of them, and the medians count; every figure carries a sentence on how it was got. What is not measured
+//! machine meets all of them, and what counts is [`undisturbed`]; every figure carries a sentence on how it was got. What is not measured
 //! keeps the value of the estimate (`linux-2026`) and says so.
 //!
 //! Three ways are combined. Sums come from the real server under load: processor time for each request, slopes over sizes.
@@ -28,7 +28,7 @@ pub(super) use self::name::Name;
 pub(super) use self::site::Site;
 pub(super) use self::steps::Steps;
 use super::kept::Kept;
-use super::trial::{Observed, median};
+use super::trial::{Observed, undisturbed};
 use super::{disk, written};
 use crate::parameters::Parameters;
 
@@ -61,10 +61,10 @@ impl Calibration {
     }
 }
 
-/// Medians over the rounds.
-struct Medians(Vec<(Name, Observed)>);
+/// Results over the rounds.
+struct Results(Vec<(Name, Observed)>);
 
-impl Medians {
+impl Results {
     fn of(&self, name: Name) -> Observed {
         self.0
             .iter()
@@ -97,27 +97,27 @@ pub fn calibrate(plan: &Plan, progress: impl Fn(usize, usize)) -> io::Result<Cal
     result
 }
 
-/// The set that follows from the medians of what is kept.
+/// The set that follows from what is kept.
 ///
 /// # Errors
 /// A trial is missing.
 pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
     let yardstick_us = kept.yardstick_us();
     let missing = |name: Name| io::Error::other(format!("the trial `{}` is missing", name.key().scenario));
-    let medians = |name: Name| match kept.trials(&name.key()) {
+    let results = |name: Name| match kept.trials(&name.key()) {
         none if none.is_empty() => Err(missing(name)),
         trials => {
             let trials: Vec<_> = trials.into_iter().map(|trial| trial.at_speed(yardstick_us)).collect();
-            Ok((name, median(&trials)))
+            Ok((name, undisturbed(&name.telling(trials))))
         }
     };
-    let medians = Medians(Name::all().into_iter().map(medians).collect::<io::Result<_>>()?);
+    let results = Results(Name::all().into_iter().map(results).collect::<io::Result<_>>()?);
     let (steps, disks) = kept.steps();
     let steps: Vec<_> = steps.iter().map(|steps| steps.at_speed(yardstick_us)).collect();
     if steps.is_empty() {
         return Err(io::Error::other("single steps were not measured"));
     }
-    Ok(derive(name, &medians, &Steps::median(&steps), disk::median(disks), yardstick_us))
+    Ok(derive(name, &results, &Steps::median(&steps), disk::median(disks), yardstick_us))
 }
 
 #[cfg(test)]

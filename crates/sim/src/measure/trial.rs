@@ -94,27 +94,28 @@ pub const FOREIGN_MAX: f64 = 0.04;
 /// How often a trial is made at most until others do not disturb it.
 pub const ATTEMPTS: u32 = 3;
 
-/// The trial with the median throughput; of an even number, the upper one.
+/// What several trials say together: of what is fast or slow the value than which a quarter of the trials were better, of
+/// everything else the median, and whose the clients were in the trial with that throughput. Others on the same host make a trial
+/// slower and never faster, and some do for seconds, so of slower ones it is not known what they would have been. Where clients
+/// went to one worker in some trials and to another in others, those count of which there are most, as they are another trial.
 ///
 /// # Panics
 /// If there are none.
-fn middle_trial(mut trials: Vec<Observed>) -> Observed {
-    trials.sort_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
-    trials.swap_remove(trials.len() / 2)
-}
-
-/// The medians of several trials, value by value.
-///
-/// # Panics
-/// If there are none.
-pub fn median(trials: &[Observed]) -> Observed {
-    let of = |value: fn(&Observed) -> f64| micro::middle(trials.iter().map(value).collect());
+pub fn undisturbed(trials: &[Observed]) -> Observed {
+    let trials = of_a_kind(trials);
+    let all = |value: fn(&Observed) -> f64| trials.iter().map(value).collect();
+    let of = |value: fn(&Observed) -> f64| micro::middle(all(value));
+    let least = |value: fn(&Observed) -> f64| sorted_quarter(all(value));
+    let mut by_rate: Vec<&Observed> = trials.iter().collect();
+    by_rate.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
+    let fast = by_rate[trials.len() / 4];
     Observed {
-        requests_per_s: of(|o| o.requests_per_s),
-        latency_p50_us: of(|o| o.latency_p50_us),
-        latency_p99_us: of(|o| o.latency_p99_us),
-        server_us: of(|o| o.server_us),
-        load_us: of(|o| o.load_us),
+        requests_per_s: fast.requests_per_s,
+        latency_p50_us: least(|o| o.latency_p50_us),
+        latency_p99_us: least(|o| o.latency_p99_us),
+        server_us: least(|o| o.server_us),
+        // What the load does in vain is what the server lets it wait.
+        load_us: least(|o| o.load_us - o.vain_us) + of(|o| o.vain_us),
         vain_us: of(|o| o.vain_us),
         per_wait: of(|o| o.per_wait),
         foreign: of(|o| o.foreign),
@@ -126,8 +127,34 @@ pub fn median(trials: &[Observed]) -> Observed {
         page_cache_bytes: of(|o| o.page_cache_bytes),
         yardstick_us: of(|o| o.yardstick_us),
         pair_us: of(|o| o.pair_us),
-        client_workers: middle_trial(trials.to_vec()).client_workers,
+        client_workers: fast.client_workers.clone(),
     }
+}
+
+/// Those whose clients went to the same worker, as many as possible.
+fn of_a_kind(trials: &[Observed]) -> Vec<Observed> {
+    let kinds = trials.iter().map(|trial| owner(&trial.client_workers));
+    let like = |kind: Option<u32>| trials.iter().filter(move |trial| owner(&trial.client_workers) == kind);
+    // Of as many, those of the first trial.
+    let kind = kinds.rev().max_by_key(|&kind| like(kind).count()).unwrap_or(None);
+    like(kind).cloned().collect()
+}
+
+/// The worker that has more than three quarters of all clients, if one has.
+fn owner(client_workers: &[u32]) -> Option<u32> {
+    let has = |worker: u32| client_workers.iter().filter(|&&own| own == worker).count();
+    client_workers.iter().copied().find(|&worker| has(worker) * 4 > client_workers.len() * 3)
+}
+
+/// The least number of clients that a worker has, of those that could have some.
+pub(super) fn least_clients(client_workers: &[u32], workers: u32) -> usize {
+    (0..workers).map(|worker| client_workers.iter().filter(|&&own| own == worker).count()).min().unwrap_or(0)
+}
+
+/// The value than which a quarter are less.
+fn sorted_quarter(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 4]
 }
 
 /// Time that all processors together have worked since the machine was started: the line `cpu` of `/proc/stat`, proc(5).
@@ -257,5 +284,32 @@ impl Trial<'_> {
             client_workers,
             foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(requests_per_s: f64, switches: f64, client_workers: &[u32]) -> Observed {
+        let client_workers = client_workers.to_vec();
+        Observed { requests_per_s, switches, server_us: 1e6 / requests_per_s, client_workers, ..Observed::default() }
+    }
+
+    #[test]
+    fn a_quarter_of_the_trials_were_faster_than_what_they_say_together() {
+        let trials = [90.0, 100.0, 60.0, 98.0, 95.0, 40.0].map(|rate| trial(rate, rate, &[]));
+        let together = undisturbed(&trials);
+        assert_eq!((together.requests_per_s, together.server_us), (98.0, 1e6 / 98.0));
+        assert_eq!(together.switches, 95.0, "what is neither fast nor slow is the median");
+        assert_eq!(undisturbed(&trials[2..3]).requests_per_s, 60.0);
+    }
+
+    #[test]
+    fn trials_whose_clients_went_to_another_worker_do_not_count_if_they_are_fewer() {
+        let (one, other, both) = ([0, 0, 0, 0, 1], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]);
+        let trials = [trial(50.0, 0.0, &other), trial(10.0, 0.0, &one), trial(70.0, 0.0, &both), trial(9.0, 0.0, &one)];
+        assert_eq!(undisturbed(&trials).requests_per_s, 10.0);
+        assert_eq!(undisturbed(&trials[..2]).requests_per_s, 50.0, "of as many the first");
     }
 }

@@ -23,7 +23,7 @@ use super::disk;
 use super::kept::{Kept, Key};
 use super::load::{Target, Use};
 use super::server::ServerSettings;
-use super::trial::{ATTEMPTS, Observed, Trial, median};
+use super::trial::{ATTEMPTS, Observed, Trial, undisturbed};
 use crate::arch::Kind;
 use crate::parameters::Parameters;
 use crate::workload::{Workload, read_trace};
@@ -78,7 +78,7 @@ pub struct Plan {
     pub trace: Option<PathBuf>,
     /// What that leaves the server of memory.
     pub memory_bytes: u64,
-    /// Rounds of all trials; medians count. At least 1.
+    /// Rounds of all trials. At least 1.
     pub rounds: u32,
     /// Where trials are kept (JSON). Those that are there already are not repeated: so a table can be made in several goes,
     /// and predicted anew from the same trials.
@@ -285,7 +285,7 @@ impl<'p> Study<'p> {
                     if trials.is_empty() {
                         continue;
                     }
-                    let observed = median(&trials);
+                    let observed = undisturbed(&trials);
                     let parameters = &parameters.at_speed(observed.yardstick_us);
                     let predicted = setting.predict(kind, workers, &observed.client_workers, parameters)?;
                     self.report.rows.push(Row { scenario: setting.name, engine, workers, predicted, observed, trials });

@@ -2,12 +2,12 @@
 
 use super::invert::{Model, Sharing, bound, sharing, solve, solve_between};
 use super::name::{
-    BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES, LONGER_FILES,
-    MIXED_CACHE_BYTES, Name, SHARED_SIZES, SIZES, UNIT_BYTES,
+    BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
+    LONGER_FILES, MIXED_CACHE_BYTES, Name, SHARED_SIZES, SIZES, UNIT_BYTES,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
-use super::{Calibration, Medians};
+use super::{Calibration, Results};
 use crate::measure::trial::{FOREIGN_MAX, Observed, processors};
 use crate::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
 use crate::resource::Discipline;
@@ -26,41 +26,41 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
 /// From what was measured to parameters.
 pub(super) fn derive(
     name: &str,
-    medians: &Medians,
+    results: &Results,
     steps: &Steps,
     disk: DiskParameters,
     yardstick_us: f64,
 ) -> Calibration {
     let mut parameters = Parameters::linux();
     parameters.name = name.into();
-    let disturbed = medians.0.iter().filter(|(name, seen)| !name.makes_threads() && seen.foreign > FOREIGN_MAX).count();
+    let disturbed = results.0.iter().filter(|(name, seen)| !name.makes_threads() && seen.foreign > FOREIGN_MAX).count();
     parameters.source = match disturbed {
         0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
         _ => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),
     };
     parameters.processor.yardstick_us = yardstick_us;
-    let within_us = within_batch_us(medians);
+    let within_us = within_batch_us(results);
     built(&mut parameters, steps);
-    sizes(&mut parameters, medians, steps, within_us);
-    occupied(&mut parameters, medians);
+    sizes(&mut parameters, results, steps, within_us);
+    occupied(&mut parameters, results);
     parameters.disks.insert("this".into(), disk);
     parameters.memory.near_bytes = cache_bytes(NEAR).unwrap_or(1 << 20);
     parameters.memory.far_bytes = cache_bytes(SHARED).unwrap_or(0);
-    far(&mut parameters, medians);
-    misses(&mut parameters, medians);
-    resting(&mut parameters, medians);
-    shared(&mut parameters, medians);
-    engines(&mut parameters, medians);
-    reads(&mut parameters, medians);
-    copies(&mut parameters, medians);
+    far(&mut parameters, results);
+    misses(&mut parameters, results);
+    resting(&mut parameters, results);
+    shared(&mut parameters, results);
+    engines(&mut parameters, results);
+    reads(&mut parameters, results);
+    copies(&mut parameters, results);
     round(&mut parameters);
-    let how = sentences(&medians.of(Name::Size(SIZES[0])), &medians.of(Name::OneClient), within_us);
+    let how = sentences(&results.of(Name::Size(SIZES[0])), &results.of(Name::OneClient), within_us);
     Calibration { parameters, how }
 }
 
 /// Of one more request in a batch, which costs a + n * (one request within it).
-fn within_batch_us(medians: &Medians) -> f64 {
-    let batch_us = |batch: u32| medians.of(Name::Batch(batch)).server_us * f64::from(batch);
+fn within_batch_us(results: &Results) -> f64 {
+    let batch_us = |batch: u32| results.of(Name::Batch(batch)).server_us * f64::from(batch);
     (batch_us(BATCHES[1]) - batch_us(BATCHES[0])) / f64::from(BATCHES[1] - BATCHES[0])
 }
 
@@ -95,15 +95,17 @@ fn units(size: u64) -> f64 {
 }
 
 /// The steps of a request and of the load, from the slopes over sizes and from single calls.
-fn sizes(parameters: &mut Parameters, medians: &Medians, steps: &Steps, within_us: f64) {
-    let base = medians.of(Name::Size(SIZES[0]));
-    let (_, transmit_us, segment_us) = over_sizes(medians, |o| o.server_us);
-    let (client_us, receive_unit_us, receive_segment_us) = over_sizes(medians, |o| o.load_us - o.vain_us);
+fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_us: f64) {
+    let base = results.of(Name::Size(SIZES[0]));
+    let (_, transmit_us, segment_us) = over_sizes(results, |o| o.server_us);
+    let (client_us, receive_unit_us, _) = over_sizes(results, |o| o.load_us - o.vain_us);
+    let copied = results.of(Name::Copied);
+    let receive_segments_us = copied.load_us - copied.vain_us - client_us - receive_unit_us * units(COPIED_BYTES);
     let poll_share_us = steps.calls.poll_us / base.per_wait.max(1.0);
-    let sessions = medians.of(Name::Engine("thread-per-session"));
+    let sessions = results.of(Name::Engine("thread-per-session"));
     let rouse_us = sessions.load_us - sessions.vain_us - (base.load_us - base.vain_us);
     let costs = &mut parameters.costs;
-    costs.connection_us = (medians.of(Name::NewConnections).server_us - base.server_us).max(0.0);
+    costs.connection_us = (results.of(Name::NewConnections).server_us - base.server_us).max(0.0);
     costs.parse_us = steps.parse + steps.calls.receive_request_us;
     costs.lookup_us = (within_us - steps.parse).max(0.0);
     costs.transmit_us = transmit_us.max(0.0);
@@ -112,7 +114,7 @@ fn sizes(parameters: &mut Parameters, medians: &Medians, steps: &Steps, within_u
         poll_us: steps.calls.poll_us,
         receive_us: (client_us - steps.calls.send_request_us - poll_share_us).max(0.0),
         receive_unit_us: receive_unit_us.max(0.0),
-        segment_us: receive_segment_us.max(0.0),
+        segment_us: share(receive_segments_us, (COPIED_BYTES / SEGMENT_BYTES) as f64),
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
     };
@@ -120,9 +122,9 @@ fn sizes(parameters: &mut Parameters, medians: &Medians, steps: &Steps, within_u
 
 /// What a request costs without content, each unit of it, and a second segment: the line through the sizes that are one segment, and
 /// what the longest one is above it.
-fn over_sizes(medians: &Medians, value: fn(&Observed) -> f64) -> (f64, f64, f64) {
+fn over_sizes(results: &Results, value: fn(&Observed) -> f64) -> (f64, f64, f64) {
     let (one, more): (Vec<u64>, Vec<u64>) = SIZES.iter().partition(|&&size| size <= SEGMENT_BYTES);
-    let point = |size: u64| (units(size), value(&medians.of(Name::Size(size))));
+    let point = |size: u64| (units(size), value(&results.of(Name::Size(size))));
     let (intercept, slope) = line(&one.into_iter().map(point).collect::<Vec<_>>());
     let mut beyond = more.into_iter().map(point).map(|(units, us)| us - intercept - slope * units);
     (intercept, slope, beyond.next_back().unwrap_or(0.0))
@@ -134,8 +136,8 @@ const SEGMENT_BYTES: u64 = 65_536 - HEAD_BYTES;
 const HEAD_BYTES: u64 = 267;
 
 /// Memory of threads, processes and caches.
-fn occupied(parameters: &mut Parameters, medians: &Medians) {
-    let bytes = |name: Name| medians.of(name).resident_bytes;
+fn occupied(parameters: &mut Parameters, results: &Results) {
+    let bytes = |name: Name| results.of(name).resident_bytes;
     let small = bytes(Name::Size(SIZES[0]));
     let each = |engine| ((bytes(Name::Engine(engine)) - small) / f64::from(CONNECTIONS)).max(0.0) as u64;
     let held = |name: Name| ((bytes(name) - small) / MIXED_CACHE_BYTES as f64).max(1.0);
@@ -145,11 +147,11 @@ fn occupied(parameters: &mut Parameters, medians: &Medians) {
 }
 
 /// Files that are in memory and not in the cache: the line through three lengths.
-fn misses(parameters: &mut Parameters, medians: &Medians) {
+fn misses(parameters: &mut Parameters, results: &Results) {
     let names = [Name::Untranslated, Name::UntranslatedLonger, Name::UntranslatedLongest];
     let [_, longest_size, _] = COLD_SIZES;
-    let [small, longer, longest] = names.map(|name| medians.of(name));
-    let sent = sent(parameters, medians);
+    let [small, longer, longest] = names.map(|name| results.of(name));
+    let sent = sent(parameters, results);
     let missed = missed(&longest, longest_size);
     let longest_us = (longest.server_us - sent.us(longest_size, 1.0 - missed)) / missed;
     let points = [
@@ -177,10 +179,10 @@ struct Sent {
     remote_unit_us: f64,
 }
 
-fn sent(parameters: &Parameters, medians: &Medians) -> Sent {
+fn sent(parameters: &Parameters, results: &Results) -> Sent {
     let costs = &parameters.costs;
     Sent {
-        base_us: medians.of(Name::Size(SIZES[0])).server_us,
+        base_us: results.of(Name::Size(SIZES[0])).server_us,
         unit_us: costs.transmit_us,
         segment_us: costs.segment_us,
         remote_unit_us: costs.remote_unit_us,
@@ -197,9 +199,9 @@ impl Sent {
 }
 
 /// Three trials, three unknowns: what a request costs whose structures are far, and each unit of content that is far, or in no cache.
-fn far(parameters: &mut Parameters, medians: &Medians) {
+fn far(parameters: &mut Parameters, results: &Results) {
     let memory = parameters.memory;
-    let sent = Sent { remote_unit_us: 0.0, ..sent(parameters, medians) };
+    let sent = Sent { remote_unit_us: 0.0, ..sent(parameters, results) };
     // Of so many bytes that are asked for at random, the share that a cache does not hold.
     let outside = |cache_bytes: u64, bytes: u64| 1.0 - (cache_bytes as f64 / bytes as f64).min(1.0);
     let of = |name: Name, files: usize, size: u64| {
@@ -207,7 +209,7 @@ fn far(parameters: &mut Parameters, medians: &Medians) {
         let shared = if memory.far_bytes == 0 { u64::MAX } else { memory.far_bytes };
         let remote = outside(shared, files * (size + memory.entry_bytes));
         Beyond {
-            us: medians.of(name).server_us - sent.us(size, 0.0),
+            us: results.of(name).server_us - sent.us(size, 0.0),
             structures: outside(memory.near_bytes, files * memory.entry_bytes),
             far_units: (outside(memory.near_bytes, files * size) - remote).max(0.0) * units(size),
             remote_units: remote * units(size),
@@ -253,8 +255,8 @@ fn cache_bytes(index: u32) -> Option<u64> {
 
 /// What is left of `sped`'s time for a request is the header's; and what one client alone adds to it is going idle and coming back.
 /// Each is in the other's trial.
-fn resting(parameters: &mut Parameters, medians: &Medians) {
-    let (base, alone) = (medians.of(Name::Size(SIZES[0])), medians.of(Name::OneClient));
+fn resting(parameters: &mut Parameters, results: &Results) {
+    let (base, alone) = (results.of(Name::Size(SIZES[0])), results.of(Name::OneClient));
     for _ in 0..ROUNDS {
         let model = Model::of(Name::Size(SIZES[0]));
         parameters.costs.header_us = solve(parameters, &model, base.server_us, |set, us| set.costs.header_us = us);
@@ -267,9 +269,9 @@ fn resting(parameters: &mut Parameters, medians: &Medians) {
 }
 
 /// What each engine costs beyond the steps.
-fn engines(parameters: &mut Parameters, medians: &Medians) {
+fn engines(parameters: &mut Parameters, results: &Results) {
     let of = |parameters: &Parameters, name: Name, set: &dyn Fn(&mut Parameters, f64)| {
-        solve(parameters, &Model::of(name), medians.of(name).server_us, set)
+        solve(parameters, &Model::of(name), results.of(name).server_us, set)
     };
     let session = Name::Engine("thread-per-session");
     parameters.costs.wait_us = of(parameters, session, &|set, us| set.costs.wait_us = us);
@@ -277,7 +279,7 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
         // It may also save something of sped's steps.
         let least_us = -(parameters.costs.parse_us + parameters.costs.header_us);
         let (name, set) = (Name::Engine(engine), |set: &mut Parameters, us| _ = set.engines.insert(engine.into(), us));
-        let target_us = medians.of(name).server_us;
+        let target_us = results.of(name).server_us;
         let own_us = solve_between(least_us..bound(target_us), parameters, &Model::of(name), target_us, set);
         parameters.engines.insert(engine.into(), own_us);
     }
@@ -286,7 +288,7 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
         parameters.costs.rouse_us = of(parameters, Name::Few("pipelined"), &|set, us| set.costs.rouse_us = us);
     }
     parameters.costs.process_us = of(parameters, Name::Engine("mp"), &|set, us| set.costs.process_us = us);
-    let spawned = |name: Name| (Model::of(name).with_clients(&medians.of(name).client_workers), medians.of(name));
+    let spawned = |name: Name| (Model::of(name).with_clients(&results.of(name).client_workers), results.of(name));
     let (model, seen) = spawned(Name::Engine("thread-per-request"));
     parameters.costs.spawn_us =
         solve(parameters, &model, seen.server_and_kernel_us(), |set, us| set.costs.spawn_us = us);
@@ -300,13 +302,13 @@ fn engines(parameters: &mut Parameters, medians: &Medians) {
 }
 
 /// How many times more a thread may cost while another of its process runs: in trials with evenly distributed clients it was 83 to
-/// 132 us where it is 41 to 46 otherwise. Where nearly all clients belong to one worker a trial says next to nothing about it, and
+/// 132 us where it is 25 to 46 otherwise. Where nearly all clients belong to one worker a trial says next to nothing about it, and
 /// what it said was 13 times as much.
-const SPAWN_SHARED_MAX: f64 = 3.0;
+const SPAWN_SHARED_MAX: f64 = 5.0;
 
 /// Two workers and the load on two processors: what it costs that they take turns.
-fn shared(parameters: &mut Parameters, medians: &Medians) {
-    let trials = SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), medians.of(Name::Shared(size))));
+fn shared(parameters: &mut Parameters, results: &Results) {
+    let trials = SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), results.of(Name::Shared(size))));
     let trials = trials.map(|(model, seen)| (model.with_clients(&seen.client_workers), seen));
     let Sharing { rest_us, call_us } = sharing(parameters, &trials);
     (parameters.processor.rest_us, parameters.processor.call_us) = (rest_us, call_us);
@@ -317,12 +319,12 @@ const ROUNDS: u32 = 3;
 
 /// What reading from disk costs, from files that are neither in the cache nor in memory. Where the trials could not be
 /// limited they were in memory after all, and the estimates stay.
-fn reads(parameters: &mut Parameters, medians: &Medians) {
-    let small = medians.of(Name::Cold(COLD_SIZES[0]));
+fn reads(parameters: &mut Parameters, results: &Results) {
+    let small = results.of(Name::Cold(COLD_SIZES[0]));
     if small.disk_reads < READS_LEAST {
         return;
     }
-    let sent = sent(parameters, medians);
+    let sent = sent(parameters, results);
     let (costs, switch_us) = (&mut parameters.costs, parameters.processor.switch_us);
     let of = |observed: &Observed, size: u64| {
         let missed = missed(observed, size);
@@ -330,13 +332,13 @@ fn reads(parameters: &mut Parameters, medians: &Medians) {
         (observed.server_us - sent.us(size, 1.0 - missed) - load_us) / observed.disk_reads
     };
     let [small_size, longer_size, long_size] = COLD_SIZES;
-    let points = [small_size, longer_size].map(|size| (units(size), of(&medians.of(Name::Cold(size)), size)));
+    let points = [small_size, longer_size].map(|size| (units(size), of(&results.of(Name::Cold(size)), size)));
     let (read_us, read_unit_us) = line(&points);
-    let helped_us = of(&medians.of(Name::ColdTried), COLD_SIZES[0]) - points[0].1;
+    let helped_us = of(&results.of(Name::ColdTried), COLD_SIZES[0]) - points[0].1;
     // There and back again.
     let try_us = helped_us - 2.0 * switch_us - 4.0 * costs.hand_off_us;
     (costs.read_us, costs.read_unit_us, costs.try_us) = (read_us.max(0.0), read_unit_us.max(0.0), try_us.max(0.0));
-    let long = medians.of(Name::Cold(long_size));
+    let long = results.of(Name::Cold(long_size));
     // Each file is as likely as the others, so what the memory holds of them is what is found.
     let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
     costs.read_long_unit_us = ((long.server_us - sent.us(long_size, 0.0)) / missed / units(long_size)).max(0.0);
@@ -348,8 +350,8 @@ fn reads(parameters: &mut Parameters, medians: &Medians) {
 }
 
 /// Long content that helpers copy from the page cache. Where the trial could not be limited it was sent from there, and nothing is known.
-fn copies(parameters: &mut Parameters, medians: &Medians) {
-    let copied = medians.of(Name::Copied);
+fn copies(parameters: &mut Parameters, results: &Results) {
+    let copied = results.of(Name::Copied);
     if copied.group_bytes == 0.0 {
         return;
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::measure::kept::Key;
 use crate::measure::load::Use;
+use crate::measure::trial::{Observed, least_clients};
 
 pub(super) const CONNECTIONS: u32 = 24;
 /// So few that stages sleep between two requests.
@@ -43,6 +44,8 @@ pub(super) const MIXED_CACHE_BYTES: u64 = 32 << 20;
 pub(super) const CACHE_BYTES: u64 = 64 << 20;
 pub(super) const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 pub(super) const CACHE_BYTES_LEAST: u64 = 1 << 20;
+/// Of the clients of the trial of threads with two workers, the least that both must have.
+pub(super) const SPREAD_CLIENTS_LEAST: usize = 3;
 pub(super) const UNIT_BYTES: u64 = 512;
 
 /// The trials. Each engine that takes part must be one of this program.
@@ -163,6 +166,16 @@ impl Name {
     /// Whether what is asked for is in the cache and mostly in none of the processor's.
     pub(super) fn is_far(self) -> bool {
         matches!(self, Name::Far | Name::FarLonger | Name::Remote)
+    }
+
+    /// Of its trials those that say something: what threads of two workers cost each other is seen only where both have clients. All, if
+    /// none does.
+    pub(super) fn telling(self, trials: Vec<Observed>) -> Vec<Observed> {
+        let tells = |trial: &&Observed| {
+            self != Name::SpreadThreads || least_clients(&trial.client_workers, self.workers()) >= SPREAD_CLIENTS_LEAST
+        };
+        let telling: Vec<Observed> = trials.iter().filter(tells).cloned().collect();
+        if telling.is_empty() { trials } else { telling }
     }
 
     /// Whether the kernel works in threads of its own for it, which looks like others.

@@ -97,7 +97,10 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("load.poll_us", "as costs.poll_us".into()),
         ("load.receive_us", "the rest of the load's processor time per request; intercept over sizes".into()),
         ("load.receive_unit_us", "slope of the load's processor time over 1 to 40 KB".into()),
-        ("load.segment_us", "80 KB above that line".into()),
+        (
+            "load.segment_us",
+            "the trial of costs.copy_unit_us: 512 KiB above that line, for each turn after the first".into(),
+        ),
         ("load.send_us", "send(2) of a request, single calls".into()),
         ("engines.amped", ENGINE.into()),
         ("engines.co-amped", ENGINE.into()),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Name;
 use super::reason::reason;
-use crate::measure::trial::{Observed, median};
+use crate::measure::trial::{Observed, undisturbed};
 use crate::run::Outcome;
 
 /// What came of it: lines, and what had to be left out and why.
@@ -27,7 +27,7 @@ pub struct Row {
     pub workers: u32,
     /// What the models say.
     pub predicted: Outcome,
-    /// What was seen: the medians of the trials, value by value.
+    /// What was seen: what the trials say together, [`undisturbed`].
     pub observed: Observed,
     /// The trials.
     pub trials: Vec<Observed>,
@@ -54,7 +54,7 @@ impl Row {
         is_within(self.throughput_error(), self.latency_error())
     }
 
-    /// Whether the measurement would hold as a prediction of itself: the medians of every other trial, held against those of the
+    /// Whether the measurement would hold as a prediction of itself: what every other trial says, held against those of the
     /// others. Nothing if there is one trial only.
     pub fn is_repeated(&self) -> Option<bool> {
         is_repeated(&self.trials)
@@ -67,7 +67,7 @@ fn is_repeated(trials: &[Observed]) -> Option<bool> {
     if others.is_empty() {
         return None;
     }
-    let (one, other) = (median(&ones), median(&others));
+    let (one, other) = (undisturbed(&ones), undisturbed(&others));
     let error = |of: fn(&Observed) -> f64| of(&other) / of(&one) - 1.0;
     Some(is_within(error(|seen| seen.requests_per_s), error(|seen| seen.latency_p50_us)))
 }
@@ -86,7 +86,7 @@ impl Row {
         }
     }
 
-    /// How far the trials are from one another: the fastest less the slowest, as a share of the median.
+    /// How far the trials are from one another: the fastest less the slowest, as a share of what counts.
     pub fn spread(&self) -> f64 {
         let rates = || self.trials.iter().map(|trial| trial.requests_per_s);
         (rates().fold(0.0, f64::max) - rates().fold(f64::INFINITY, f64::min)) / self.observed.requests_per_s
@@ -145,8 +145,8 @@ impl Report {
             "# Predicted against measured\n\n\
              **{} of {} lines are within {:.0} % of throughput and {:.0} % of median latency**: {}. The measurement is within as much \
              of itself, every other trial against the others, in {} lines (`repeated`); of these the prediction holds in {}.\n\n\
-             Measured values are medians of at least {trials} trials, between which throughput differed by `spread` (fastest less \
-             slowest). Latencies are those of the load on the same machine. `others`: share of the processors' time that neither the \
+             Measured values are those than which a quarter of at least {trials} trials were better, since others on the same host only make \
+             trials slower; between the trials throughput differed by `spread` (fastest less slowest). Latencies are those of the load on the same machine. `others`: share of the processors' time that neither the \
              server nor the load used. `why not`: by rule, the counters of the trial that differ from the prediction's by more than \
              a tenth (requests to the disk 15 %, switches 30 %); not what made them differ.\n\n",
             held(&all),
@@ -226,6 +226,6 @@ mod tests {
         assert_eq!(is_repeated(&[trial(100.0, 50.0), trial(120.0, 50.0)]), Some(false), "20 % of throughput");
         assert_eq!(is_repeated(&[trial(100.0, 50.0), trial(100.0, 70.0)]), Some(false), "40 % of latency");
         let one_was_disturbed = [100.0, 100.0, 20.0, 100.0, 100.0, 100.0].map(|rate| trial(rate, 50.0));
-        assert_eq!(is_repeated(&one_was_disturbed), Some(true), "medians of three");
+        assert_eq!(is_repeated(&one_was_disturbed), Some(true), "one of three");
     }
 }
