@@ -4,13 +4,13 @@
 //! measurements, [`validate`] holds predictions against others. Both start real servers (`lamna serve`) on loopback and
 //! use a load client of their own. Nothing here is deterministic, and nothing in the models depends on it.
 
+mod apart;
 pub mod calibrate;
 pub mod cgroup;
 pub mod disk;
 mod kept;
 pub mod load;
 pub mod micro;
-mod pair;
 pub mod server;
 mod spread;
 pub mod trial;

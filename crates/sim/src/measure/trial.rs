@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::apart::{self, APART_NS, wait_until_near};
 use super::cgroup;
 use super::load::{Load, Target, Use};
+use super::micro;
 use super::server::{Server, ServerSettings, confined};
 use super::spread::{self, Spread};
-use super::{micro, pair};
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -80,9 +81,9 @@ pub struct Observed {
     /// How fast the machine was before and after: see [`micro::yardstick_us`]. 0: not known.
     #[serde(default)]
     pub yardstick_us: f64,
-    /// How fast the first and the last processor were together, then: see [`pair::exchange_us`]. 0: not known.
+    /// How far apart the first and the last processor were, before or after, whichever is more: see [`apart::line_ns`]. 0: not known.
     #[serde(default)]
-    pub pair_us: f64,
+    pub line_ns: f64,
     /// The worker of each connection, with more than one.
     #[serde(default)]
     pub client_workers: Vec<u32>,
@@ -93,16 +94,23 @@ pub struct Observed {
 pub const FOREIGN_MAX: f64 = 0.04;
 /// How often a trial is made at most until others do not disturb it.
 pub const ATTEMPTS: u32 = 3;
+/// How often it is measured at most until the processors were near each other before and after.
+const MEASURED_MOST: u32 = 6;
+/// How long is waited for that each time.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What is not counted after a pause.
+const RESUMED: Duration = Duration::from_millis(20);
 
 /// What several trials say together: of what is fast or slow the value than which a quarter of the trials were better, of
 /// everything else the median, and whose the clients were in the trial with that throughput. Others on the same host make a trial
-/// slower and never faster, and some do for seconds, so of slower ones it is not known what they would have been. Where clients
-/// went to one worker in some trials and to another in others, those count of which there are most, as they are another trial.
+/// slower and never faster, and some do for seconds, so of slower ones it is not known what they would have been. Trials whose
+/// processors were apart count only if all were. Where clients went to one worker in some trials and to another in others, those
+/// count of which there are most, as they are another trial.
 ///
 /// # Panics
 /// If there are none.
 pub fn undisturbed(trials: &[Observed]) -> Observed {
-    let trials = of_a_kind(trials);
+    let trials = of_a_kind(&near(trials));
     let all = |value: fn(&Observed) -> f64| trials.iter().map(value).collect();
     let of = |value: fn(&Observed) -> f64| micro::middle(all(value));
     let least = |value: fn(&Observed) -> f64| sorted_quarter(all(value));
@@ -126,9 +134,15 @@ pub fn undisturbed(trials: &[Observed]) -> Observed {
         group_bytes: of(|o| o.group_bytes),
         page_cache_bytes: of(|o| o.page_cache_bytes),
         yardstick_us: of(|o| o.yardstick_us),
-        pair_us: of(|o| o.pair_us),
+        line_ns: of(|o| o.line_ns),
         client_workers: fast.client_workers.clone(),
     }
+}
+
+/// Those whose processors were near each other, or all if there are none.
+fn near(trials: &[Observed]) -> Vec<Observed> {
+    let near: Vec<Observed> = trials.iter().filter(|trial| trial.line_ns < APART_NS).cloned().collect();
+    if near.is_empty() { trials.to_vec() } else { near }
 }
 
 /// Those whose clients went to the same worker, as many as possible.
@@ -242,27 +256,51 @@ impl Trial<'_> {
         Ok(Spread { connections, workers: Vec::new() })
     }
 
+    /// Whether the load never sleeps: the server is on another processor.
+    fn spins(&self, processors: usize) -> bool {
+        self.server.workers == 1 && processors > 1
+    }
+
     fn load(&self, server: &Server, processors: usize, mut next: impl FnMut(usize) -> usize) -> io::Result<Observed> {
-        // The server is on another.
-        let spins = self.server.workers == 1 && processors > 1;
         let Spread { connections, workers: client_workers } = self.connections(server)?;
-        let mut load = Load::new(server.address, connections, self.targets, self.usage, spins)?;
+        let mut load = Load::new(server.address, connections, self.targets, self.usage, self.spins(processors))?;
         load.run(self.warm_up, self.warm_up_requests, &mut next)?;
-        let (yardstick_before_us, pair_before_us) = (micro::yardstick_us(processors)?, pair::exchange_us(processors)?);
+        let mut observed = self.measure(server, processors, &mut load, &mut next)?;
+        for _ in 1..MEASURED_MOST {
+            if observed.line_ns < APART_NS {
+                break;
+            }
+            observed = self.measure(server, processors, &mut load, &mut next)?;
+        }
+        Ok(Observed { client_workers, ..observed })
+    }
+
+    /// Everything but whose the clients are.
+    fn measure(
+        &self,
+        server: &Server,
+        processors: usize,
+        load: &mut Load<'_>,
+        next: &mut impl FnMut(usize) -> usize,
+    ) -> io::Result<Observed> {
+        let yardstick_before_us = micro::yardstick_us(processors)?;
+        let line_before_ns = wait_until_near(processors, PATIENCE)?;
+        // What was under way has waited, too.
+        load.run(RESUMED, 0, &mut *next)?;
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
         let switches_before = server.switches();
-        let seen = load.run(self.measured, self.measured_requests, &mut next)?;
+        let seen = load.run(self.measured, self.measured_requests, next)?;
         let switches = server.switches().saturating_sub(switches_before);
         let server_s = server.cpu_s()? - before_s;
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
         let memory = cgroup::memory_use(groups);
-        let vain_s = if spins { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
+        let vain_s = if self.spins(processors) { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
         let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
-        let pair_us = (pair_before_us + pair::exchange_us(processors)?) / 2.0;
+        let line_ns = apart::line_ns(processors)?.max(line_before_ns);
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         Ok(Observed {
@@ -280,8 +318,8 @@ impl Trial<'_> {
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
             yardstick_us,
-            pair_us,
-            client_workers,
+            line_ns,
+            client_workers: Vec::new(),
             foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         })
     }
@@ -303,6 +341,13 @@ mod tests {
         assert_eq!((together.requests_per_s, together.server_us), (98.0, 1e6 / 98.0));
         assert_eq!(together.switches, 95.0, "what is neither fast nor slow is the median");
         assert_eq!(undisturbed(&trials[2..3]).requests_per_s, 60.0);
+    }
+
+    #[test]
+    fn trials_of_processors_that_were_apart_do_not_count_beside_others() {
+        let apart = Observed { line_ns: 170.0, ..trial(120.0, 0.0, &[]) };
+        assert_eq!(undisturbed(&[apart.clone(), trial(100.0, 0.0, &[]), apart.clone()]).requests_per_s, 100.0);
+        assert_eq!(undisturbed(&[apart]).requests_per_s, 120.0);
     }
 
     #[test]

@@ -259,7 +259,8 @@ fn resting(parameters: &mut Parameters, results: &Results) {
     let (base, alone) = (results.of(Name::Size(SIZES[0])), results.of(Name::OneClient));
     for _ in 0..ROUNDS {
         let model = Model::of(Name::Size(SIZES[0]));
-        parameters.costs.header_us = solve(parameters, &model, base.server_us, |set, us| set.costs.header_us = us);
+        parameters.costs.header_us =
+            solve(&as_awake(parameters, &base), &model, base.server_us, |set, us| set.costs.header_us = us);
         let model = Model::of(Name::OneClient);
         parameters.processor.rest_us = solve(parameters, &model, alone.server_us, |set, us| set.processor.rest_us = us);
     }
@@ -268,10 +269,24 @@ fn resting(parameters: &mut Parameters, results: &Results) {
     parameters.processor.wake_us = wake_us.max(0.0);
 }
 
+/// With nothing for beginning on an idle processor, if the server did not do that in the trial. Where server and load are equally
+/// fast a model has either of them wait now and then; what that costs would be taken for what was to be found.
+fn as_awake(parameters: &Parameters, seen: &Observed) -> Parameters {
+    let mut parameters = parameters.clone();
+    if seen.switches < SLEPT_LEAST {
+        (parameters.processor.rest_us, parameters.processor.wake_us) = (0.0, 0.0);
+    }
+    parameters
+}
+
+/// For each request; with fewer switches a server has not slept.
+const SLEPT_LEAST: f64 = 0.05;
+
 /// What each engine costs beyond the steps.
 fn engines(parameters: &mut Parameters, results: &Results) {
     let of = |parameters: &Parameters, name: Name, set: &dyn Fn(&mut Parameters, f64)| {
-        solve(parameters, &Model::of(name), results.of(name).server_us, set)
+        let seen = results.of(name);
+        solve(&as_awake(parameters, &seen), &Model::of(name), seen.server_us, set)
     };
     let session = Name::Engine("thread-per-session");
     parameters.costs.wait_us = of(parameters, session, &|set, us| set.costs.wait_us = us);
@@ -279,8 +294,9 @@ fn engines(parameters: &mut Parameters, results: &Results) {
         // It may also save something of sped's steps.
         let least_us = -(parameters.costs.parse_us + parameters.costs.header_us);
         let (name, set) = (Name::Engine(engine), |set: &mut Parameters, us| _ = set.engines.insert(engine.into(), us));
-        let target_us = results.of(name).server_us;
-        let own_us = solve_between(least_us..bound(target_us), parameters, &Model::of(name), target_us, set);
+        let seen = results.of(name);
+        let bounds = least_us..bound(seen.server_us);
+        let own_us = solve_between(bounds, &as_awake(parameters, &seen), &Model::of(name), seen.server_us, set);
         parameters.engines.insert(engine.into(), own_us);
     }
     for _ in 0..ROUNDS {
