@@ -16,7 +16,7 @@ use self::load::{LoadThread, Turn};
 use self::near::{Distance, Near};
 pub use self::observation::Observation;
 use self::observation::{Tally, Totals};
-use crate::arch::Architecture;
+use crate::arch::{Architecture, Kind};
 use crate::kernel::{Calendar, Nanos, Stream};
 use crate::parameters::{DiskParameters, Parameters, nanos};
 use crate::resource::{Disk, Finished, Link, Lock, Processors, Start, TaskId};
@@ -87,7 +87,10 @@ pub struct Machine {
     locks: Vec<Lock>,
     /// Look-ups take no lock: each task has a front of the cache to itself.
     front: bool,
-    content: Bounded,
+    /// The data cache; those of all processes where they are simulated one by one.
+    caches: Vec<Bounded>,
+    /// Which of them each client's requests meet; empty if there is one only.
+    cache_of_client: Vec<usize>,
     /// The operating system's page cache, if it is modelled: whole files, least recently read first to go.
     pages: Option<Bounded>,
     /// What a cache of the processor's holds of the content, if that is modelled: the least recently sent the first to go.
@@ -98,6 +101,8 @@ pub struct Machine {
     content_bytes_max: u64,
     /// What an entry of the data cache weighs beside its content.
     entry_bytes: u64,
+    /// An entry counts as so much at least.
+    entry_bytes_least: u64,
     translations: Bounded,
     /// When each path was translated last; kept only if translations age.
     translated: Vec<Nanos>,
@@ -115,6 +120,8 @@ pub struct Machine {
     /// First of a chain of waiters for each file, `NO_WAITER`, or `NOT_READING`.
     first_waiter: Vec<u32>,
     next_waiter: Vec<u32>,
+    /// For which cache each waiter reads.
+    waiter_cache: Vec<usize>,
     arrivals: Vec<RequestId>,
     tally: Tally,
 }
@@ -130,6 +137,8 @@ impl Machine {
         seed: u64,
     ) -> Machine {
         let files = workload.sizes.len();
+        let cache_of_client = caches_of_clients(scenario);
+        let caches_len = cache_of_client.iter().max().map_or(1, |last| last + 1);
         let mut machine = Machine {
             costs: Costs::new(scenario, parameters),
             send_quantum_bytes: parameters.concurrency.send_quantum_bytes,
@@ -158,20 +167,27 @@ impl Machine {
             ),
             link: Link::new(parameters.network.bits_per_s),
             locks: (0..=parameters.locks.shards).map(|_| Lock::new(parameters.locks.handover)).collect(),
-            content: Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes),
+            caches: (0..caches_len)
+                .map(|_| Bounded::new(scenario.policy.0, PolicyName::OBJECTIVE, data_cache_bytes))
+                .collect(),
+            cache_of_client,
             pages: (scenario.page_cache_bytes > 0)
                 .then(|| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, scenario.page_cache_bytes)),
             near: Near::new(scenario, parameters),
             holds_alone: scenario.holds_alone,
             content_bytes_max: parameters.content_bytes_max(scenario),
             entry_bytes: if scenario.page_cache_bytes > 0 { parameters.memory.entry_bytes } else { 0 },
+            entry_bytes_least: match scenario.architecture {
+                Kind::Mp => data_cache_bytes.checked_div(parameters.memory.process_entries).unwrap_or(0),
+                _ => 0,
+            },
             front: parameters.locks.front,
             translated: vec![0; if parameters.memory.translation_fresh_us > 0.0 { files } else { 0 }],
             fresh: nanos(parameters.memory.translation_fresh_us),
             translations: Bounded::new(
                 Default::default(),
                 PolicyName::OBJECTIVE,
-                parameters.memory.translation_entries,
+                parameters.memory.translation_entries * caches_len as u64,
             ),
             workload: workload.clone(),
             source: workload.requests(seed),
@@ -185,6 +201,7 @@ impl Machine {
             owed: Vec::new(),
             first_waiter: vec![NOT_READING; files],
             next_waiter: Vec::new(),
+            waiter_cache: Vec::new(),
             arrivals: Vec::new(),
             tally: Tally::default(),
         };
@@ -289,7 +306,7 @@ impl Machine {
 
     /// Whether the path of `request` was in the translation cache; it is now.
     pub fn translate(&mut self, request: RequestId) -> bool {
-        let object = ObjectId(self.file(request));
+        let object = self.own_object(request);
         let fresh = self.is_fresh(self.file(request));
         let held = self.translations.request(object);
         if held && fresh {
@@ -316,10 +333,12 @@ impl Machine {
     /// Processor time of sending the header of the response to `request`, and of fetching from memory what the processor's
     /// cache does not hold of it.
     pub fn header(&mut self, request: RequestId) -> Nanos {
-        let (file, bytes) = (self.file(request), self.size(request));
+        let (object, bytes) = (self.own_object(request), self.size(request));
+        // Nobody touches content that leaves from the page cache, and what a helper has copied is near.
+        let touched = if self.is_long(request) { 0 } else { bytes };
         let (structures, content) =
-            self.near.as_mut().map_or((Distance::Near, Distance::Near), |near| near.request(file, bytes));
-        self.costs.header(bytes, structures, content)
+            self.near.as_mut().map_or((Distance::Near, Distance::Near), |near| near.request(object, touched));
+        self.costs.header(touched, structures, content)
     }
 
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.
@@ -328,7 +347,9 @@ impl Machine {
         let file = self.file(request);
         if waiter.0 as usize >= self.next_waiter.len() {
             self.next_waiter.resize(waiter.0 as usize + 1, NO_WAITER);
+            self.waiter_cache.resize(waiter.0 as usize + 1, 0);
         }
+        self.waiter_cache[waiter.0 as usize] = self.cache_of(request);
         let first = &mut self.first_waiter[file as usize];
         let under_way = *first != NOT_READING;
         self.next_waiter[waiter.0 as usize] = if under_way { *first } else { NO_WAITER };
@@ -436,10 +457,10 @@ impl Machine {
         let next = self.disk.done(self.calendar.now());
         self.schedule_read(next);
         self.keep_pages(file);
-        self.keep_content(file);
         let mut waiter = std::mem::replace(&mut self.first_waiter[file as usize], NOT_READING);
         while waiter != NO_WAITER {
             let following = self.next_waiter[waiter as usize];
+            self.keep_content(self.waiter_cache[waiter as usize], file);
             architecture.read_done(Waiter(waiter), self);
             waiter = following;
         }
@@ -498,9 +519,13 @@ impl Machine {
         }
     }
 
-    /// Puts the most recently used files into the caches, oldest first.
+    /// Puts the most recently used files into the caches, oldest first; not into those of several processes.
     fn fill_caches(&mut self, seed: u64) {
         let recency = self.workload.recency(seed);
+        if self.caches.len() > 1 {
+            recency.iter().rev().for_each(|&file| self.keep_pages(file));
+            return;
+        }
         let paths = recency.len().min(self.translations.bound_bytes() as usize);
         for &file in recency[..paths].iter().rev() {
             let _ = self.translations.offer(ObjectId(file), 1, |_| ());
@@ -508,10 +533,10 @@ impl Machine {
         let mut bytes = 0;
         let fits = |file: &&FileId| {
             bytes += self.workload.sizes[**file as usize] + self.entry_bytes;
-            bytes <= self.content.bound_bytes()
+            bytes <= self.caches[0].bound_bytes()
         };
         let held = recency.iter().take_while(fits).count();
-        recency[..held].iter().rev().for_each(|&file| self.keep_content(file));
+        recency[..held].iter().rev().for_each(|&file| self.keep_content(0, file));
         // What the data cache answers does not reach the page cache, so there is what was used before that.
         recency.iter().rev().for_each(|&file| self.keep_pages(file));
         recency[held..].iter().rev().for_each(|&file| self.keep_pages(file));
@@ -539,5 +564,18 @@ impl Machine {
     fn observe(&mut self, before: Totals) -> Observation {
         let (after, tally) = (self.totals(), std::mem::take(&mut self.tally));
         Observation::new(before, after, tally, self.processors_len, self.disk.parallelism())
+    }
+}
+
+/// Which cache each client's requests meet, where there are several and they are simulated one by one.
+fn caches_of_clients(scenario: &Scenario) -> Vec<usize> {
+    let workers = scenario.workers() as usize;
+    let worker =
+        |client: usize| scenario.client_workers.get(client).map_or(client, |&worker| worker as usize) % workers;
+    let clients = 0..scenario.clients as usize;
+    match scenario.architecture {
+        Kind::Mp if scenario.separate_caches => clients.collect(),
+        Kind::CoAmped if scenario.separate_caches => clients.map(worker).collect(),
+        _ => Vec::new(),
     }
 }

@@ -28,6 +28,9 @@ pub struct Parameters {
     /// are not named.
     #[serde(default)]
     pub engines: BTreeMap<String, f64>,
+    /// The same of a read from disk.
+    #[serde(default)]
+    pub reads: BTreeMap<String, f64>,
     /// Scheduling.
     pub processor: ProcessorParameters,
     /// The locks of shared caches.
@@ -74,6 +77,10 @@ pub struct Costs {
     /// Each segment after the first, in addition.
     #[serde(default)]
     pub segment_us: f64,
+    /// Each started unit of long content that leaves from the page cache, in place of `transmit_us` and `segment_us`: nobody touches it; 0: as
+    /// other content.
+    #[serde(default)]
+    pub file_unit_us: f64,
     /// An event loop's waiting for events, whatever their number.
     pub poll_us: f64,
     /// A thread's waiting for the next request of its own connection.
@@ -205,6 +212,9 @@ pub struct MemoryParameters {
     /// Nor is content that is longer than this part of the data cache, which it would push too much out of: 8 for an eighth; 0: any is.
     #[serde(default)]
     pub content_share: u64,
+    /// Files that a process's own cache holds at most; 0: as many as there is room for.
+    #[serde(default)]
+    pub process_entries: u64,
     /// What a cache of one processor's own holds of content, and likewise of structures; 0: what is in memory is always near.
     pub near_bytes: u64,
     /// What the cache that processors share holds; 0: what is not near is far.
@@ -294,6 +304,9 @@ pub struct LoadParameters {
     /// which is sent by turns, and by a thread that sleeps, which is woken for the first.
     #[serde(default)]
     pub segment_us: f64,
+    /// The same where it has been sent at once and is there before the thread, which never sleeps, has looked again.
+    #[serde(default)]
+    pub segment_at_once_us: f64,
     /// Sending a request.
     pub send_us: f64,
     /// Waking the thread that sleeps until the request comes, in addition.
@@ -361,20 +374,21 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, processor, locks, load, .. } = self;
+        let Parameters { costs, engines, reads, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
             .chain([&mut costs.poll_us, &mut costs.wait_us, &mut costs.hand_off_us, &mut costs.pass_us])
             .chain([&mut costs.rouse_us, &mut costs.read_us, &mut costs.read_unit_us, &mut costs.read_long_unit_us])
-            .chain([&mut costs.copy_unit_us])
+            .chain([&mut costs.copy_unit_us, &mut costs.file_unit_us])
             .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.process_us])
             .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
             .chain([&mut costs.remote_unit_us])
             .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
             .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
-            .chain([&mut load.segment_us, &mut load.send_us, &mut load.rouse_us])
+            .chain([&mut load.segment_us, &mut load.segment_at_once_us, &mut load.send_us, &mut load.rouse_us])
             .chain(engines.values_mut())
+            .chain(reads.values_mut())
     }
 
     /// Longer content is only in the page cache, if there is one.
@@ -407,6 +421,7 @@ impl Parameters {
             costs.read_unit_us,
             costs.read_long_unit_us,
             costs.copy_unit_us,
+            costs.file_unit_us,
             costs.load_us,
             costs.load_unit_us,
             costs.try_us,
@@ -428,6 +443,7 @@ impl Parameters {
             self.load.receive_us,
             self.load.receive_unit_us,
             self.load.segment_us,
+            self.load.segment_at_once_us,
             self.load.send_us,
             self.load.rouse_us,
             self.network.client_delay_us,
@@ -443,7 +459,7 @@ impl Parameters {
         };
         let rules = [
             (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
-            (self.engines.values().all(|time| time.abs() < 1e12), "engines: -1e12 to 1e12"),
+            (self.engines.values().chain(self.reads.values()).all(|time| time.abs() < 1e12), "engines: -1e12 to 1e12"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),

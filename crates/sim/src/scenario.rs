@@ -31,6 +31,9 @@ pub struct Scenario {
     /// Whether what is read from disk for the data cache leaves the page cache at once: the server's way where its cache is the
     /// larger of the two. Longer files stay in the page cache.
     pub holds_alone: bool,
+    /// Whether the caches of processes that have content of their own (`mp` where a process stays with its client, and `co-amped`)
+    /// are simulated one by one and begin empty, as in a trial. If not, one in the state after a long time stands for all.
+    pub separate_caches: bool,
     /// A disk of the parameter set.
     pub disk: String,
     /// Clients; each has one request under way. At least 1.
@@ -68,6 +71,7 @@ impl Default for Scenario {
             data_cache_bytes: 0,
             page_cache_bytes: 0,
             holds_alone: false,
+            separate_caches: false,
             disk: "fast".into(),
             clients: 1_000,
             policy: PolicyName(Algorithm::Lru),

@@ -183,7 +183,8 @@ impl Loops {
         let end = self.stretch(request).map_or(machine.size(request), |stretch| stretch.end);
         let bytes = (end - sent).min(machine.turn_bytes(request));
         self.loops[index].phase = Phase::Sent(request, sent + bytes);
-        Step::Run(extra + machine.costs.transmit(bytes))
+        let copied = self.stretch(request).is_some() && machine.reads_elsewhere();
+        Step::Run(extra + machine.transmit(request, bytes, copied))
     }
 
     fn stretch(&self, request: RequestId) -> Option<Stretch> {

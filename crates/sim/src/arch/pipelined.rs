@@ -221,7 +221,7 @@ impl Pipelined {
     fn send(&mut self, index: usize, request: RequestId, sent: u64, machine: &Machine) -> Step {
         let bytes = (machine.size(request) - sent).min(machine.turn_bytes(request));
         self.threads[index].phase = Phase::Worked(Job { request, sent: Some(sent + bytes) });
-        Step::Run(machine.costs.transmit(bytes))
+        Step::Run(machine.transmit(request, bytes, false))
     }
 
     /// What follows a job that was worked on. `None`: the next job.

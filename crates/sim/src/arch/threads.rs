@@ -133,7 +133,7 @@ impl Threads {
     fn send(&mut self, task: TaskId, extra: u64, machine: &mut Machine) -> Step {
         self.tasks[task.0 as usize].phase = Phase::Sent;
         let request = self.tasks[task.0 as usize].request;
-        Step::Run(extra + machine.header(request) + machine.costs.transmit(machine.size(request)))
+        Step::Run(extra + machine.header(request) + machine.transmit(request, machine.size(request), false))
     }
 }
 

@@ -6,6 +6,7 @@
 use lamna_policy::cache::ObjectId;
 
 use super::{Machine, RequestId};
+use crate::kernel::Nanos;
 use crate::workload::FileId;
 
 /// Of the page cache.
@@ -17,6 +18,15 @@ impl Machine {
         match self.is_long(request) {
             true => self.send_file_quantum_bytes,
             false => self.send_quantum_bytes,
+        }
+    }
+
+    /// Processor time of sending so many bytes of what a request asks for: from the page cache, if it is long and has not been
+    /// `copied` to memory of the server's own.
+    pub fn transmit(&self, request: RequestId, bytes: u64, copied: bool) -> Nanos {
+        match self.is_long(request) && !copied {
+            true => self.costs.transmit_file(bytes),
+            false => self.costs.transmit(bytes),
         }
     }
 
@@ -40,14 +50,28 @@ impl Machine {
         }
     }
 
+    /// Which data cache `request` meets.
+    pub(super) fn cache_of(&self, request: RequestId) -> usize {
+        self.cache_of_client.get(request.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// What the process that has `request` knows the file as: another object than other processes'.
+    pub(super) fn own_object(&self, request: RequestId) -> ObjectId {
+        self.object_in(self.cache_of(request), self.file(request))
+    }
+
+    fn object_in(&self, cache: usize, file: FileId) -> ObjectId {
+        ObjectId((cache * self.workload.sizes.len()) as u32 + file)
+    }
+
     /// Whether the file of `request` is in the data cache.
     pub fn look_up(&mut self, request: RequestId) -> bool {
         let size = self.size(request);
-        let object = ObjectId(self.file(request));
+        let (object, cache) = (ObjectId(self.file(request)), self.cache_of(request));
         let hit = match &mut self.pages {
             // It is sent from there, and nothing has to be made of it.
             Some(pages) if size > self.content_bytes_max => pages.request(object),
-            _ => self.content.request(object),
+            _ => self.caches[cache].request(object),
         };
         self.tally.lookups += 1;
         self.tally.bytes_asked += size;
@@ -69,17 +93,20 @@ impl Machine {
 
     /// Puts the file of `request`, whose pages are in memory, into the data cache.
     pub fn keep(&mut self, request: RequestId) {
-        self.keep_content(self.file(request));
+        self.keep_content(self.cache_of(request), self.file(request));
     }
 
-    pub(super) fn keep_content(&mut self, file: FileId) {
+    pub(super) fn keep_content(&mut self, cache: usize, file: FileId) {
         let size = self.workload.sizes[file as usize];
-        // It has just been copied.
-        if let Some(near) = &mut self.near {
-            near.request(file, size);
+        let object = self.object_in(cache, file);
+        if let Some(near) = self.near.as_mut().filter(|_| size <= self.content_bytes_max) {
+            // It has just been copied.
+            near.request(object, size);
         }
-        if size <= self.content_bytes_max && !self.content.holds(ObjectId(file)) {
-            let _ = self.content.offer(ObjectId(file), size + self.entry_bytes, |_| ());
+        let content = &mut self.caches[cache];
+        if size <= self.content_bytes_max && !content.holds(ObjectId(file)) {
+            let bytes = (size + self.entry_bytes).max(self.entry_bytes_least);
+            let _ = content.offer(ObjectId(file), bytes, |_| ());
         }
     }
 
@@ -100,7 +127,7 @@ impl Machine {
         let object = ObjectId(self.file(request));
         match &self.pages {
             Some(pages) if self.size(request) > self.content_bytes_max => pages.holds(object),
-            _ => self.content.holds(object),
+            _ => self.caches[self.cache_of(request)].holds(object),
         }
     }
 }

@@ -55,6 +55,7 @@ pub struct Costs {
     transmit_by: TransmitBy,
     segment: Nanos,
     segment_bytes: u64,
+    file_unit: Nanos,
 }
 
 impl Costs {
@@ -63,6 +64,14 @@ impl Costs {
         match self.transmit_by {
             TransmitBy::Processor => self.transmission(bytes),
             TransmitBy::Network => 0,
+        }
+    }
+
+    /// Processor time of sending so many bytes of long content from the page cache.
+    pub(super) fn transmit_file(&self, bytes: u64) -> Nanos {
+        match self.file_unit {
+            0 => self.transmit(bytes),
+            unit => bytes.div_ceil(self.transmit_unit_bytes) * unit,
         }
     }
 
@@ -115,6 +124,7 @@ impl Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
         let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let own_read_us = parameters.reads.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         // An engine that saves more than all of parsing saves it at sending.
         let parse_us = costs.parse_us + own_us;
         let parse = nanos(parse_us.max(0.0));
@@ -133,7 +143,7 @@ impl Costs {
             poll: nanos(costs.poll_us),
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
-            read: nanos(costs.read_us),
+            read: nanos((costs.read_us + own_read_us).max(0.0)),
             read_unit: nanos(costs.read_unit_us),
             read_long_unit: nanos(costs.read_long_unit_us),
             copy_unit: nanos(costs.copy_unit_us),
@@ -152,6 +162,7 @@ impl Costs {
             transmit_by: costs.transmit_by,
             segment: nanos(costs.segment_us),
             segment_bytes: costs.segment_bytes,
+            file_unit: nanos(costs.file_unit_us),
         }
     }
 }

@@ -35,8 +35,8 @@ pub(super) enum Turn {
 struct Response {
     request: RequestId,
     bytes: u64,
-    /// Segments after the first one that were received by themselves.
-    further: u64,
+    /// What the segments after the first one cost.
+    further: Nanos,
 }
 
 /// The thread.
@@ -50,6 +50,7 @@ pub(super) struct LoadThread {
     owed: Nanos,
     unit_bytes: u64,
     segment: Nanos,
+    segment_at_once: Nanos,
     segment_bytes: u64,
     spins: bool,
     phase: Phase,
@@ -71,6 +72,7 @@ impl LoadThread {
             owed: 0,
             unit_bytes: costs.transmit_unit_bytes,
             segment: nanos(parameters.segment_us),
+            segment_at_once: nanos(parameters.segment_at_once_us),
             segment_bytes: costs.segment_bytes,
             spins,
             phase: Phase::Idle,
@@ -83,8 +85,8 @@ impl LoadThread {
     /// A response of `bytes` has arrived, which was sent by turns or at once. Whether the thread has to be woken. What is sent at
     /// once is there before a thread that spins has looked again; one that sleeps is woken for the beginning of it.
     pub(super) fn arrive(&mut self, request: RequestId, bytes: u64, by_turns: bool) -> bool {
-        let is_apart = by_turns || !self.spins;
-        let further = if is_apart { more_segments(bytes, self.segment_bytes) } else { 0 };
+        let each = if by_turns || !self.spins { self.segment } else { self.segment_at_once };
+        let further = more_segments(bytes, self.segment_bytes) * each;
         self.ready.push_back(Response { request, bytes, further });
         std::mem::take(&mut self.blocked)
     }
@@ -115,7 +117,7 @@ impl LoadThread {
         self.phase = Phase::Received(request);
         let owed = std::mem::take(&mut self.owed);
         let content = bytes.div_ceil(self.unit_bytes) * self.receive_unit;
-        Turn::Step(Step::Run(owed + self.receive + content + further * self.segment))
+        Turn::Step(Step::Run(owed + self.receive + content + further))
     }
 
     /// Somebody slept until the request came that was sent last.

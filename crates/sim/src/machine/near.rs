@@ -9,7 +9,6 @@ use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 use crate::arch::Kind;
 use crate::parameters::Parameters;
 use crate::scenario::{PolicyName, Scenario};
-use crate::workload::FileId;
 
 /// Where something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +32,12 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// Empty; `None` if the parameters have everything near. Processes that have the content to themselves share the caches, and
-    /// one of them stands for all, as with the data cache.
+    /// Empty; `None` if the parameters have everything near. Processes that have the content to themselves share the caches; where
+    /// one of them stands for all, as with the data cache, it has its part.
     pub(super) fn new(scenario: &Scenario, parameters: &Parameters) -> Option<Near> {
         let memory = &parameters.memory;
-        let copies = if scenario.architecture == Kind::Mp { u64::from(scenario.clients) } else { 1 };
+        let is_one_of_many = scenario.architecture == Kind::Mp && !scenario.separate_caches;
+        let copies = if is_one_of_many { u64::from(scenario.clients) } else { 1 };
         let cache = |bytes: u64| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, (bytes / copies).max(1));
         (memory.near_bytes > 0).then(|| Near {
             structures: cache(memory.near_bytes),
@@ -48,7 +48,7 @@ impl Near {
     }
 
     /// Where the structures and the content of a file of `bytes` are; they are near now, if the caches are large enough.
-    pub(super) fn request(&mut self, file: FileId, bytes: u64) -> (Distance, Distance) {
+    pub(super) fn request(&mut self, file: ObjectId, bytes: u64) -> (Distance, Distance) {
         let bytes = bytes.max(1);
         let is_known = has(&mut self.structures, file, self.entry_bytes);
         let is_near = has(&mut self.content, file, bytes);
@@ -64,10 +64,10 @@ impl Near {
 }
 
 /// Whether `cache` has a file that takes `bytes` in it. It has now, if it is large enough.
-fn has(cache: &mut Bounded, file: FileId, bytes: u64) -> bool {
-    let is_there = cache.request(ObjectId(file));
+fn has(cache: &mut Bounded, file: ObjectId, bytes: u64) -> bool {
+    let is_there = cache.request(file);
     if !is_there {
-        let _ = cache.offer(ObjectId(file), bytes, |_| ());
+        let _ = cache.offer(file, bytes, |_| ());
     }
     is_there
 }
@@ -86,19 +86,19 @@ mod tests {
     #[test]
     fn what_was_sent_last_is_near_and_what_was_sent_long_ago_in_no_cache() {
         let mut near = near(1_000, 2_500);
-        assert_eq!(near.request(1, 900), (Distance::Far, Distance::Remote));
-        assert_eq!(near.request(1, 900), (Distance::Near, Distance::Near));
-        assert_eq!(near.request(2, 900), (Distance::Far, Distance::Remote));
+        assert_eq!(near.request(ObjectId(1), 900), (Distance::Far, Distance::Remote));
+        assert_eq!(near.request(ObjectId(1), 900), (Distance::Near, Distance::Near));
+        assert_eq!(near.request(ObjectId(2), 900), (Distance::Far, Distance::Remote));
         // Its structures are not displaced by the other's content.
-        assert_eq!(near.request(1, 900), (Distance::Near, Distance::Far));
-        assert_eq!(near.request(3, 900), (Distance::Far, Distance::Remote));
-        assert_eq!(near.request(2, 900), (Distance::Near, Distance::Remote));
+        assert_eq!(near.request(ObjectId(1), 900), (Distance::Near, Distance::Far));
+        assert_eq!(near.request(ObjectId(3), 900), (Distance::Far, Distance::Remote));
+        assert_eq!(near.request(ObjectId(2), 900), (Distance::Near, Distance::Remote));
     }
 
     #[test]
     fn without_a_shared_cache_everything_is_far_at_most() {
         let mut near = near(1_000, 0);
-        assert_eq!(near.request(1, 5_000), (Distance::Far, Distance::Far));
-        assert_eq!(near.request(1, 5_000), (Distance::Near, Distance::Far));
+        assert_eq!(near.request(ObjectId(1), 5_000), (Distance::Far, Distance::Far));
+        assert_eq!(near.request(ObjectId(1), 5_000), (Distance::Near, Distance::Far));
     }
 }

@@ -9,6 +9,7 @@ pub mod calibrate;
 pub mod cgroup;
 pub mod disk;
 mod kept;
+mod limited;
 pub mod load;
 pub mod micro;
 pub mod server;

@@ -3,7 +3,7 @@
 use super::invert::{Model, Sharing, bound, sharing, solve, solve_between};
 use super::name::{
     BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
-    LONGER_FILES, MIXED_CACHE_BYTES, Name, SHARED_SIZES, SIZES, UNIT_BYTES,
+    LONGER_FILES, MIXED_CACHE_BYTES, Name, READERS, SHARED_SIZES, SIZES, UNIT_BYTES,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
@@ -77,7 +77,7 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     }
     (locks.acquire_us, locks.front) = (steps.lock, true);
     (memory.translation_fresh_us, memory.content_bytes_max, memory.entry_bytes) = (1e7, 256 * 1024, 793);
-    memory.content_share = 8;
+    (memory.content_share, memory.process_entries) = (8, 200);
     (concurrency.read_helpers, concurrency.send_with_header_bytes) = (32, 256 * 1024);
     (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
     concurrency.passes_batches = true;
@@ -98,7 +98,7 @@ fn units(size: u64) -> f64 {
 fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_us: f64) {
     let base = results.of(Name::Size(SIZES[0]));
     let (_, transmit_us, segment_us) = over_sizes(results, |o| o.server_us);
-    let (client_us, receive_unit_us, _) = over_sizes(results, |o| o.load_us - o.vain_us);
+    let (client_us, receive_unit_us, receive_segment_us) = over_sizes(results, |o| o.load_us - o.vain_us);
     let copied = results.of(Name::Copied);
     let receive_segments_us = copied.load_us - copied.vain_us - client_us - receive_unit_us * units(COPIED_BYTES);
     let poll_share_us = steps.calls.poll_us / base.per_wait.max(1.0);
@@ -110,11 +110,14 @@ fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_u
     costs.lookup_us = (within_us - steps.parse).max(0.0);
     costs.transmit_us = transmit_us.max(0.0);
     (costs.segment_bytes, costs.segment_us) = (SEGMENT_BYTES, segment_us.max(0.0));
+    let long_us = results.of(Name::Long).server_us - base.server_us;
+    costs.file_unit_us = share(long_us, units(COPIED_BYTES) - units(SIZES[0]));
     parameters.load = LoadParameters {
         poll_us: steps.calls.poll_us,
         receive_us: (client_us - steps.calls.send_request_us - poll_share_us).max(0.0),
         receive_unit_us: receive_unit_us.max(0.0),
         segment_us: share(receive_segments_us, (COPIED_BYTES / SEGMENT_BYTES) as f64),
+        segment_at_once_us: receive_segment_us.max(0.0),
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
     };
@@ -336,33 +339,44 @@ const ROUNDS: u32 = 3;
 /// What reading from disk costs, from files that are neither in the cache nor in memory. Where the trials could not be
 /// limited they were in memory after all, and the estimates stay.
 fn reads(parameters: &mut Parameters, results: &Results) {
-    let small = results.of(Name::Cold(COLD_SIZES[0]));
+    let [small_size, longer_size, long_size] = COLD_SIZES;
+    let [small, longer, long] = COLD_SIZES.map(|size| results.of(Name::Cold(size)));
     if small.disk_reads < READS_LEAST {
         return;
     }
-    let sent = sent(parameters, results);
-    let (costs, switch_us) = (&mut parameters.costs, parameters.processor.switch_us);
-    let of = |observed: &Observed, size: u64| {
-        let missed = missed(observed, size);
-        let load_us = missed * (costs.load_us + costs.load_unit_us * units(size));
-        (observed.server_us - sent.us(size, 1.0 - missed) - load_us) / observed.disk_reads
-    };
-    let [small_size, longer_size, long_size] = COLD_SIZES;
-    let points = [small_size, longer_size].map(|size| (units(size), of(&results.of(Name::Cold(size)), size)));
-    let (read_us, read_unit_us) = line(&points);
-    let helped_us = of(&results.of(Name::ColdTried), COLD_SIZES[0]) - points[0].1;
-    // There and back again.
-    let try_us = helped_us - 2.0 * switch_us - 4.0 * costs.hand_off_us;
-    (costs.read_us, costs.read_unit_us, costs.try_us) = (read_us.max(0.0), read_unit_us.max(0.0), try_us.max(0.0));
-    let long = results.of(Name::Cold(long_size));
-    // Each file is as likely as the others, so what the memory holds of them is what is found.
-    let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
-    costs.read_long_unit_us = ((long.server_us - sent.us(long_size, 0.0)) / missed / units(long_size)).max(0.0);
-    if let Some(disk) = parameters.disks.get_mut("this") {
-        disk.request_bytes = (long_size as f64 * missed / long.disk_reads.max(missed)) as u64;
-    }
     let cache_bytes = LIMITED_CACHE_BYTES as f64 * parameters.memory.held_ratio;
     parameters.memory.process_bytes = (small.group_bytes - cache_bytes).max(0.0) as u64;
+    if let Some(disk) = parameters.disks.get_mut("this") {
+        // Each file is as likely as the others, so what the memory holds of them is what is found.
+        let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
+        disk.request_bytes = (long_size as f64 * missed / long.disk_reads.max(missed)) as u64;
+    }
+    let of = |parameters: &Parameters, name: Name, target_us: f64, set: &dyn Fn(&mut Parameters, f64)| {
+        solve(parameters, &Model::limited(name, parameters), target_us, set)
+    };
+    // Each is in the other's trial.
+    for _ in 0..ROUNDS {
+        let name = Name::Cold(small_size);
+        parameters.costs.read_us = of(parameters, name, small.server_us, &|set, us| set.costs.read_us = us);
+        let name = Name::Cold(longer_size);
+        parameters.costs.read_unit_us = of(parameters, name, longer.server_us, &|set, us| set.costs.read_unit_us = us);
+    }
+    let name = Name::Cold(long_size);
+    parameters.costs.read_long_unit_us =
+        of(parameters, name, long.server_us, &|set, us| set.costs.read_long_unit_us = us);
+    let [first, others @ ..] = READERS;
+    let target_us = results.of(Name::ColdBy(first)).server_us;
+    parameters.costs.try_us = of(parameters, Name::ColdBy(first), target_us, &|set, us| set.costs.try_us = us);
+    for engine in others {
+        let name = Name::ColdBy(engine);
+        let target_us = results.of(name).server_us;
+        let model = Model::limited(name, parameters);
+        // It may also save something of sped's reads.
+        let bounds = -parameters.costs.read_us..bound(target_us);
+        let set = |set: &mut Parameters, us| _ = set.reads.insert(engine.into(), us);
+        let own_us = solve_between(bounds, parameters, &model, target_us, set);
+        parameters.reads.insert(engine.into(), own_us);
+    }
 }
 
 /// Long content that helpers copy from the page cache. Where the trial could not be limited it was sent from there, and nothing is known.
@@ -385,11 +399,11 @@ const READS_LEAST: f64 = 0.1;
 /// Four digits behind the point: nanoseconds and less, finer than anything here was measured.
 pub(super) fn round(parameters: &mut Parameters) {
     let round = |value: &mut f64| *value = (*value * 1e4).round() / 1e4;
-    let Parameters { costs, engines, processor, locks, load, disks, memory, .. } = parameters;
+    let Parameters { costs, engines, reads, processor, locks, load, disks, memory, .. } = parameters;
     [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
         .into_iter()
         .chain([&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us])
-        .chain([&mut costs.segment_us, &mut load.segment_us])
+        .chain([&mut costs.segment_us, &mut load.segment_us, &mut load.segment_at_once_us, &mut costs.file_unit_us])
         .chain([&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.rouse_us, &mut costs.read_us])
         .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.read_unit_us])
         .chain([&mut costs.read_long_unit_us, &mut costs.copy_unit_us, &mut costs.process_us])
@@ -401,6 +415,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])
         .chain([&mut processor.yardstick_us])
         .chain(engines.values_mut())
+        .chain(reads.values_mut())
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))
         .for_each(round);
 }

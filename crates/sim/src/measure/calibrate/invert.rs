@@ -5,12 +5,17 @@
 
 use std::ops::Range;
 
-use super::name::{CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, Name, SIZES};
+use lamna_policy::cache::Algorithm;
+
+use super::name::{
+    COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, Name, SIZES,
+};
 use crate::arch::Kind;
+use crate::measure::limited::{holds_alone, page_cache_bytes};
 use crate::measure::trial::{Observed, processors};
 use crate::parameters::Parameters;
 use crate::run::{Outcome, run_with};
-use crate::scenario::Scenario;
+use crate::scenario::{PolicyName, Scenario};
 use crate::workload::Workload;
 
 /// A trial as the models meet it.
@@ -59,6 +64,22 @@ impl Model {
                 workload: Workload::log("calibrate", vec![bytes], vec![0]),
             },
         }
+    }
+
+    /// Of a trial on files that its control group cannot hold. `parameters` say how much of them it can.
+    pub(super) fn limited(name: Name, parameters: &Parameters) -> Model {
+        let bytes = if let Name::Cold(size) = name { size } else { COLD_SIZES[0] };
+        let files = (COLD_BYTES / bytes) as usize;
+        let mut scenario = Scenario {
+            data_cache_bytes: LIMITED_CACHE_BYTES,
+            policy: PolicyName(Algorithm::Gdsf),
+            requests: 4_000,
+            ..Model::of(name).scenario
+        };
+        scenario.holds_alone = holds_alone(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
+        scenario.page_cache_bytes = page_cache_bytes(&scenario, LIMIT_BYTES, parameters);
+        let workload = Workload::independent("calibrate", vec![bytes; files], vec![1.0; files]);
+        Model { scenario, workload }
     }
 
     /// The same where each client belongs to this worker.

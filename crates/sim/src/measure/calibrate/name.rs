@@ -33,7 +33,7 @@ pub(super) const LIMIT_BYTES: u64 = 48 << 20;
 /// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it does where it
 /// chooses the size itself.
 pub(super) const LIMITED_CACHE_BYTES: u64 = LIMIT_BYTES / 3;
-/// Longer than what that takes, and together no more than what it leaves of the limit.
+/// Longer than what any cache takes, and together no more than what it leaves of the limit.
 pub(super) const COPIED_BYTES: u64 = 512 * 1024;
 pub(super) const COPIED_FILES: usize = 20;
 /// Files of many sizes, as a site has them, for filling a cache.
@@ -76,8 +76,10 @@ pub(in crate::measure) enum Name {
     Remote,
     /// `sped` on files of this size that are not in memory.
     Cold(u64),
-    /// `amped` on the smaller ones.
-    ColdTried,
+    /// This engine on the smaller ones.
+    ColdBy(&'static str),
+    /// `sped` on the files of [`Name::Copied`], without a limit: they leave from the page cache.
+    Long,
     /// `amped` on long files that are in memory and that helpers read to memory of the server's own.
     Copied,
     /// `sped` with two workers, of which one shares its processor with the load, on a file of this size.
@@ -91,6 +93,8 @@ pub(in crate::measure) enum Name {
 /// Engines whose own cost beyond the steps is measured.
 pub(super) const ENGINES: [&str; 8] =
     ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "thread-per-request", "mp"];
+/// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
+pub(super) const READERS: [&str; 5] = ["amped", "co-amped", "pipelined", "proactor", "thread-pool"];
 /// Content of the trials with two workers.
 pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
 
@@ -104,7 +108,8 @@ impl Name {
         names.extend(SHARED_SIZES.map(Name::Shared));
         names.extend(COLD_SIZES.map(Name::Cold));
         names.extend(ENGINES.map(Name::Engine));
-        names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::ColdTried]);
+        names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::Long]);
+        names.extend(READERS.map(Name::ColdBy));
         names
     }
 
@@ -116,9 +121,9 @@ impl Name {
     /// The engine.
     pub(in crate::measure) fn architecture(self) -> &'static str {
         match self {
-            Name::Engine(engine) | Name::Few(engine) => engine,
+            Name::Engine(engine) | Name::Few(engine) | Name::ColdBy(engine) => engine,
             Name::SpreadThreads => "thread-per-request",
-            Name::ColdTried | Name::Copied => "amped",
+            Name::Copied => "amped",
             Name::FilledByThreads => "thread-pool",
             _ => "sped",
         }
@@ -147,7 +152,7 @@ impl Name {
     pub(super) fn cache_bytes(self) -> u64 {
         match self {
             Name::Untranslated | Name::UntranslatedLonger => CACHE_BYTES_LEAST,
-            Name::UntranslatedLongest | Name::Cold(_) | Name::ColdTried | Name::Copied => LIMITED_CACHE_BYTES,
+            Name::UntranslatedLongest | Name::Cold(_) | Name::ColdBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
             Name::Engine("mp") => PROCESS_CACHE_BYTES,
             _ => CACHE_BYTES,
@@ -185,7 +190,7 @@ impl Name {
 
     /// Whether most of what is asked for has to be read from disk.
     pub(super) fn is_cold(self) -> bool {
-        matches!(self, Name::Cold(_) | Name::ColdTried)
+        matches!(self, Name::Cold(_) | Name::ColdBy(_))
     }
 
     /// Whether the server is held to little memory.

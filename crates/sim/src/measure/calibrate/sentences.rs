@@ -4,6 +4,8 @@ use crate::measure::trial::Observed;
 
 const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes, 24 connections";
 
+const READER: &str = "with which the model takes this engine's time on the files of costs.read_us";
+
 pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
     let all =
         format!("server's processor time per request: {:.2} with 1,000 bytes, kept, 24 connections", base.server_us);
@@ -18,11 +20,8 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
             "sped on many files of 1,000 bytes, 16 KiB and 128 KiB with small caches, less what sending takes".into(),
         ),
         ("costs.load_unit_us", "slope of that over the three".into()),
-        (
-            "costs.try_us",
-            "amped on cold files of 16 KiB less sped on the same, for each read, less two switches".into(),
-        ),
-        ("costs.read_unit_us", "slope of costs.read_us over files of 16 and 128 KiB".into()),
+        ("costs.try_us", "with which the model takes amped's time on the files of costs.read_us".into()),
+        ("costs.read_unit_us", "with which it takes sped's time on files of 128 KiB".into()),
         ("costs.process_us", "with which the model takes mp's time".into()),
         ("costs.rouse_us", "with which the model takes pipelined's time, 4 connections".into()),
         ("costs.spawn_shared_us", "the same with two workers".into()),
@@ -37,7 +36,8 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.transmit_us", "slope of the server's processor time over 1 to 40 KB".into()),
         ("costs.segment_bytes", "the largest packet of loopback less a head".into()),
         ("costs.segment_us", "80 KB above that line".into()),
-        ("costs.read_long_unit_us", "sped on files of 1 MiB that its control group cannot hold".into()),
+        ("costs.read_long_unit_us", "with which it takes sped's time on files of 1 MiB".into()),
+        ("costs.file_unit_us", "sped on files of 512 KiB in the page cache, less 1,000 bytes, for each unit".into()),
         (
             "costs.copy_unit_us",
             "with which the model takes amped's time on files of 512 KiB that helpers copy from memory".into(),
@@ -49,7 +49,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.pass_us", "with which the model takes pipelined's time, 24 connections".into()),
         (
             "costs.read_us",
-            "sped on files that its control group cannot hold, beyond what their load costs, for each read".into(),
+            "with which the model takes sped's time on files of 16 KiB that its control group cannot hold".into(),
         ),
         (
             "costs.spawn_us",
@@ -73,6 +73,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("memory.entry_bytes", "docs/caches.md: an entry and its translation, gdsf".into()),
         ("memory.content_bytes_max", "as Lamna is built".into()),
         ("memory.content_share", "as Lamna is built".into()),
+        ("memory.process_entries", "as Lamna is built".into()),
         ("memory.near_bytes", "the second nearest cache of a processor, sysfs".into()),
         ("memory.far_bytes", "the third, sysfs".into()),
         ("memory.process_bytes", "memory of sped's control group that is neither files nor cache".into()),
@@ -101,11 +102,16 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
             "load.segment_us",
             "the trial of costs.copy_unit_us: 512 KiB above that line, for each turn after the first".into(),
         ),
+        ("load.segment_at_once_us", "80 KB above that line".into()),
         ("load.send_us", "send(2) of a request, single calls".into()),
         ("engines.amped", ENGINE.into()),
         ("engines.co-amped", ENGINE.into()),
         ("engines.proactor", ENGINE.into()),
         ("engines.thread-pool", ENGINE.into()),
+        ("reads.co-amped", READER.into()),
+        ("reads.pipelined", READER.into()),
+        ("reads.proactor", READER.into()),
+        ("reads.thread-pool", READER.into()),
         ("load.rouse_us", "the load's processor time on thread-per-session less that on sped".into()),
         ("disks.this.latency_us", "median of 512 cold reads of 4 KiB".into()),
         ("disks.this.spread", "from their tenths at both ends".into()),

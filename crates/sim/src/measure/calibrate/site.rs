@@ -76,9 +76,9 @@ impl<'p> Site<'p> {
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger | Name::Remote => &self.longer,
             Name::UntranslatedLongest => &self.cold[1],
-            Name::Copied => &self.copied,
+            Name::Copied | Name::Long => &self.copied,
             Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
-            Name::ColdTried => &self.cold[0],
+            Name::ColdBy(_) => &self.cold[0],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             _ => &self.sizes,
         };
@@ -90,6 +90,7 @@ impl<'p> Site<'p> {
             Name::Untranslated => disk::fetch_files(&self.plan.scratch.join("small"))?,
             Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
             Name::UntranslatedLongest => disk::fetch_files(&self.cold_folder(1))?,
+            Name::Long => disk::fetch_files(&self.plan.scratch.join("copied"))?,
             _ => {}
         }
         let groups = if name.is_limited() { &self.groups[..] } else { &[] };
