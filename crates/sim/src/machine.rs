@@ -123,6 +123,8 @@ pub struct Machine {
     /// For which cache each waiter reads.
     waiter_cache: Vec<usize>,
     arrivals: Vec<RequestId>,
+    /// Content of the last answer.
+    answered_bytes: u64,
     tally: Tally,
 }
 
@@ -203,6 +205,7 @@ impl Machine {
             next_waiter: Vec::new(),
             waiter_cache: Vec::new(),
             arrivals: Vec::new(),
+            answered_bytes: 0,
             tally: Tally::default(),
         };
         let processor = &parameters.processor;
@@ -338,7 +341,8 @@ impl Machine {
         let touched = if self.is_long(request) { 0 } else { bytes };
         let (structures, content) =
             self.near.as_mut().map_or((Distance::Near, Distance::Near), |near| near.request(object, touched));
-        self.costs.header(touched, structures, content)
+        let varied = if std::mem::replace(&mut self.answered_bytes, bytes) == bytes { 0 } else { self.costs.varied };
+        self.costs.header(touched, structures, content) + varied
     }
 
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.

@@ -31,6 +31,9 @@ pub struct Parameters {
     /// The same of a read from disk.
     #[serde(default)]
     pub reads: BTreeMap<String, f64>,
+    /// The same of each started unit of content ([`Costs::transmit_unit_bytes`]).
+    #[serde(default)]
+    pub units: BTreeMap<String, f64>,
     /// Scheduling.
     pub processor: ProcessorParameters,
     /// The locks of shared caches.
@@ -121,6 +124,10 @@ pub struct Costs {
     /// The same of content that is in none that processors share, either, in place of that.
     #[serde(default)]
     pub remote_unit_us: f64,
+    /// Answering with content of another length than before, in addition: what a processor has learnt of the way through the code is of
+    /// less use then.
+    #[serde(default)]
+    pub varied_us: f64,
     /// What waking and running a process costs beyond a thread: another address space.
     pub process_us: f64,
 }
@@ -307,6 +314,9 @@ pub struct LoadParameters {
     /// The same where it has been sent at once and is there before the thread, which never sleeps, has looked again.
     #[serde(default)]
     pub segment_at_once_us: f64,
+    /// Receiving content of another length than before, in addition.
+    #[serde(default)]
+    pub varied_us: f64,
     /// Sending a request.
     pub send_us: f64,
     /// Waking the thread that sleeps until the request comes, in addition.
@@ -374,13 +384,13 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, reads, processor, locks, load, .. } = self;
+        let Parameters { costs, engines, reads, units, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
             .chain([&mut costs.poll_us, &mut costs.wait_us, &mut costs.hand_off_us, &mut costs.pass_us])
             .chain([&mut costs.rouse_us, &mut costs.read_us, &mut costs.read_unit_us, &mut costs.read_long_unit_us])
-            .chain([&mut costs.copy_unit_us, &mut costs.file_unit_us])
+            .chain([&mut costs.copy_unit_us, &mut costs.file_unit_us, &mut costs.varied_us, &mut load.varied_us])
             .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.process_us])
             .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
             .chain([&mut costs.remote_unit_us])
@@ -389,6 +399,7 @@ impl Parameters {
             .chain([&mut load.segment_us, &mut load.segment_at_once_us, &mut load.send_us, &mut load.rouse_us])
             .chain(engines.values_mut())
             .chain(reads.values_mut())
+            .chain(units.values_mut())
     }
 
     /// Longer content is only in the page cache, if there is one.
@@ -430,6 +441,7 @@ impl Parameters {
             costs.far_us,
             costs.far_unit_us,
             costs.remote_unit_us,
+            costs.varied_us,
             costs.process_us,
             self.processor.switch_us,
             self.processor.wake_us,
@@ -444,6 +456,7 @@ impl Parameters {
             self.load.receive_unit_us,
             self.load.segment_us,
             self.load.segment_at_once_us,
+            self.load.varied_us,
             self.load.send_us,
             self.load.rouse_us,
             self.network.client_delay_us,
@@ -459,7 +472,14 @@ impl Parameters {
         };
         let rules = [
             (times.iter().all(|time| (0.0..1e12).contains(time)), "times and rates: 0 to 1e12"),
-            (self.engines.values().chain(self.reads.values()).all(|time| time.abs() < 1e12), "engines: -1e12 to 1e12"),
+            (
+                self.engines
+                    .values()
+                    .chain(self.reads.values())
+                    .chain(self.units.values())
+                    .all(|time| time.abs() < 1e12),
+                "engines: -1e12 to 1e12",
+            ),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),

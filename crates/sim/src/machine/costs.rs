@@ -24,6 +24,8 @@ pub struct Costs {
     far_unit: Nanos,
     remote_unit: Nanos,
     /// See [`crate::parameters::Costs`].
+    pub(super) varied: Nanos,
+    /// See [`crate::parameters::Costs`].
     pub poll: Nanos,
     /// See [`crate::parameters::Costs`].
     pub wait: Nanos,
@@ -125,6 +127,7 @@ impl Costs {
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
         let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         let own_read_us = parameters.reads.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let own_unit_us = parameters.units.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         // An engine that saves more than all of parsing saves it at sending.
         let parse_us = costs.parse_us + own_us;
         let parse = nanos(parse_us.max(0.0));
@@ -140,6 +143,7 @@ impl Costs {
             far: nanos(costs.far_us),
             far_unit: nanos(costs.far_unit_us),
             remote_unit: nanos(costs.remote_unit_us),
+            varied: nanos(costs.varied_us),
             poll: nanos(costs.poll_us),
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
@@ -157,7 +161,7 @@ impl Costs {
             pass: nanos(costs.pass_us),
             rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,
-            transmit: nanos(costs.transmit_us),
+            transmit: nanos((costs.transmit_us + own_unit_us).max(0.0)),
             transmit_unit_bytes: costs.transmit_unit_bytes,
             transmit_by: costs.transmit_by,
             segment: nanos(costs.segment_us),

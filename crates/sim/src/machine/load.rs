@@ -51,6 +51,9 @@ pub(super) struct LoadThread {
     unit_bytes: u64,
     segment: Nanos,
     segment_at_once: Nanos,
+    varied: Nanos,
+    /// Of the last response.
+    received_bytes: u64,
     segment_bytes: u64,
     spins: bool,
     phase: Phase,
@@ -73,6 +76,8 @@ impl LoadThread {
             unit_bytes: costs.transmit_unit_bytes,
             segment: nanos(parameters.segment_us),
             segment_at_once: nanos(parameters.segment_at_once_us),
+            varied: nanos(parameters.varied_us),
+            received_bytes: 0,
             segment_bytes: costs.segment_bytes,
             spins,
             phase: Phase::Idle,
@@ -117,7 +122,8 @@ impl LoadThread {
         self.phase = Phase::Received(request);
         let owed = std::mem::take(&mut self.owed);
         let content = bytes.div_ceil(self.unit_bytes) * self.receive_unit;
-        Turn::Step(Step::Run(owed + self.receive + content + further))
+        let varied = if std::mem::replace(&mut self.received_bytes, bytes) == bytes { 0 } else { self.varied };
+        Turn::Step(Step::Run(owed + self.receive + content + further + varied))
     }
 
     /// Somebody slept until the request came that was sent last.

@@ -123,6 +123,7 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::derive::{line, round};
+    use super::name::{READERS, SENDERS};
     use super::sentences::sentences;
     use super::*;
 
@@ -137,6 +138,8 @@ mod tests {
         let mut parameters = Parameters::linux();
         parameters.disks.insert("this".into(), parameters.disks["ssd"]);
         parameters.engines = ["amped", "co-amped", "proactor", "thread-pool"].map(|engine| (engine.into(), 1.0)).into();
+        parameters.reads = READERS[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
+        parameters.units = SENDERS.map(|engine| (engine.into(), 1.0)).into();
         let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };
         round(&mut parameters);
         let how = sentences(&observed, &observed, 1.0);

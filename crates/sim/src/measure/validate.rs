@@ -212,9 +212,6 @@ impl<'p> Study<'p> {
         let names = if calibrates { calibrate::Name::all() } else { Vec::new() };
         let mut wanted = Vec::new();
         for round in 0..self.plan.rounds.max(1) as usize {
-            if calibrates && self.kept.steps().0.len() <= round {
-                wanted.push(Wanted::Steps);
-            }
             for (engine, _) in ENGINES {
                 let of_engine = names.iter().filter(|name| name.architecture() == engine);
                 let missing = of_engine.filter(|name| self.kept.trials(&name.key()).len() <= round);
@@ -224,6 +221,10 @@ impl<'p> Study<'p> {
                     let workers = WORKERS.into_iter().filter(missing);
                     wanted.extend(workers.map(|workers| Wanted::Validation(place, engine, workers)));
                 }
+            }
+            // Last: what is written for them is on its way to the disk for seconds.
+            if calibrates && self.kept.steps().0.len() <= round {
+                wanted.push(Wanted::Steps);
             }
         }
         wanted

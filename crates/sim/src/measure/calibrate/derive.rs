@@ -1,9 +1,9 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
-use super::invert::{Model, Sharing, bound, sharing, solve, solve_between};
+use super::invert::{Model, Sharing, bound, sharing, solve, solve_between, solve_load};
 use super::name::{
     BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
-    LONGER_FILES, MIXED_CACHE_BYTES, Name, READERS, SHARED_SIZES, SIZES, UNIT_BYTES,
+    LONGER_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
@@ -49,8 +49,10 @@ pub(super) fn derive(
     far(&mut parameters, results);
     misses(&mut parameters, results);
     resting(&mut parameters, results);
+    varied(&mut parameters, results);
     shared(&mut parameters, results);
     engines(&mut parameters, results);
+    contents(&mut parameters, results);
     reads(&mut parameters, results);
     copies(&mut parameters, results);
     round(&mut parameters);
@@ -120,6 +122,7 @@ fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_u
         segment_at_once_us: receive_segment_us.max(0.0),
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
+        varied_us: 0.0,
     };
 }
 
@@ -320,6 +323,30 @@ fn engines(parameters: &mut Parameters, results: &Results) {
         });
 }
 
+/// What each engine's content costs beyond `sped`'s: threads and processes send from memory of their own.
+fn contents(parameters: &mut Parameters, results: &Results) {
+    for engine in SENDERS {
+        let seen = results.of(Name::EngineLonger(engine));
+        let bounds = -parameters.costs.transmit_us..UNIT_MAX_US;
+        let set = |set: &mut Parameters, us| _ = set.units.insert(engine.into(), us);
+        let model = Model::of(Name::EngineLonger(engine));
+        let own_us = solve_between(bounds, &as_awake(parameters, &seen), &model, seen.server_us, set);
+        parameters.units.insert(engine.into(), own_us);
+    }
+}
+
+/// More than memory that is new takes.
+const UNIT_MAX_US: f64 = 1.0;
+
+/// Content of many lengths, beyond what each takes by itself.
+fn varied(parameters: &mut Parameters, results: &Results) {
+    let seen = results.of(Name::Varied);
+    let (model, load_us) = (Model::of(Name::Varied), seen.load_us - seen.vain_us);
+    let awake = as_awake(parameters, &seen);
+    parameters.costs.varied_us = solve(&awake, &model, seen.server_us, |set, us| set.costs.varied_us = us);
+    parameters.load.varied_us = solve_load(&awake, &model, load_us, |set, us| set.load.varied_us = us);
+}
+
 /// How many times more a thread may cost while another of its process runs: in trials with evenly distributed clients it was 83 to
 /// 132 us where it is 25 to 46 otherwise. Where nearly all clients belong to one worker a trial says next to nothing about it, and
 /// what it said was 13 times as much.
@@ -399,7 +426,7 @@ const READS_LEAST: f64 = 0.1;
 /// Four digits behind the point: nanoseconds and less, finer than anything here was measured.
 pub(super) fn round(parameters: &mut Parameters) {
     let round = |value: &mut f64| *value = (*value * 1e4).round() / 1e4;
-    let Parameters { costs, engines, reads, processor, locks, load, disks, memory, .. } = parameters;
+    let Parameters { costs, engines, reads, units, processor, locks, load, disks, memory, .. } = parameters;
     [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
         .into_iter()
         .chain([&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us])
@@ -416,6 +443,8 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut processor.yardstick_us])
         .chain(engines.values_mut())
         .chain(reads.values_mut())
+        .chain(units.values_mut())
+        .chain([&mut costs.varied_us, &mut load.varied_us])
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))
         .for_each(round);
 }

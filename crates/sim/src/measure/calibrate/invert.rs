@@ -8,8 +8,10 @@ use std::ops::Range;
 use lamna_policy::cache::Algorithm;
 
 use super::name::{
-    COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, Name, SIZES,
+    COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, LONGER_SIZE,
+    Name, SIZES, VARIED_EACH,
 };
+use super::site::mixed_files;
 use crate::arch::Kind;
 use crate::measure::limited::{holds_alone, page_cache_bytes};
 use crate::measure::trial::{Observed, processors};
@@ -27,7 +29,11 @@ pub(super) struct Model {
 impl Model {
     /// Of a trial on one file that is in memory, or on long ones that helpers copy.
     pub(super) fn of(name: Name) -> Model {
-        let bytes = if let Name::Size(size) | Name::Shared(size) = name { size } else { SIZES[0] };
+        let bytes = match name {
+            Name::Size(size) | Name::Shared(size) => size,
+            Name::EngineLonger(_) => SIZES[LONGER_SIZE],
+            _ => SIZES[0],
+        };
         let processors = processors() as u32;
         let scenario = Scenario {
             // Workers of `sped` share the cache.
@@ -59,6 +65,14 @@ impl Model {
                 },
                 workload: Workload::independent("calibrate", vec![COPIED_BYTES; COPIED_FILES], vec![1.0; COPIED_FILES]),
             },
+            Name::Varied => {
+                let sizes: Vec<u64> = mixed_files().into_iter().step_by(VARIED_EACH).collect();
+                let popularity = vec![1.0; sizes.len()];
+                Model {
+                    scenario: Scenario { architecture, data_cache_bytes: name.cache_bytes(), ..scenario },
+                    workload: Workload::independent("calibrate", sizes, popularity),
+                }
+            }
             _ => Model {
                 scenario: Scenario { architecture, ..scenario },
                 workload: Workload::log("calibrate", vec![bytes], vec![0]),
@@ -119,6 +133,20 @@ pub(super) fn solve_between(
         let mut parameters = parameters.clone();
         set(&mut parameters, us);
         model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.server_us)
+    })
+}
+
+/// The value with which the load takes `target_us`, likewise.
+pub(super) fn solve_load(
+    parameters: &Parameters,
+    model: &Model,
+    target_us: f64,
+    set: impl Fn(&mut Parameters, f64),
+) -> f64 {
+    bisect(0.0..bound(target_us), target_us, |us| {
+        let mut parameters = parameters.clone();
+        set(&mut parameters, us);
+        model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.load_us)
     })
 }
 

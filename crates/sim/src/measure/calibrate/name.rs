@@ -13,6 +13,8 @@ pub(super) const CONNECTIONS: u32 = 24;
 pub(super) const CONNECTIONS_FEW: u32 = 4;
 /// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
 pub(super) const SIZES: [u64; 5] = [1_000, 5_000, 20_000, 40_000, 80_000];
+/// Of these the one with which engines' costs for content are measured.
+pub(super) const LONGER_SIZE: usize = 3;
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 pub(super) const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
@@ -38,6 +40,8 @@ pub(super) const COPIED_BYTES: u64 = 512 * 1024;
 pub(super) const COPIED_FILES: usize = 20;
 /// Files of many sizes, as a site has them, for filling a cache.
 pub(super) const MIXED_FILES: u64 = 3_000;
+/// Of these every tenth, which is few enough for the cache and for those of the processors.
+pub(super) const VARIED_EACH: usize = 10;
 pub(super) const MIXED_BYTES_LEAST: f64 = 500.0;
 pub(super) const MIXED_BYTES_MOST: f64 = 250_000.0;
 pub(super) const MIXED_CACHE_BYTES: u64 = 32 << 20;
@@ -59,6 +63,8 @@ pub(in crate::measure) enum Name {
     OneClient,
     /// This engine on the smallest file.
     Engine(&'static str),
+    /// The same on a longer one, of [`LONGER_SIZE`].
+    EngineLonger(&'static str),
     /// The same with few clients.
     Few(&'static str),
     /// `thread-per-request` with two workers.
@@ -86,13 +92,18 @@ pub(in crate::measure) enum Name {
     Shared(u64),
     /// A cache filled with files of many sizes, by one thread.
     Filled,
-    /// The same by the threads of a pool.
+    /// Some of these files, all in the cache.
+    Varied,
+    /// A cache filled by the threads of a pool.
     FilledByThreads,
 }
 
 /// Engines whose own cost beyond the steps is measured.
 pub(super) const ENGINES: [&str; 8] =
     ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "thread-per-request", "mp"];
+/// Engines whose cost for each unit of content is measured beside that of `sped`.
+pub(super) const SENDERS: [&str; 7] =
+    ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "mp"];
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
 pub(super) const READERS: [&str; 5] = ["amped", "co-amped", "pipelined", "proactor", "thread-pool"];
 /// Content of the trials with two workers.
@@ -110,6 +121,8 @@ impl Name {
         names.extend(ENGINES.map(Name::Engine));
         names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::Long]);
         names.extend(READERS.map(Name::ColdBy));
+        names.extend(SENDERS.map(Name::EngineLonger));
+        names.push(Name::Varied);
         names
     }
 
@@ -121,7 +134,7 @@ impl Name {
     /// The engine.
     pub(in crate::measure) fn architecture(self) -> &'static str {
         match self {
-            Name::Engine(engine) | Name::Few(engine) | Name::ColdBy(engine) => engine,
+            Name::Engine(engine) | Name::EngineLonger(engine) | Name::Few(engine) | Name::ColdBy(engine) => engine,
             Name::SpreadThreads => "thread-per-request",
             Name::Copied => "amped",
             Name::FilledByThreads => "thread-pool",
@@ -154,7 +167,7 @@ impl Name {
             Name::Untranslated | Name::UntranslatedLonger => CACHE_BYTES_LEAST,
             Name::UntranslatedLongest | Name::Cold(_) | Name::ColdBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
-            Name::Engine("mp") => PROCESS_CACHE_BYTES,
+            Name::Engine("mp") | Name::EngineLonger("mp") => PROCESS_CACHE_BYTES,
             _ => CACHE_BYTES,
         }
     }
@@ -164,13 +177,14 @@ impl Name {
             Name::Far => FAR_PASSES * FAR_SMALL_FILES as u64,
             Name::FarLonger => FAR_PASSES * FAR_LONGER_FILES as u64,
             Name::Remote => FAR_PASSES * LONGER_FILES as u64,
+            Name::Varied => FAR_PASSES * MIXED_FILES / VARIED_EACH as u64,
             _ => 0,
         }
     }
 
     /// Whether what is asked for is in the cache and mostly in none of the processor's.
     pub(super) fn is_far(self) -> bool {
-        matches!(self, Name::Far | Name::FarLonger | Name::Remote)
+        matches!(self, Name::Far | Name::FarLonger | Name::Remote | Name::Varied)
     }
 
     /// Of its trials those that say something: what threads of two workers cost each other is seen only where both have clients. All, if

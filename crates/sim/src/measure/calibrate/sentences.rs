@@ -4,6 +4,7 @@ use crate::measure::trial::Observed;
 
 const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes, 24 connections";
 
+const SENDER: &str = "with which the model takes this engine's time on 40 KB";
 const READER: &str = "with which the model takes this engine's time on the files of costs.read_us";
 
 pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
@@ -112,6 +113,15 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("reads.pipelined", READER.into()),
         ("reads.proactor", READER.into()),
         ("reads.thread-pool", READER.into()),
+        ("units.amped", SENDER.into()),
+        ("units.co-amped", SENDER.into()),
+        ("units.proactor", SENDER.into()),
+        ("units.pipelined", SENDER.into()),
+        ("units.thread-pool", SENDER.into()),
+        ("units.thread-per-session", SENDER.into()),
+        ("units.mp", SENDER.into()),
+        ("costs.varied_us", "with which the model takes sped's time on 300 files of 500 B to 250 KB".into()),
+        ("load.varied_us", "with which it takes the load's time on them".into()),
         ("load.rouse_us", "the load's processor time on thread-per-session less that on sped".into()),
         ("disks.this.latency_us", "median of 512 cold reads of 4 KiB".into()),
         ("disks.this.spread", "from their tenths at both ends".into()),

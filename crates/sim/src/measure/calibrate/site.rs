@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use super::Plan;
 use super::name::{
     COLD_BYTES, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES, LONGER_FILES,
-    MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES, WATCHED_AFTER,
+    LONGER_SIZE, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES, VARIED_EACH,
+    WATCHED_AFTER,
 };
 use super::steps::Steps;
 use crate::kernel::Stream;
@@ -29,6 +30,7 @@ pub(in crate::measure) struct Site<'p> {
     cold: Vec<Vec<Target>>,
     copied: Vec<Target>,
     mixed: Vec<Target>,
+    varied: Vec<Target>,
     /// For the cold trials.
     groups: Vec<Group>,
 }
@@ -56,6 +58,7 @@ impl<'p> Site<'p> {
             longer: beneath("/longer", &longer),
             cold: (0..COLD_SIZES.len()).map(|place| beneath(&format!("/cold-{place}"), &cold_files(place))).collect(),
             copied: beneath("/copied", &copied),
+            varied: beneath("/mixed", &mixed_files()).into_iter().step_by(VARIED_EACH).collect(),
             mixed: beneath("/mixed", &mixed_files()),
             groups: limiting_groups(plan).unwrap_or_default(),
         })
@@ -80,6 +83,7 @@ impl<'p> Site<'p> {
             Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::ColdBy(_) => &self.cold[0],
             Name::Filled | Name::FilledByThreads => &self.mixed,
+            Name::Varied => &self.varied,
             _ => &self.sizes,
         };
         if name.is_cold() {
@@ -90,6 +94,7 @@ impl<'p> Site<'p> {
             Name::Untranslated => disk::fetch_files(&self.plan.scratch.join("small"))?,
             Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
             Name::UntranslatedLongest => disk::fetch_files(&self.cold_folder(1))?,
+            Name::Varied => disk::fetch_files(&self.plan.scratch.join("mixed"))?,
             Name::Long => disk::fetch_files(&self.plan.scratch.join("copied"))?,
             _ => {}
         }
@@ -122,6 +127,7 @@ impl<'p> Site<'p> {
                 let place = SIZES.iter().position(|&one| one == size).unwrap_or(0);
                 trial.run(|_| place)?
             }
+            Name::EngineLonger(_) => trial.run(|_| LONGER_SIZE)?,
             _ if targets.len() > SIZES.len() => trial.run(|_| random.below(targets.len() as u64) as usize)?,
             _ => trial.run(|_| 0)?,
         };
@@ -144,7 +150,7 @@ fn cold_files(place: usize) -> Vec<u64> {
 }
 
 /// Log-uniform.
-fn mixed_files() -> Vec<u64> {
+pub(super) fn mixed_files() -> Vec<u64> {
     let ratio = MIXED_BYTES_MOST / MIXED_BYTES_LEAST;
     let size = |number: u64| MIXED_BYTES_LEAST * ratio.powf(number as f64 / MIXED_FILES as f64);
     (0..MIXED_FILES).map(|number| size(number) as u64).collect()
