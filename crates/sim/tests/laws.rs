@@ -35,7 +35,11 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 parameters.memory.content_bytes_max = 100_000;
                 let concurrency = &mut parameters.concurrency;
                 (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (60_000, 90_000);
-                parameters.costs.copy_unit_us = 0.2;
+                (parameters.costs.copy_unit_us, parameters.costs.file_unit_us) = (0.2, 0.03);
+                (parameters.costs.varied_us, parameters.costs.far_us) = (1.0, 0.5);
+                (parameters.memory.near_bytes, parameters.memory.process_entries) = (500_000, 200);
+                parameters.units.insert(architecture.name().into(), 0.01);
+                parameters.reads.insert(architecture.name().into(), 5.0);
                 (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);
                 (parameters.processor.discipline, parameters.processor.call_us) = (Discipline::Fair, 3.0);
                 parameters.concurrency.passes_batches = true;
@@ -47,7 +51,9 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                     poll_us: 0.5,
                     receive_us: 2.0,
                     receive_unit_us: 0.1,
-                    segment_us: 0.0,
+                    segment_us: 0.4,
+                    segment_at_once_us: 0.2,
+                    varied_us: 0.3,
                     send_us: 3.0,
                     rouse_us,
                 };
@@ -62,6 +68,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 clients,
                 system_memory_bytes: mebibytes << 20,
                 holds_alone: real && sleepy,
+                separate_caches: real,
                 page_cache_bytes: if linux && real { mebibytes << 19 } else { 0 },
                 disk: match (linux, nvme) {
                     (true, true) => "nvme",
