@@ -123,8 +123,8 @@ pub struct Machine {
     /// For which cache each waiter reads.
     waiter_cache: Vec<usize>,
     arrivals: Vec<RequestId>,
-    /// Content of the last answer.
-    answered_bytes: u64,
+    /// The last answer was this file.
+    answered: FileId,
     tally: Tally,
 }
 
@@ -205,7 +205,7 @@ impl Machine {
             next_waiter: Vec::new(),
             waiter_cache: Vec::new(),
             arrivals: Vec::new(),
-            answered_bytes: 0,
+            answered: 0,
             tally: Tally::default(),
         };
         let processor = &parameters.processor;
@@ -339,10 +339,10 @@ impl Machine {
         let (object, bytes) = (self.own_object(request), self.size(request));
         // Nobody touches content that leaves from the page cache, and what a helper has copied is near.
         let touched = if self.is_long(request) { 0 } else { bytes };
-        let (structures, content) =
-            self.near.as_mut().map_or((Distance::Near, Distance::Near), |near| near.request(object, touched));
-        let varied = if std::mem::replace(&mut self.answered_bytes, bytes) == bytes { 0 } else { self.costs.varied };
-        self.costs.header(touched, structures, content) + varied
+        let distance = self.near.as_mut().map_or(Distance::Near, |near| near.request(object, touched));
+        let file = self.file(request);
+        let varied = if std::mem::replace(&mut self.answered, file) == file { 0 } else { self.costs.varied };
+        self.costs.header(touched, distance) + varied
     }
 
     /// Reads the file of `request` from disk into the data cache, or joins the read of it that is under way.

@@ -34,6 +34,9 @@ pub struct Parameters {
     /// The same of each started unit of content ([`Costs::transmit_unit_bytes`]).
     #[serde(default)]
     pub units: BTreeMap<String, f64>,
+    /// The same of a request for another file than the one before ([`Costs::varied_us`]).
+    #[serde(default)]
+    pub varied: BTreeMap<String, f64>,
     /// Scheduling.
     pub processor: ProcessorParameters,
     /// The locks of shared caches.
@@ -124,8 +127,8 @@ pub struct Costs {
     /// The same of content that is in none that processors share, either, in place of that.
     #[serde(default)]
     pub remote_unit_us: f64,
-    /// Answering with content of another length than before, in addition: what a processor has learnt of the way through the code is of
-    /// less use then.
+    /// Answering with another file than before, in addition: the nearest cache does not have its structures, and what a processor has
+    /// learnt of the way through the code is of less use.
     #[serde(default)]
     pub varied_us: f64,
     /// What waking and running a process costs beyond a thread: another address space.
@@ -222,7 +225,7 @@ pub struct MemoryParameters {
     /// Files that a process's own cache holds at most; 0: as many as there is room for.
     #[serde(default)]
     pub process_entries: u64,
-    /// What a cache of one processor's own holds of content, and likewise of structures; 0: what is in memory is always near.
+    /// What a cache of one processor's own holds of structures and content; 0: what is in memory is always near.
     pub near_bytes: u64,
     /// What the cache that processors share holds; 0: what is not near is far.
     #[serde(default)]
@@ -384,7 +387,7 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, reads, units, processor, locks, load, .. } = self;
+        let Parameters { costs, engines, reads, units, varied, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
@@ -400,6 +403,7 @@ impl Parameters {
             .chain(engines.values_mut())
             .chain(reads.values_mut())
             .chain(units.values_mut())
+            .chain(varied.values_mut())
     }
 
     /// Longer content is only in the page cache, if there is one.
@@ -477,6 +481,7 @@ impl Parameters {
                     .values()
                     .chain(self.reads.values())
                     .chain(self.units.values())
+                    .chain(self.varied.values())
                     .all(|time| time.abs() < 1e12),
                 "engines: -1e12 to 1e12",
             ),

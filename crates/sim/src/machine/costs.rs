@@ -78,12 +78,11 @@ impl Costs {
     }
 
     /// Processor time of sending the header of so much content, and of fetching its structures and the content from where they are.
-    pub(super) fn header(&self, bytes: u64, structures: Distance, content: Distance) -> Nanos {
-        let structures = if structures == Distance::Near { 0 } else { self.far };
-        let unit = match content {
-            Distance::Near => 0,
-            Distance::Far => self.far_unit,
-            Distance::Remote => self.remote_unit,
+    pub(super) fn header(&self, bytes: u64, distance: Distance) -> Nanos {
+        let (structures, unit) = match distance {
+            Distance::Near => (0, 0),
+            Distance::Far => (self.far, self.far_unit),
+            Distance::Remote => (self.far, self.remote_unit),
         };
         self.header + structures + bytes.div_ceil(self.transmit_unit_bytes) * unit
     }
@@ -128,6 +127,7 @@ impl Costs {
         let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         let own_read_us = parameters.reads.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         let own_unit_us = parameters.units.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let own_varied_us = parameters.varied.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         // An engine that saves more than all of parsing saves it at sending.
         let parse_us = costs.parse_us + own_us;
         let parse = nanos(parse_us.max(0.0));
@@ -143,7 +143,7 @@ impl Costs {
             far: nanos(costs.far_us),
             far_unit: nanos(costs.far_unit_us),
             remote_unit: nanos(costs.remote_unit_us),
-            varied: nanos(costs.varied_us),
+            varied: nanos((costs.varied_us + own_varied_us).max(0.0)),
             poll: nanos(costs.poll_us),
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),

@@ -1,8 +1,7 @@
 //! The caches of a processor: what of the structures and the content of a file is how far away when it is sent.
 //!
 //! Owns: one cache that stands for each processor's own, and one for what processors share, with the least recently sent the first
-//! to go. Structures and content do not displace one another: the former are few lines that are touched often, and content
-//! streams past. Does not know lines, ways, or what else such a cache holds.
+//! to go, structures and content alike. Does not know lines, ways, or what else such a cache holds.
 
 use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 
@@ -23,8 +22,7 @@ pub(super) enum Distance {
 
 /// See the module.
 pub(super) struct Near {
-    structures: Bounded,
-    content: Bounded,
+    own: Bounded,
     /// `None`: what is not near is far.
     shared: Option<Bounded>,
     /// What an entry takes beside its content.
@@ -40,26 +38,22 @@ impl Near {
         let copies = if is_one_of_many { u64::from(scenario.clients) } else { 1 };
         let cache = |bytes: u64| Bounded::new(Algorithm::Lru, PolicyName::OBJECTIVE, (bytes / copies).max(1));
         (memory.near_bytes > 0).then(|| Near {
-            structures: cache(memory.near_bytes),
-            content: cache(memory.near_bytes),
+            own: cache(memory.near_bytes),
             shared: (memory.far_bytes > 0).then(|| cache(memory.far_bytes)),
             entry_bytes: memory.entry_bytes,
         })
     }
 
-    /// Where the structures and the content of a file of `bytes` are; they are near now, if the caches are large enough.
-    pub(super) fn request(&mut self, file: ObjectId, bytes: u64) -> (Distance, Distance) {
-        let bytes = bytes.max(1);
-        let is_known = has(&mut self.structures, file, self.entry_bytes);
-        let is_near = has(&mut self.content, file, bytes);
-        let is_shared = self.shared.as_mut().is_none_or(|shared| has(shared, file, bytes + self.entry_bytes));
-        let structures = if is_known { Distance::Near } else { Distance::Far };
-        let content = match (is_near, is_shared) {
+    /// Where a file of `bytes` is, and its structures; they are near now, if the caches are large enough.
+    pub(super) fn request(&mut self, file: ObjectId, bytes: u64) -> Distance {
+        let bytes = bytes + self.entry_bytes;
+        let is_near = has(&mut self.own, file, bytes);
+        let is_shared = self.shared.as_mut().is_none_or(|shared| has(shared, file, bytes));
+        match (is_near, is_shared) {
             (true, _) => Distance::Near,
             (false, true) => Distance::Far,
             (false, false) => Distance::Remote,
-        };
-        (structures, content)
+        }
     }
 }
 
@@ -86,19 +80,18 @@ mod tests {
     #[test]
     fn what_was_sent_last_is_near_and_what_was_sent_long_ago_in_no_cache() {
         let mut near = near(1_000, 2_500);
-        assert_eq!(near.request(ObjectId(1), 900), (Distance::Far, Distance::Remote));
-        assert_eq!(near.request(ObjectId(1), 900), (Distance::Near, Distance::Near));
-        assert_eq!(near.request(ObjectId(2), 900), (Distance::Far, Distance::Remote));
-        // Its structures are not displaced by the other's content.
-        assert_eq!(near.request(ObjectId(1), 900), (Distance::Near, Distance::Far));
-        assert_eq!(near.request(ObjectId(3), 900), (Distance::Far, Distance::Remote));
-        assert_eq!(near.request(ObjectId(2), 900), (Distance::Near, Distance::Remote));
+        assert_eq!(near.request(ObjectId(1), 800), Distance::Remote);
+        assert_eq!(near.request(ObjectId(1), 800), Distance::Near);
+        assert_eq!(near.request(ObjectId(2), 800), Distance::Remote);
+        assert_eq!(near.request(ObjectId(1), 800), Distance::Far);
+        assert_eq!(near.request(ObjectId(3), 800), Distance::Remote);
+        assert_eq!(near.request(ObjectId(2), 800), Distance::Remote);
     }
 
     #[test]
     fn without_a_shared_cache_everything_is_far_at_most() {
         let mut near = near(1_000, 0);
-        assert_eq!(near.request(ObjectId(1), 5_000), (Distance::Far, Distance::Far));
-        assert_eq!(near.request(ObjectId(1), 5_000), (Distance::Near, Distance::Far));
+        assert_eq!(near.request(ObjectId(1), 5_000), Distance::Far);
+        assert_eq!(near.request(ObjectId(1), 5_000), Distance::Far);
     }
 }

@@ -106,10 +106,7 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
     let missing = |name: Name| io::Error::other(format!("the trial `{}` is missing", name.key().scenario));
     let results = |name: Name| match kept.trials(&name.key()) {
         none if none.is_empty() => Err(missing(name)),
-        trials => {
-            let trials: Vec<_> = trials.into_iter().map(|trial| trial.at_speed(yardstick_us)).collect();
-            Ok((name, undisturbed(&name.telling(trials))))
-        }
+        trials => Ok((name, undisturbed(&name.telling(trials)).at_speed(yardstick_us))),
     };
     let results = Results(Name::all().into_iter().map(results).collect::<io::Result<_>>()?);
     let (steps, disks) = kept.steps();
@@ -123,7 +120,7 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::derive::{line, round};
-    use super::name::{READERS, SENDERS};
+    use super::name::{READERS, SENDERS, VARIED};
     use super::sentences::sentences;
     use super::*;
 
@@ -139,6 +136,7 @@ mod tests {
         parameters.disks.insert("this".into(), parameters.disks["ssd"]);
         parameters.engines = ["amped", "co-amped", "proactor", "thread-pool"].map(|engine| (engine.into(), 1.0)).into();
         parameters.reads = READERS[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
+        parameters.varied = VARIED[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
         parameters.units = SENDERS.map(|engine| (engine.into(), 1.0)).into();
         let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };
         round(&mut parameters);

@@ -4,7 +4,6 @@
 //! measurements, [`validate`] holds predictions against others. Both start real servers (`lamna serve`) on loopback and
 //! use a load client of their own. Nothing here is deterministic, and nothing in the models depends on it.
 
-mod apart;
 pub mod calibrate;
 pub mod cgroup;
 pub mod disk;
@@ -12,6 +11,7 @@ mod kept;
 mod limited;
 pub mod load;
 pub mod micro;
+mod quiet;
 pub mod server;
 mod spread;
 pub mod trial;

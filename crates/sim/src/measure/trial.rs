@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::apart::{self, APART_NS, wait_until_near};
 use super::cgroup;
 use super::load::{Load, Target, Use};
 use super::micro;
+use super::quiet::{APART_NS, Look, QUIET};
 use super::server::{Server, ServerSettings, confined};
 use super::spread::{self, Spread};
 
@@ -81,7 +81,7 @@ pub struct Observed {
     /// How fast the machine was before and after: see [`micro::yardstick_us`]. 0: not known.
     #[serde(default)]
     pub yardstick_us: f64,
-    /// How far apart the first and the last processor were, before or after, whichever is more: see [`apart::line_ns`]. 0: not known.
+    /// How far apart the first and the last processor were, before or after, whichever is more: see [`super::quiet`]. 0: not known.
     #[serde(default)]
     pub line_ns: f64,
     /// The worker of each connection, with more than one.
@@ -94,23 +94,23 @@ pub struct Observed {
 pub const FOREIGN_MAX: f64 = 0.04;
 /// How often a trial is made at most until others do not disturb it.
 pub const ATTEMPTS: u32 = 3;
-/// How often it is measured at most until the processors were near each other before and after.
-const MEASURED_MOST: u32 = 6;
+/// How often it is measured at most until the machine was left alone before and after.
+const MEASURED_MOST: u32 = 4;
 /// How long is waited for that each time.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// What is not counted after a pause.
 const RESUMED: Duration = Duration::from_millis(20);
 
 /// What several trials say together: of what is fast or slow the value than which a quarter of the trials were better, of
 /// everything else the median, and whose the clients were in the trial with that throughput. Others on the same host make a trial
 /// slower and never faster, and some do for seconds, so of slower ones it is not known what they would have been. Trials whose
-/// processors were apart count only if all were. Where clients went to one worker in some trials and to another in others, those
+/// processors were apart count only if all were, and those that met a slower machine than the others do not. Where clients went to one worker in some trials and to another in others, those
 /// count of which there are most, as they are another trial.
 ///
 /// # Panics
 /// If there are none.
 pub fn undisturbed(trials: &[Observed]) -> Observed {
-    let trials = of_a_kind(&near(trials));
+    let trials = of_a_kind(&quiet(&near(trials)));
     let all = |value: fn(&Observed) -> f64| trials.iter().map(value).collect();
     let of = |value: fn(&Observed) -> f64| micro::middle(all(value));
     let least = |value: fn(&Observed) -> f64| sorted_quarter(all(value));
@@ -139,10 +139,25 @@ pub fn undisturbed(trials: &[Observed]) -> Observed {
     }
 }
 
+/// Of measurements of one trial that with processors near each other, or apart in all, which met the machine fastest.
+///
+/// # Panics
+/// If there are none.
+fn least_disturbed(measured: Vec<Observed>) -> Observed {
+    let fastest = near(&measured).into_iter().min_by(|a, b| a.yardstick_us.total_cmp(&b.yardstick_us));
+    fastest.expect("it was measured at least once")
+}
+
 /// Those whose processors were near each other, or all if there are none.
 fn near(trials: &[Observed]) -> Vec<Observed> {
     let near: Vec<Observed> = trials.iter().filter(|trial| trial.line_ns < APART_NS).cloned().collect();
     if near.is_empty() { trials.to_vec() } else { near }
+}
+
+/// Those that met the machine nearly as fast as the one that met it fastest.
+fn quiet(trials: &[Observed]) -> Vec<Observed> {
+    let least_us = trials.iter().map(|trial| trial.yardstick_us).fold(f64::INFINITY, f64::min);
+    trials.iter().filter(|trial| trial.yardstick_us <= least_us * QUIET).cloned().collect()
 }
 
 /// Those whose clients went to the same worker, as many as possible.
@@ -265,26 +280,26 @@ impl Trial<'_> {
         let Spread { connections, workers: client_workers } = self.connections(server)?;
         let mut load = Load::new(server.address, connections, self.targets, self.usage, self.spins(processors))?;
         load.run(self.warm_up, self.warm_up_requests, &mut next)?;
-        let mut observed = self.measure(server, processors, &mut load, &mut next)?;
-        for _ in 1..MEASURED_MOST {
-            if observed.line_ns < APART_NS {
+        let mut measured = Vec::new();
+        for _ in 0..MEASURED_MOST {
+            let (observed, was_quiet) = self.measure(server, processors, &mut load, &mut next)?;
+            measured.push(observed);
+            if was_quiet {
                 break;
             }
-            observed = self.measure(server, processors, &mut load, &mut next)?;
         }
-        Ok(Observed { client_workers, ..observed })
+        Ok(Observed { client_workers, ..least_disturbed(measured) })
     }
 
-    /// Everything but whose the clients are.
+    /// Everything but whose the clients are; and whether others left the machine alone.
     fn measure(
         &self,
         server: &Server,
         processors: usize,
         load: &mut Load<'_>,
         next: &mut impl FnMut(usize) -> usize,
-    ) -> io::Result<Observed> {
-        let yardstick_before_us = micro::yardstick_us(processors)?;
-        let line_before_ns = wait_until_near(processors, PATIENCE)?;
+    ) -> io::Result<(Observed, bool)> {
+        let before = Look::when_quiet(processors, PATIENCE)?;
         // What was under way has waited, too.
         load.run(RESUMED, 0, &mut *next)?;
         let groups = &self.server.groups;
@@ -299,11 +314,10 @@ impl Trial<'_> {
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
         let memory = cgroup::memory_use(groups);
         let vain_s = if self.spins(processors) { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
-        let yardstick_us = (yardstick_before_us + micro::yardstick_us(processors)?) / 2.0;
-        let line_ns = apart::line_ns(processors)?.max(line_before_ns);
+        let after = Look::now(processors)?;
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
-        Ok(Observed {
+        let observed = Observed {
             requests_per_s: seen.requests_per_s(),
             latency_p50_us: quantile_us(0.5),
             latency_p99_us: quantile_us(0.99),
@@ -317,11 +331,12 @@ impl Trial<'_> {
             resident_bytes: server.resident_bytes() as f64,
             group_bytes: memory.other_bytes as f64,
             page_cache_bytes: memory.page_cache_bytes as f64,
-            yardstick_us,
-            line_ns,
+            yardstick_us: (before.yardstick_us + after.yardstick_us) / 2.0,
+            line_ns: before.line_ns.max(after.line_ns),
             client_workers: Vec::new(),
             foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
-        })
+        };
+        Ok((observed, before.is_quiet() && after.is_quiet()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::invert::{Model, Sharing, bound, sharing, solve, solve_between, solve_load};
 use super::name::{
     BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
-    LONGER_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES,
+    LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
@@ -49,9 +49,10 @@ pub(super) fn derive(
     far(&mut parameters, results);
     misses(&mut parameters, results);
     resting(&mut parameters, results);
-    varied(&mut parameters, results);
+    varied_lengths(&mut parameters, results);
     shared(&mut parameters, results);
     engines(&mut parameters, results);
+    varied(&mut parameters, results);
     contents(&mut parameters, results);
     reads(&mut parameters, results);
     copies(&mut parameters, results);
@@ -167,6 +168,8 @@ fn misses(parameters: &mut Parameters, results: &Results) {
     ];
     let (load_us, load_unit_us) = line(&points);
     let costs = &mut parameters.costs;
+    // Each is another file than the one before.
+    let load_us = load_us - costs.varied_us;
     (costs.load_us, costs.load_unit_us) = (load_us.max(0.0), load_unit_us.max(0.0));
     // Finding a file again that is in the cache: its pages are not looked at.
     costs.translate_miss_us = costs.load_us;
@@ -204,36 +207,43 @@ impl Sent {
     }
 }
 
-/// Three trials, three unknowns: what a request costs whose structures are far, and each unit of content that is far, or in no cache.
+/// Four trials, four unknowns: what a request costs that is for another file than before, or whose structures are far, and each unit of
+/// content that is far, or in no cache.
 fn far(parameters: &mut Parameters, results: &Results) {
     let memory = parameters.memory;
     let sent = Sent { remote_unit_us: 0.0, ..sent(parameters, results) };
     // Of so many bytes that are asked for at random, the share that a cache does not hold.
     let outside = |cache_bytes: u64, bytes: u64| 1.0 - (cache_bytes as f64 / bytes as f64).min(1.0);
     let of = |name: Name, files: usize, size: u64| {
-        let files = files as u64;
+        let bytes = files as u64 * (size + memory.entry_bytes);
         let shared = if memory.far_bytes == 0 { u64::MAX } else { memory.far_bytes };
-        let remote = outside(shared, files * (size + memory.entry_bytes));
+        let (not_near, remote) = (outside(memory.near_bytes, bytes), outside(shared, bytes));
         Beyond {
             us: results.of(name).server_us - sent.us(size, 0.0),
-            structures: outside(memory.near_bytes, files * memory.entry_bytes),
-            far_units: (outside(memory.near_bytes, files * size) - remote).max(0.0) * units(size),
+            structures: not_near,
+            far_units: (not_near - remote).max(0.0) * units(size),
             remote_units: remote * units(size),
         }
     };
+    let many = of(Name::Many("sped"), MANY_FILES, SIZES[0]);
     let small = of(Name::Far, FAR_SMALL_FILES, SIZES[0]);
     let longer = of(Name::FarLonger, FAR_LONGER_FILES, COLD_SIZES[0]);
     let remote = of(Name::Remote, LONGER_FILES, COLD_SIZES[0]);
     let costs = &mut parameters.costs;
-    // Each is nearly alone in its trial; what it has of the other's is taken out by turns.
-    for _ in 0..ROUNDS {
-        costs.far_unit_us = share(longer.us - longer.structures * costs.far_us, longer.far_units);
-        costs.far_us = share(small.us - small.far_units * costs.far_unit_us, small.structures);
+    // Each has a part in the other's trial.
+    for _ in 0..FAR_ROUNDS {
+        costs.varied_us = (many.us - many.structures * costs.far_us - many.far_units * costs.far_unit_us).max(0.0);
+        costs.far_unit_us = share(longer.us - costs.varied_us - longer.structures * costs.far_us, longer.far_units);
+        costs.far_us = share(small.us - costs.varied_us - small.far_units * costs.far_unit_us, small.structures);
     }
-    let rest_us = remote.us - remote.structures * costs.far_us - remote.far_units * costs.far_unit_us;
+    let known_us = costs.varied_us + remote.structures * costs.far_us + remote.far_units * costs.far_unit_us;
+    let rest_us = remote.us - known_us;
     // Nothing is nearer for being in no cache.
     costs.remote_unit_us = share(rest_us, remote.remote_units).max(costs.far_unit_us);
 }
+
+/// Until nothing changes any more.
+const FAR_ROUNDS: u32 = 20;
 
 /// What a trial of [`far`] took beyond one on one file of the length, and of what.
 struct Beyond {
@@ -338,12 +348,24 @@ fn contents(parameters: &mut Parameters, results: &Results) {
 /// More than memory that is new takes.
 const UNIT_MAX_US: f64 = 1.0;
 
-/// Content of many lengths, beyond what each takes by itself.
+/// What each engine takes for another file than before beyond `sped`'s: threads have fronts of their own, of which each has to meet it.
 fn varied(parameters: &mut Parameters, results: &Results) {
+    let [_, engines @ ..] = VARIED;
+    for engine in engines {
+        let name = Name::Many(engine);
+        let seen = results.of(name);
+        let bounds = -parameters.costs.varied_us..bound(seen.server_us);
+        let set = |set: &mut Parameters, us| _ = set.varied.insert(engine.into(), us);
+        let own_us = solve_between(bounds, &as_awake(parameters, &seen), &Model::of(name), seen.server_us, set);
+        parameters.varied.insert(engine.into(), own_us);
+    }
+}
+
+/// What content of another length than before costs the load, beyond what it takes by itself.
+fn varied_lengths(parameters: &mut Parameters, results: &Results) {
     let seen = results.of(Name::Varied);
     let (model, load_us) = (Model::of(Name::Varied), seen.load_us - seen.vain_us);
     let awake = as_awake(parameters, &seen);
-    parameters.costs.varied_us = solve(&awake, &model, seen.server_us, |set, us| set.costs.varied_us = us);
     parameters.load.varied_us = solve_load(&awake, &model, load_us, |set, us| set.load.varied_us = us);
 }
 
@@ -363,11 +385,11 @@ fn shared(parameters: &mut Parameters, results: &Results) {
 /// Values that are in each other's trials are determined by turns, so often.
 const ROUNDS: u32 = 3;
 
-/// What reading from disk costs, from files that are neither in the cache nor in memory. Where the trials could not be
+/// What reading from disk costs between answers from memory, from files that are neither in the cache nor in memory. Where the trials could not be
 /// limited they were in memory after all, and the estimates stay.
 fn reads(parameters: &mut Parameters, results: &Results) {
     let [small_size, longer_size, long_size] = COLD_SIZES;
-    let [small, longer, long] = COLD_SIZES.map(|size| results.of(Name::Cold(size)));
+    let [small, longer, long] = COLD_SIZES.map(|size| results.of(Name::Missed(size)));
     if small.disk_reads < READS_LEAST {
         return;
     }
@@ -376,26 +398,26 @@ fn reads(parameters: &mut Parameters, results: &Results) {
     if let Some(disk) = parameters.disks.get_mut("this") {
         // Each file is as likely as the others, so what the memory holds of them is what is found.
         let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
-        disk.request_bytes = (long_size as f64 * missed / long.disk_reads.max(missed)) as u64;
+        disk.request_bytes = ((long.loaded_bytes * missed / long.disk_reads.max(1e-6)) as u64).min(long_size);
     }
     let of = |parameters: &Parameters, name: Name, target_us: f64, set: &dyn Fn(&mut Parameters, f64)| {
         solve(parameters, &Model::limited(name, parameters), target_us, set)
     };
     // Each is in the other's trial.
     for _ in 0..ROUNDS {
-        let name = Name::Cold(small_size);
+        let name = Name::Missed(small_size);
         parameters.costs.read_us = of(parameters, name, small.server_us, &|set, us| set.costs.read_us = us);
-        let name = Name::Cold(longer_size);
+        let name = Name::Missed(longer_size);
         parameters.costs.read_unit_us = of(parameters, name, longer.server_us, &|set, us| set.costs.read_unit_us = us);
     }
-    let name = Name::Cold(long_size);
+    let name = Name::Missed(long_size);
     parameters.costs.read_long_unit_us =
         of(parameters, name, long.server_us, &|set, us| set.costs.read_long_unit_us = us);
     let [first, others @ ..] = READERS;
-    let target_us = results.of(Name::ColdBy(first)).server_us;
-    parameters.costs.try_us = of(parameters, Name::ColdBy(first), target_us, &|set, us| set.costs.try_us = us);
+    let target_us = results.of(Name::MissedBy(first)).server_us;
+    parameters.costs.try_us = of(parameters, Name::MissedBy(first), target_us, &|set, us| set.costs.try_us = us);
     for engine in others {
-        let name = Name::ColdBy(engine);
+        let name = Name::MissedBy(engine);
         let target_us = results.of(name).server_us;
         let model = Model::limited(name, parameters);
         // It may also save something of sped's reads.
@@ -421,12 +443,12 @@ fn copies(parameters: &mut Parameters, results: &Results) {
 const COPY_UNIT_MAX_US: f64 = 1.0;
 
 /// For each request; with fewer the trial was not one of reading.
-const READS_LEAST: f64 = 0.1;
+const READS_LEAST: f64 = 0.1 / CONNECTIONS as f64;
 
 /// Four digits behind the point: nanoseconds and less, finer than anything here was measured.
 pub(super) fn round(parameters: &mut Parameters) {
     let round = |value: &mut f64| *value = (*value * 1e4).round() / 1e4;
-    let Parameters { costs, engines, reads, units, processor, locks, load, disks, memory, .. } = parameters;
+    let Parameters { costs, engines, reads, units, varied, processor, locks, load, disks, memory, .. } = parameters;
     [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
         .into_iter()
         .chain([&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us])
@@ -444,6 +466,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain(engines.values_mut())
         .chain(reads.values_mut())
         .chain(units.values_mut())
+        .chain(varied.values_mut())
         .chain([&mut costs.varied_us, &mut load.varied_us])
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))
         .for_each(round);

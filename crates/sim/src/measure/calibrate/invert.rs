@@ -9,7 +9,7 @@ use lamna_policy::cache::Algorithm;
 
 use super::name::{
     COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, LONGER_SIZE,
-    Name, SIZES, VARIED_EACH,
+    MANY_FILES, Name, SIZES, VARIED_EACH,
 };
 use super::site::mixed_files;
 use crate::arch::Kind;
@@ -73,6 +73,10 @@ impl Model {
                     workload: Workload::independent("calibrate", sizes, popularity),
                 }
             }
+            Name::Many(_) => Model {
+                scenario: Scenario { architecture, data_cache_bytes: name.cache_bytes(), ..scenario },
+                workload: Workload::independent("calibrate", vec![SIZES[0]; MANY_FILES], vec![1.0; MANY_FILES]),
+            },
             _ => Model {
                 scenario: Scenario { architecture, ..scenario },
                 workload: Workload::log("calibrate", vec![bytes], vec![0]),
@@ -80,20 +84,19 @@ impl Model {
         }
     }
 
-    /// Of a trial on files that its control group cannot hold. `parameters` say how much of them it can.
+    /// Of a trial on files of which its control group cannot hold all. `parameters` say how many it can.
     pub(super) fn limited(name: Name, parameters: &Parameters) -> Model {
-        let bytes = if let Name::Cold(size) = name { size } else { COLD_SIZES[0] };
-        let files = (COLD_BYTES / bytes) as usize;
+        let bytes = if let Name::Missed(size) = name { size } else { COLD_SIZES[0] };
+        let files = (COLD_BYTES / bytes) as u32;
         let mut scenario = Scenario {
-            data_cache_bytes: LIMITED_CACHE_BYTES,
+            data_cache_bytes: name.cache_bytes(),
             policy: PolicyName(Algorithm::Gdsf),
-            requests: 4_000,
+            requests: 40_000,
             ..Model::of(name).scenario
         };
         scenario.holds_alone = holds_alone(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
         scenario.page_cache_bytes = page_cache_bytes(&scenario, LIMIT_BYTES, parameters);
-        let workload = Workload::independent("calibrate", vec![bytes; files], vec![1.0; files]);
-        Model { scenario, workload }
+        Model { scenario, workload: Workload::hot_and_cold(name.hot_connections(), SIZES[0], files, bytes) }
     }
 
     /// The same where each client belongs to this worker.

@@ -9,6 +9,10 @@ use crate::measure::load::Use;
 use crate::measure::trial::{Observed, least_clients};
 
 pub(super) const CONNECTIONS: u32 = 24;
+/// Of these, so many ask for files that are not in memory in the trials of that.
+const COLD_CONNECTIONS: u32 = 1;
+/// The same where other clients are served while one waits, so that one alone would hardly be noticed.
+const COLD_CONNECTIONS_MORE: u32 = 6;
 /// So few that stages sleep between two requests.
 pub(super) const CONNECTIONS_FEW: u32 = 4;
 /// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
@@ -21,6 +25,8 @@ pub(super) const BATCHES: [u32; 2] = [16, 64];
 pub(super) const SMALL_FILES: usize = 20_000;
 /// Of 16 KiB, more than the cache holds that processors share.
 pub(super) const LONGER_FILES: usize = 3_000;
+/// So many small ones that each is another than the one before, and the server's cache holds them, of each thread's own, too.
+pub(super) const MANY_FILES: usize = 1_000;
 /// Of both, so many that the cache holds them and the nearest caches of a processor do not.
 pub(super) const FAR_SMALL_FILES: usize = 8_000;
 pub(super) const FAR_LONGER_FILES: usize = 600;
@@ -74,16 +80,19 @@ pub(in crate::measure) enum Name {
     UntranslatedLonger,
     /// `sped` on the second of the cold files, which are in memory, with a larger cache.
     UntranslatedLongest,
-    /// `sped` on many small files, all in its cache and few in the processor's.
+    /// This engine on many small files, all in its cache.
+    Many(&'static str),
+    /// `sped` on so many that few are in the processor's.
     Far,
     /// The same with files of 16 KiB.
     FarLonger,
     /// The same with more of them than all caches of a processor hold.
     Remote,
-    /// `sped` on files of this size that are not in memory.
-    Cold(u64),
+    /// `sped` on files of this size that are not in memory, for one client of all. The others ask for the smallest file: a read that is the
+    /// only work finds all that it needs in the processor's caches, and costs half as much as one between answers from memory.
+    Missed(u64),
     /// This engine on the smaller ones.
-    ColdBy(&'static str),
+    MissedBy(&'static str),
     /// `sped` on the files of [`Name::Copied`], without a limit: they leave from the page cache.
     Long,
     /// `amped` on long files that are in memory and that helpers read to memory of the server's own.
@@ -104,8 +113,13 @@ pub(super) const ENGINES: [&str; 8] =
 /// Engines whose cost for each unit of content is measured beside that of `sped`.
 pub(super) const SENDERS: [&str; 7] =
     ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "mp"];
+/// Engines whose cost for another file than before is measured beside that of `sped`, which is the first. A process of `mp` does not hold
+/// so many files.
+pub(super) const VARIED: [&str; 7] =
+    ["sped", "amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session"];
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
-pub(super) const READERS: [&str; 5] = ["amped", "co-amped", "pipelined", "proactor", "thread-pool"];
+pub(super) const READERS: [&str; 6] =
+    ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session"];
 /// Content of the trials with two workers.
 pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
 
@@ -116,11 +130,12 @@ impl Name {
         names.extend([Name::NewConnections, Name::OneClient, Name::Untranslated, Name::UntranslatedLonger]);
         names.extend([Name::UntranslatedLongest, Name::Remote, Name::Copied]);
         names.extend([Name::Far, Name::FarLonger, Name::Filled, Name::FilledByThreads]);
+        names.extend(VARIED.map(Name::Many));
         names.extend(SHARED_SIZES.map(Name::Shared));
-        names.extend(COLD_SIZES.map(Name::Cold));
+        names.extend(COLD_SIZES.map(Name::Missed));
         names.extend(ENGINES.map(Name::Engine));
         names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::Long]);
-        names.extend(READERS.map(Name::ColdBy));
+        names.extend(READERS.map(Name::MissedBy));
         names.extend(SENDERS.map(Name::EngineLonger));
         names.push(Name::Varied);
         names
@@ -134,7 +149,8 @@ impl Name {
     /// The engine.
     pub(in crate::measure) fn architecture(self) -> &'static str {
         match self {
-            Name::Engine(engine) | Name::EngineLonger(engine) | Name::Few(engine) | Name::ColdBy(engine) => engine,
+            Name::Engine(engine) | Name::EngineLonger(engine) | Name::Few(engine) => engine,
+            Name::Many(engine) | Name::MissedBy(engine) => engine,
             Name::SpreadThreads => "thread-per-request",
             Name::Copied => "amped",
             Name::FilledByThreads => "thread-pool",
@@ -165,7 +181,7 @@ impl Name {
     pub(super) fn cache_bytes(self) -> u64 {
         match self {
             Name::Untranslated | Name::UntranslatedLonger => CACHE_BYTES_LEAST,
-            Name::UntranslatedLongest | Name::Cold(_) | Name::ColdBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
+            Name::UntranslatedLongest | Name::Missed(_) | Name::MissedBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
             Name::Engine("mp") | Name::EngineLonger("mp") => PROCESS_CACHE_BYTES,
             _ => CACHE_BYTES,
@@ -174,17 +190,22 @@ impl Name {
 
     pub(super) fn warm_up_requests(self) -> u64 {
         match self {
+            // Each of 24 threads has to have met them.
+            Name::Many(_) => FAR_PASSES * (MANY_FILES as u64) * u64::from(CONNECTIONS),
             Name::Far => FAR_PASSES * FAR_SMALL_FILES as u64,
             Name::FarLonger => FAR_PASSES * FAR_LONGER_FILES as u64,
             Name::Remote => FAR_PASSES * LONGER_FILES as u64,
             Name::Varied => FAR_PASSES * MIXED_FILES / VARIED_EACH as u64,
+            // Until the memory is full.
+            Name::Missed(size) => LIMIT_BYTES / size * u64::from(CONNECTIONS),
+            Name::MissedBy(_) => LIMIT_BYTES / COLD_SIZES[0] * u64::from(CONNECTIONS),
             _ => 0,
         }
     }
 
     /// Whether what is asked for is in the cache and mostly in none of the processor's.
     pub(super) fn is_far(self) -> bool {
-        matches!(self, Name::Far | Name::FarLonger | Name::Remote | Name::Varied)
+        matches!(self, Name::Many(_) | Name::Far | Name::FarLonger | Name::Remote | Name::Varied)
     }
 
     /// Of its trials those that say something: what threads of two workers cost each other is seen only where both have clients. All, if
@@ -202,9 +223,19 @@ impl Name {
         self.architecture() == "thread-per-request"
     }
 
-    /// Whether most of what is asked for has to be read from disk.
+    /// How many clients, the first, ask for the smallest file where the others ask for files that are not in memory.
+    pub(super) fn hot_connections(self) -> u32 {
+        let more = match self {
+            Name::Missed(size) => size == COLD_SIZES[2],
+            Name::MissedBy(engine) => matches!(engine, "thread-pool" | "thread-per-session"),
+            _ => false,
+        };
+        CONNECTIONS - if more { COLD_CONNECTIONS_MORE } else { COLD_CONNECTIONS }
+    }
+
+    /// Whether something of what is asked for has to be read from disk.
     pub(super) fn is_cold(self) -> bool {
-        matches!(self, Name::Cold(_) | Name::ColdBy(_))
+        matches!(self, Name::Missed(_) | Name::MissedBy(_))
     }
 
     /// Whether the server is held to little memory.

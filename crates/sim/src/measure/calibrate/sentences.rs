@@ -5,6 +5,7 @@ use crate::measure::trial::Observed;
 const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes, 24 connections";
 
 const SENDER: &str = "with which the model takes this engine's time on 40 KB";
+const VARIED: &str = "with which the model takes this engine's time on the files of costs.varied_us";
 const READER: &str = "with which the model takes this engine's time on the files of costs.read_us";
 
 pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
@@ -50,7 +51,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.pass_us", "with which the model takes pipelined's time, 24 connections".into()),
         (
             "costs.read_us",
-            "with which the model takes sped's time on files of 16 KiB that its control group cannot hold".into(),
+            "with which the model takes sped's time where one client of 24 asks for files of 16 KiB that its control group cannot hold".into(),
         ),
         (
             "costs.spawn_us",
@@ -113,6 +114,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("reads.pipelined", READER.into()),
         ("reads.proactor", READER.into()),
         ("reads.thread-pool", READER.into()),
+        ("reads.thread-per-session", READER.into()),
         ("units.amped", SENDER.into()),
         ("units.co-amped", SENDER.into()),
         ("units.proactor", SENDER.into()),
@@ -120,8 +122,14 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("units.thread-pool", SENDER.into()),
         ("units.thread-per-session", SENDER.into()),
         ("units.mp", SENDER.into()),
-        ("costs.varied_us", "with which the model takes sped's time on 300 files of 500 B to 250 KB".into()),
-        ("load.varied_us", "with which it takes the load's time on them".into()),
+        ("costs.varied_us", "sped on 1,000 files of 1,000 bytes in its cache, less one file".into()),
+        ("varied.amped", VARIED.into()),
+        ("varied.co-amped", VARIED.into()),
+        ("varied.proactor", VARIED.into()),
+        ("varied.pipelined", VARIED.into()),
+        ("varied.thread-pool", VARIED.into()),
+        ("varied.thread-per-session", VARIED.into()),
+        ("load.varied_us", "with which the model takes the load's time on 300 files of 500 B to 250 KB".into()),
         ("load.rouse_us", "the load's processor time on thread-per-session less that on sped".into()),
         ("disks.this.latency_us", "median of 512 cold reads of 4 KiB".into()),
         ("disks.this.spread", "from their tenths at both ends".into()),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::Plan;
 use super::name::{
     COLD_BYTES, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES, LONGER_FILES,
-    LONGER_SIZE, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES, VARIED_EACH,
+    LONGER_SIZE, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES, VARIED_EACH,
     WATCHED_AFTER,
 };
 use super::steps::Steps;
@@ -56,7 +56,7 @@ impl<'p> Site<'p> {
             closing: vec![Target::get_and_close("/sizes/0", SIZES[0])],
             small: beneath("/small", &[SIZES[0]; SMALL_FILES]),
             longer: beneath("/longer", &longer),
-            cold: (0..COLD_SIZES.len()).map(|place| beneath(&format!("/cold-{place}"), &cold_files(place))).collect(),
+            cold: (0..COLD_SIZES.len()).map(hot_and_cold).collect(),
             copied: beneath("/copied", &copied),
             varied: beneath("/mixed", &mixed_files()).into_iter().step_by(VARIED_EACH).collect(),
             mixed: beneath("/mixed", &mixed_files()),
@@ -75,13 +75,14 @@ impl<'p> Site<'p> {
         let targets = match name {
             Name::NewConnections => &self.closing[..],
             Name::Untranslated => &self.small[..],
+            Name::Many(_) => &self.small[..MANY_FILES],
             Name::Far => &self.small[..FAR_SMALL_FILES],
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger | Name::Remote => &self.longer,
-            Name::UntranslatedLongest => &self.cold[1],
+            Name::UntranslatedLongest => &self.cold[1][1..],
             Name::Copied | Name::Long => &self.copied,
-            Name::Cold(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
-            Name::ColdBy(_) => &self.cold[0],
+            Name::Missed(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
+            Name::MissedBy(_) => &self.cold[0],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             Name::Varied => &self.varied,
             _ => &self.sizes,
@@ -128,6 +129,13 @@ impl<'p> Site<'p> {
                 trial.run(|_| place)?
             }
             Name::EngineLonger(_) => trial.run(|_| LONGER_SIZE)?,
+            _ if name.is_cold() => trial.run(|client| {
+                if client < name.hot_connections() as usize {
+                    0
+                } else {
+                    1 + random.below(targets.len() as u64 - 1) as usize
+                }
+            })?,
             _ if targets.len() > SIZES.len() => trial.run(|_| random.below(targets.len() as u64) as usize)?,
             _ => trial.run(|_| 0)?,
         };
@@ -143,6 +151,13 @@ impl<'p> Site<'p> {
 /// For the cold trials; not everybody may have them.
 fn limiting_groups(plan: &Plan) -> io::Result<Vec<Group>> {
     Ok(vec![Group::with_memory(LIMIT_BYTES)?, Group::with_reads_per_s(&plan.scratch, u32::MAX.into())?])
+}
+
+/// The smallest file, and cold ones.
+fn hot_and_cold(place: usize) -> Vec<Target> {
+    let mut targets = vec![Target::get("/sizes/0", SIZES[0])];
+    targets.extend(beneath(&format!("/cold-{place}"), &cold_files(place)));
+    targets
 }
 
 fn cold_files(place: usize) -> Vec<u64> {
