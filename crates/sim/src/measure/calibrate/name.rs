@@ -34,8 +34,9 @@ pub(super) const FAR_LONGER_FILES: usize = 600;
 pub(super) const FAR_PASSES: u64 = 8;
 pub(super) const WATCHED_AFTER: Duration = Duration::from_millis(1_500);
 /// Files of these sizes that a control group of [`LIMIT_BYTES`] cannot hold, so that most have to be read from disk. The first is
-/// that of the engine with helpers, too; the last is longer than what the server's cache takes.
-pub(super) const COLD_SIZES: [u64; 3] = [16 * 1024, 128 * 1024, 1024 * 1024];
+/// that of the engine with helpers, too; the last is longer than what the server's cache takes. No powers of two: the kernel reads those
+/// in larger folios, and takes half the time.
+pub(super) const COLD_SIZES: [u64; 3] = [16 * 1024, 120_000, 300_000];
 pub(super) const COLD_BYTES: u64 = 128 << 20;
 pub(super) const LIMIT_BYTES: u64 = 48 << 20;
 /// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it does where it
@@ -118,8 +119,7 @@ pub(super) const SENDERS: [&str; 7] =
 pub(super) const VARIED: [&str; 7] =
     ["sped", "amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session"];
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
-pub(super) const READERS: [&str; 6] =
-    ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session"];
+pub(super) const READERS: [&str; 5] = ["amped", "co-amped", "pipelined", "proactor", "thread-pool"];
 /// Content of the trials with two workers.
 pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
 
@@ -208,14 +208,15 @@ impl Name {
         matches!(self, Name::Many(_) | Name::Far | Name::FarLonger | Name::Remote | Name::Varied)
     }
 
-    /// Of its trials those that say something: what threads of two workers cost each other is seen only where both have clients. All, if
-    /// none does.
+    /// Of its trials those that say something: what threads of two workers cost each other is seen only where both have clients. If one
+    /// has next to none in all of them, those in which it has most.
     pub(super) fn telling(self, trials: Vec<Observed>) -> Vec<Observed> {
-        let tells = |trial: &&Observed| {
-            self != Name::SpreadThreads || least_clients(&trial.client_workers, self.workers()) >= SPREAD_CLIENTS_LEAST
-        };
-        let telling: Vec<Observed> = trials.iter().filter(tells).cloned().collect();
-        if telling.is_empty() { trials } else { telling }
+        if self != Name::SpreadThreads {
+            return trials;
+        }
+        let least = |trial: &Observed| least_clients(&trial.client_workers, self.workers());
+        let enough = trials.iter().map(least).max().unwrap_or(0).min(SPREAD_CLIENTS_LEAST);
+        trials.into_iter().filter(|trial| least(trial) >= enough).collect()
     }
 
     /// Whether the kernel works in threads of its own for it, which looks like others.
@@ -227,7 +228,7 @@ impl Name {
     pub(super) fn hot_connections(self) -> u32 {
         let more = match self {
             Name::Missed(size) => size == COLD_SIZES[2],
-            Name::MissedBy(engine) => matches!(engine, "thread-pool" | "thread-per-session"),
+            Name::MissedBy(engine) => engine == "thread-pool",
             _ => false,
         };
         CONNECTIONS - if more { COLD_CONNECTIONS_MORE } else { COLD_CONNECTIONS }
