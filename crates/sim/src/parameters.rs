@@ -34,6 +34,9 @@ pub struct Parameters {
     /// The same of each started unit of content ([`Costs::transmit_unit_bytes`]).
     #[serde(default)]
     pub units: BTreeMap<String, f64>,
+    /// The same of each unit of long content that leaves from the page cache ([`Costs::file_unit_us`]).
+    #[serde(default)]
+    pub long_units: BTreeMap<String, f64>,
     /// The same of a request for another file than the one before ([`Costs::varied_us`]).
     #[serde(default)]
     pub varied: BTreeMap<String, f64>,
@@ -387,7 +390,7 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, reads, units, varied, processor, locks, load, .. } = self;
+        let Parameters { costs, engines, reads, units, long_units, varied, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
@@ -403,6 +406,7 @@ impl Parameters {
             .chain(engines.values_mut())
             .chain(reads.values_mut())
             .chain(units.values_mut())
+            .chain(long_units.values_mut())
             .chain(varied.values_mut())
     }
 
@@ -481,6 +485,7 @@ impl Parameters {
                     .values()
                     .chain(self.reads.values())
                     .chain(self.units.values())
+                    .chain(self.long_units.values())
                     .chain(self.varied.values())
                     .all(|time| time.abs() < 1e12),
                 "engines: -1e12 to 1e12",

@@ -1,5 +1,7 @@
 //! What the steps of a request cost, as the machine charges them: whole nanoseconds, ready to add.
 
+use std::collections::BTreeMap;
+
 use super::near::Distance;
 use crate::kernel::Nanos;
 use crate::parameters::{Parameters, TransmitBy, nanos};
@@ -124,12 +126,9 @@ impl Costs {
     pub(super) fn new(scenario: &Scenario, parameters: &Parameters) -> Costs {
         let costs = &parameters.costs;
         let connection = nanos(costs.connection_us / f64::from(costs.requests_per_connection));
-        let own_us = parameters.engines.get(scenario.architecture.name()).copied().unwrap_or(0.0);
-        let own_read_us = parameters.reads.get(scenario.architecture.name()).copied().unwrap_or(0.0);
-        let own_unit_us = parameters.units.get(scenario.architecture.name()).copied().unwrap_or(0.0);
-        let own_varied_us = parameters.varied.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let own = |times: &BTreeMap<String, f64>| times.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         // An engine that saves more than all of parsing saves it at sending.
-        let parse_us = costs.parse_us + own_us;
+        let parse_us = costs.parse_us + own(&parameters.engines);
         let parse = nanos(parse_us.max(0.0));
         let acquire_us = if parameters.locks.front { 0.0 } else { parameters.locks.acquire_us };
         Costs {
@@ -143,11 +142,11 @@ impl Costs {
             far: nanos(costs.far_us),
             far_unit: nanos(costs.far_unit_us),
             remote_unit: nanos(costs.remote_unit_us),
-            varied: nanos((costs.varied_us + own_varied_us).max(0.0)),
+            varied: nanos((costs.varied_us + own(&parameters.varied)).max(0.0)),
             poll: nanos(costs.poll_us),
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
-            read: nanos((costs.read_us + own_read_us).max(0.0)),
+            read: nanos((costs.read_us + own(&parameters.reads)).max(0.0)),
             read_unit: nanos(costs.read_unit_us),
             read_long_unit: nanos(costs.read_long_unit_us),
             copy_unit: nanos(costs.copy_unit_us),
@@ -161,12 +160,12 @@ impl Costs {
             pass: nanos(costs.pass_us),
             rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,
-            transmit: nanos((costs.transmit_us + own_unit_us).max(0.0)),
+            transmit: nanos((costs.transmit_us + own(&parameters.units)).max(0.0)),
             transmit_unit_bytes: costs.transmit_unit_bytes,
             transmit_by: costs.transmit_by,
             segment: nanos(costs.segment_us),
             segment_bytes: costs.segment_bytes,
-            file_unit: nanos(costs.file_unit_us),
+            file_unit: nanos((costs.file_unit_us + own(&parameters.long_units)).max(0.0)),
         }
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::derive::{line, round};
-    use super::name::{READERS, SENDERS, VARIED};
+    use super::name::{LONG_SENDERS, READERS, SENDERS, VARIED};
     use super::sentences::sentences;
     use super::*;
 
@@ -136,6 +136,8 @@ mod tests {
         parameters.disks.insert("this".into(), parameters.disks["ssd"]);
         parameters.engines = ["amped", "co-amped", "proactor", "thread-pool"].map(|engine| (engine.into(), 1.0)).into();
         parameters.reads = READERS[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
+        parameters.long_units = LONG_SENDERS.map(|engine| (engine.into(), 1.0)).into();
+        parameters.long_units.insert("pipelined".into(), 1.0);
         parameters.varied = VARIED[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
         parameters.units = SENDERS.map(|engine| (engine.into(), 1.0)).into();
         let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };

@@ -1,9 +1,12 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
+use std::ops::Range;
+
 use super::invert::{Model, Sharing, bound, sharing, solve, solve_between, solve_load};
 use super::name::{
-    BATCHES, COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
-    LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
+    BATCHES, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES,
+    LIMITED_CACHE_BYTES, LONG_SENDERS, LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS,
+    SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
@@ -54,6 +57,7 @@ pub(super) fn derive(
     engines(&mut parameters, results);
     varied(&mut parameters, results);
     contents(&mut parameters, results);
+    long_contents(&mut parameters, results);
     reads(&mut parameters, results);
     copies(&mut parameters, results);
     round(&mut parameters);
@@ -345,6 +349,23 @@ fn contents(parameters: &mut Parameters, results: &Results) {
     }
 }
 
+/// The same of long content in the page cache.
+fn long_contents(parameters: &mut Parameters, results: &Results) {
+    for engine in LONG_SENDERS {
+        let name = Name::LongBy(engine);
+        let seen = results.of(name);
+        let bounds = long_bounds(parameters);
+        let set = |set: &mut Parameters, us| _ = set.long_units.insert(engine.into(), us);
+        let own_us = solve_between(bounds, &as_awake(parameters, &seen), &Model::of(name), seen.server_us, set);
+        parameters.long_units.insert(engine.into(), own_us);
+    }
+}
+
+/// Nothing at all would mean that it costs as much as other content.
+fn long_bounds(parameters: &Parameters) -> Range<f64> {
+    -0.9 * parameters.costs.file_unit_us..UNIT_MAX_US
+}
+
 /// More than memory that is new takes.
 const UNIT_MAX_US: f64 = 1.0;
 
@@ -399,6 +420,8 @@ fn reads(parameters: &mut Parameters, results: &Results) {
         // Each file is as likely as the others, so what the memory holds of them is what is found.
         let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
         disk.request_bytes = ((long.loaded_bytes * missed / long.disk_reads.max(1e-6)) as u64).min(long_size);
+        (disk.latency_us, disk.bytes_per_s) =
+            waits(&small, &longer, parameters.processor.wake_us).unwrap_or((disk.latency_us, disk.bytes_per_s));
     }
     let of = |parameters: &Parameters, name: Name, target_us: f64, set: &dyn Fn(&mut Parameters, f64)| {
         solve(parameters, &Model::limited(name, parameters), target_us, set)
@@ -426,6 +449,25 @@ fn reads(parameters: &mut Parameters, results: &Results) {
         let own_us = solve_between(bounds, parameters, &model, target_us, set);
         parameters.reads.insert(engine.into(), own_us);
     }
+    let name = Name::MissedByStages;
+    let set = |set: &mut Parameters, us| _ = set.long_units.insert(name.architecture().into(), us);
+    let (model, target_us) = (Model::limited(name, parameters), results.of(name).server_us);
+    let own_us = solve_between(long_bounds(parameters), parameters, &model, target_us, set);
+    parameters.long_units.insert(name.architecture().into(), own_us);
+}
+
+/// Latency and rate of the disk as a loop waits for it that reads files of two sizes one by one; one file of 64 MiB is read ahead, and faster.
+/// `None` if that says nothing.
+fn waits(small: &Observed, longer: &Observed, wake_us: f64) -> Option<(f64, f64)> {
+    let [small_size, longer_size, _] = COLD_SIZES;
+    // The load never sleeps, and the loop does only for the disk.
+    let wait_us = |seen: &Observed, size: u64| {
+        (1e6 / seen.requests_per_s - seen.server_us) * size as f64 / seen.loaded_bytes.max(1.0) - wake_us
+    };
+    let (small_us, longer_us) = (wait_us(small, small_size), wait_us(longer, longer_size));
+    let bytes_per_us = (longer_size - small_size) as f64 / (longer_us - small_us);
+    let latency_us = small_us - small_size as f64 / bytes_per_us;
+    (bytes_per_us > 0.0 && latency_us > 0.0).then_some((latency_us, bytes_per_us * 1e6))
 }
 
 /// Long content that helpers copy from the page cache. Where the trial could not be limited it was sent from there, and nothing is known.
@@ -443,12 +485,13 @@ fn copies(parameters: &mut Parameters, results: &Results) {
 const COPY_UNIT_MAX_US: f64 = 1.0;
 
 /// For each request; with fewer the trial was not one of reading.
-const READS_LEAST: f64 = 0.1 / CONNECTIONS as f64;
+const READS_LEAST: f64 = 0.1 / COLD_EACH as f64;
 
 /// Four digits behind the point: nanoseconds and less, finer than anything here was measured.
 pub(super) fn round(parameters: &mut Parameters) {
     let round = |value: &mut f64| *value = (*value * 1e4).round() / 1e4;
-    let Parameters { costs, engines, reads, units, varied, processor, locks, load, disks, memory, .. } = parameters;
+    let Parameters { costs, engines, reads, units, long_units, varied, processor, locks, load, disks, memory, .. } =
+        parameters;
     [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
         .into_iter()
         .chain([&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us])
@@ -466,6 +509,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain(engines.values_mut())
         .chain(reads.values_mut())
         .chain(units.values_mut())
+        .chain(long_units.values_mut())
         .chain(varied.values_mut())
         .chain([&mut costs.varied_us, &mut load.varied_us])
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))

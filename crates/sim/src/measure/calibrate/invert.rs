@@ -3,13 +3,14 @@
 //! Owns: the models of the trials, and the search. Guarantees: a function of the parameter set and of what was observed; a cost that
 //! another parameter has in the model already is not counted a second time.
 
+use std::iter;
 use std::ops::Range;
 
 use lamna_policy::cache::Algorithm;
 
 use super::name::{
-    COLD_BYTES, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES, LONGER_SIZE,
-    MANY_FILES, Name, SIZES, VARIED_EACH,
+    COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES,
+    LONGER_SIZE, MANY_FILES, Name, SIZES, VARIED_EACH,
 };
 use super::site::mixed_files;
 use crate::arch::Kind;
@@ -65,6 +66,16 @@ impl Model {
                 },
                 workload: Workload::independent("calibrate", vec![COPIED_BYTES; COPIED_FILES], vec![1.0; COPIED_FILES]),
             },
+            Name::LongBy(_) => Model {
+                scenario: Scenario {
+                    architecture,
+                    data_cache_bytes: name.cache_bytes(),
+                    page_cache_bytes: 1 << 30,
+                    requests: 4_000,
+                    ..scenario
+                },
+                workload: Workload::independent("calibrate", vec![COPIED_BYTES; COPIED_FILES], vec![1.0; COPIED_FILES]),
+            },
             Name::Varied => {
                 let sizes: Vec<u64> = mixed_files().into_iter().step_by(VARIED_EACH).collect();
                 let popularity = vec![1.0; sizes.len()];
@@ -86,17 +97,26 @@ impl Model {
 
     /// Of a trial on files of which its control group cannot hold all. `parameters` say how many it can.
     pub(super) fn limited(name: Name, parameters: &Parameters) -> Model {
-        let bytes = if let Name::Missed(size) = name { size } else { COLD_SIZES[0] };
+        let bytes = match name {
+            Name::Missed(size) => size,
+            Name::MissedByStages => COLD_SIZES[2],
+            _ => COLD_SIZES[0],
+        };
         let files = (COLD_BYTES / bytes) as u32;
         let mut scenario = Scenario {
             data_cache_bytes: name.cache_bytes(),
+            separate_caches: name.architecture() == "mp",
             policy: PolicyName(Algorithm::Gdsf),
             requests: 40_000,
             ..Model::of(name).scenario
         };
         scenario.holds_alone = holds_alone(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
         scenario.page_cache_bytes = page_cache_bytes(&scenario, LIMIT_BYTES, parameters);
-        Model { scenario, workload: Workload::hot_and_cold(name.hot_connections(), SIZES[0], files, bytes) }
+        let cold = 0..files;
+        let sizes = iter::once(SIZES[0]).chain(cold.clone().map(|_| bytes)).collect();
+        let each = 1.0 / f64::from(files);
+        let weights = iter::once((COLD_EACH - 1) as f64).chain(cold.map(|_| each)).collect();
+        Model { scenario, workload: Workload::independent("calibrate", sizes, weights) }
     }
 
     /// The same where each client belongs to this worker.

@@ -9,10 +9,9 @@ use crate::measure::load::Use;
 use crate::measure::trial::{Observed, least_clients};
 
 pub(super) const CONNECTIONS: u32 = 24;
-/// Of these, so many ask for files that are not in memory in the trials of that.
-const COLD_CONNECTIONS: u32 = 1;
-/// The same where other clients are served while one waits, so that one alone would hardly be noticed.
-const COLD_CONNECTIONS_MORE: u32 = 6;
+/// One request of so many is for a file that is not in memory, in the trials of that. A server that reads oftener has all that reading
+/// needs in the processor's caches.
+pub(super) const COLD_EACH: u64 = 24;
 /// So few that stages sleep between two requests.
 pub(super) const CONNECTIONS_FEW: u32 = 4;
 /// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
@@ -89,13 +88,17 @@ pub(in crate::measure) enum Name {
     FarLonger,
     /// The same with more of them than all caches of a processor hold.
     Remote,
-    /// `sped` on files of this size that are not in memory, for one client of all. The others ask for the smallest file: a read that is the
-    /// only work finds all that it needs in the processor's caches, and costs half as much as one between answers from memory.
+    /// `sped` on files of this size that are not in memory, with one request of [`COLD_EACH`]. The others are for the smallest file: a read
+    /// that is the only work finds all that it needs in the processor's caches, and costs half as much as one between answers from memory.
     Missed(u64),
     /// This engine on the smaller ones.
     MissedBy(&'static str),
+    /// `pipelined` on the longest: where something is missing now and then it looks at each page of long content before it sends it.
+    MissedByStages,
     /// `sped` on the files of [`Name::Copied`], without a limit: they leave from the page cache.
     Long,
+    /// This engine on them.
+    LongBy(&'static str),
     /// `amped` on long files that are in memory and that helpers read to memory of the server's own.
     Copied,
     /// `sped` with two workers, of which one shares its processor with the load, on a file of this size.
@@ -114,12 +117,15 @@ pub(super) const ENGINES: [&str; 8] =
 /// Engines whose cost for each unit of content is measured beside that of `sped`.
 pub(super) const SENDERS: [&str; 7] =
     ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "mp"];
+/// Engines whose cost for each unit of long content in the page cache is measured beside that of `sped`.
+pub(super) const LONG_SENDERS: [&str; 4] = ["co-amped", "thread-pool", "thread-per-session", "mp"];
 /// Engines whose cost for another file than before is measured beside that of `sped`, which is the first. A process of `mp` does not hold
 /// so many files.
 pub(super) const VARIED: [&str; 7] =
     ["sped", "amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session"];
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
-pub(super) const READERS: [&str; 5] = ["amped", "co-amped", "pipelined", "proactor", "thread-pool"];
+pub(super) const READERS: [&str; 7] =
+    ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session", "mp"];
 /// Content of the trials with two workers.
 pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
 
@@ -136,6 +142,8 @@ impl Name {
         names.extend(ENGINES.map(Name::Engine));
         names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::Long]);
         names.extend(READERS.map(Name::MissedBy));
+        names.extend(LONG_SENDERS.map(Name::LongBy));
+        names.push(Name::MissedByStages);
         names.extend(SENDERS.map(Name::EngineLonger));
         names.push(Name::Varied);
         names
@@ -150,9 +158,10 @@ impl Name {
     pub(in crate::measure) fn architecture(self) -> &'static str {
         match self {
             Name::Engine(engine) | Name::EngineLonger(engine) | Name::Few(engine) => engine,
-            Name::Many(engine) | Name::MissedBy(engine) => engine,
+            Name::Many(engine) | Name::MissedBy(engine) | Name::LongBy(engine) => engine,
             Name::SpreadThreads => "thread-per-request",
             Name::Copied => "amped",
+            Name::MissedByStages => "pipelined",
             Name::FilledByThreads => "thread-pool",
             _ => "sped",
         }
@@ -181,6 +190,8 @@ impl Name {
     pub(super) fn cache_bytes(self) -> u64 {
         match self {
             Name::Untranslated | Name::UntranslatedLonger => CACHE_BYTES_LEAST,
+            Name::MissedBy("mp") => CACHE_BYTES_LEAST,
+            Name::MissedByStages => LIMITED_CACHE_BYTES,
             Name::UntranslatedLongest | Name::Missed(_) | Name::MissedBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
             Name::Engine("mp") | Name::EngineLonger("mp") => PROCESS_CACHE_BYTES,
@@ -197,8 +208,9 @@ impl Name {
             Name::Remote => FAR_PASSES * LONGER_FILES as u64,
             Name::Varied => FAR_PASSES * MIXED_FILES / VARIED_EACH as u64,
             // Until the memory is full.
-            Name::Missed(size) => LIMIT_BYTES / size * u64::from(CONNECTIONS),
-            Name::MissedBy(_) => LIMIT_BYTES / COLD_SIZES[0] * u64::from(CONNECTIONS),
+            Name::Missed(size) => LIMIT_BYTES / size * COLD_EACH,
+            Name::MissedByStages => LIMIT_BYTES / COLD_SIZES[2] * COLD_EACH,
+            Name::MissedBy(_) => LIMIT_BYTES / COLD_SIZES[0] * COLD_EACH,
             _ => 0,
         }
     }
@@ -224,19 +236,9 @@ impl Name {
         self.architecture() == "thread-per-request"
     }
 
-    /// How many clients, the first, ask for the smallest file where the others ask for files that are not in memory.
-    pub(super) fn hot_connections(self) -> u32 {
-        let more = match self {
-            Name::Missed(size) => size == COLD_SIZES[2],
-            Name::MissedBy(engine) => engine == "thread-pool",
-            _ => false,
-        };
-        CONNECTIONS - if more { COLD_CONNECTIONS_MORE } else { COLD_CONNECTIONS }
-    }
-
     /// Whether something of what is asked for has to be read from disk.
     pub(super) fn is_cold(self) -> bool {
-        matches!(self, Name::Missed(_) | Name::MissedBy(_))
+        matches!(self, Name::Missed(_) | Name::MissedBy(_) | Name::MissedByStages)
     }
 
     /// Whether the server is held to little memory.

@@ -6,6 +6,7 @@ const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes
 
 const SENDER: &str = "with which the model takes this engine's time on 40 KB";
 const VARIED: &str = "with which the model takes this engine's time on the files of costs.varied_us";
+const LONG_SENDER: &str = "with which the model takes this engine's time on the files of costs.file_unit_us";
 const READER: &str = "with which the model takes this engine's time on the files of costs.read_us";
 
 pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
@@ -51,7 +52,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.pass_us", "with which the model takes pipelined's time, 24 connections".into()),
         (
             "costs.read_us",
-            "with which the model takes sped's time where one client of 24 asks for files of 16 KiB that its control group cannot hold".into(),
+            "with which the model takes sped's time where one request of 24 is for files of 16 KiB that its control group cannot hold".into(),
         ),
         (
             "costs.spawn_us",
@@ -114,6 +115,8 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("reads.pipelined", READER.into()),
         ("reads.proactor", READER.into()),
         ("reads.thread-pool", READER.into()),
+        ("reads.thread-per-session", READER.into()),
+        ("reads.mp", READER.into()),
         ("units.amped", SENDER.into()),
         ("units.co-amped", SENDER.into()),
         ("units.proactor", SENDER.into()),
@@ -121,6 +124,14 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("units.thread-pool", SENDER.into()),
         ("units.thread-per-session", SENDER.into()),
         ("units.mp", SENDER.into()),
+        ("long_units.co-amped", LONG_SENDER.into()),
+        (
+            "long_units.pipelined",
+            "with which the model takes this engine's time on the files of costs.read_long_unit_us".into(),
+        ),
+        ("long_units.thread-pool", LONG_SENDER.into()),
+        ("long_units.thread-per-session", LONG_SENDER.into()),
+        ("long_units.mp", LONG_SENDER.into()),
         ("costs.varied_us", "sped on 1,000 files of 1,000 bytes in its cache, less one file".into()),
         ("varied.amped", VARIED.into()),
         ("varied.co-amped", VARIED.into()),
@@ -130,9 +141,9 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("varied.thread-per-session", VARIED.into()),
         ("load.varied_us", "with which the model takes the load's time on 300 files of 500 B to 250 KB".into()),
         ("load.rouse_us", "the load's processor time on thread-per-session less that on sped".into()),
-        ("disks.this.latency_us", "median of 512 cold reads of 4 KiB".into()),
+        ("disks.this.latency_us", "what the loop waited in the trials of costs.read_us and read_unit_us".into()),
         ("disks.this.spread", "from their tenths at both ends".into()),
-        ("disks.this.bytes_per_s", "a cold file of 64 MiB".into()),
+        ("disks.this.bytes_per_s", "the same".into()),
         ("disks.this.request_bytes", "the trial of costs.read_long_unit_us: bytes for each request to the disk".into()),
         ("disks.this.parallelism", "cold reads per second of 32 threads against one".into()),
     ]

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use super::Plan;
 use super::name::{
-    COLD_BYTES, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES, LONGER_FILES,
-    LONGER_SIZE, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES, VARIED_EACH,
-    WATCHED_AFTER,
+    COLD_BYTES, COLD_EACH, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES,
+    LONGER_FILES, LONGER_SIZE, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES,
+    VARIED_EACH, WATCHED_AFTER,
 };
 use super::steps::Steps;
 use crate::kernel::Stream;
@@ -80,9 +80,10 @@ impl<'p> Site<'p> {
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger | Name::Remote => &self.longer,
             Name::UntranslatedLongest => &self.cold[1][1..],
-            Name::Copied | Name::Long => &self.copied,
+            Name::Copied | Name::Long | Name::LongBy(_) => &self.copied,
             Name::Missed(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::MissedBy(_) => &self.cold[0],
+            Name::MissedByStages => &self.cold[2],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             Name::Varied => &self.varied,
             _ => &self.sizes,
@@ -96,7 +97,7 @@ impl<'p> Site<'p> {
             Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
             Name::UntranslatedLongest => disk::fetch_files(&self.cold_folder(1))?,
             Name::Varied => disk::fetch_files(&self.plan.scratch.join("mixed"))?,
-            Name::Long => disk::fetch_files(&self.plan.scratch.join("copied"))?,
+            Name::Long | Name::LongBy(_) => disk::fetch_files(&self.plan.scratch.join("copied"))?,
             _ => {}
         }
         let groups = if name.is_limited() { &self.groups[..] } else { &[] };
@@ -129,13 +130,10 @@ impl<'p> Site<'p> {
                 trial.run(|_| place)?
             }
             Name::EngineLonger(_) => trial.run(|_| LONGER_SIZE)?,
-            _ if name.is_cold() => trial.run(|client| {
-                if client < name.hot_connections() as usize {
-                    0
-                } else {
-                    1 + random.below(targets.len() as u64 - 1) as usize
-                }
-            })?,
+            _ if name.is_cold() => {
+                let cold = targets.len() as u64 - 1;
+                trial.run(|_| if random.below(COLD_EACH) > 0 { 0 } else { 1 + random.below(cold) as usize })?
+            }
             _ if targets.len() > SIZES.len() => trial.run(|_| random.below(targets.len() as u64) as usize)?,
             _ => trial.run(|_| 0)?,
         };
