@@ -36,7 +36,8 @@ pub(super) fn derive(
 ) -> Calibration {
     let mut parameters = Parameters::linux();
     parameters.name = name.into();
-    let disturbed = results.0.iter().filter(|(name, seen)| !name.makes_threads() && seen.foreign > FOREIGN_MAX).count();
+    let disturbed =
+        results.0.iter().filter(|(name, seen)| !name.occupies_the_kernel() && seen.foreign > FOREIGN_MAX).count();
     parameters.source = match disturbed {
         0 => "lamna sim calibrate: Lamna on this machine; the comments say how".into(),
         _ => format!("lamna sim calibrate, DISTURBED by other work in {disturbed} trials: not to be used"),

@@ -232,8 +232,8 @@ impl Name {
     }
 
     /// Whether the kernel works in threads of its own for it, which looks like others.
-    pub(super) fn makes_threads(self) -> bool {
-        self.architecture() == "thread-per-request"
+    pub(super) fn occupies_the_kernel(self) -> bool {
+        matches!(self.architecture(), "thread-per-request" | "mp")
     }
 
     /// Whether something of what is asked for has to be read from disk.

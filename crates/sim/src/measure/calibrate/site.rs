@@ -114,7 +114,7 @@ impl<'p> Site<'p> {
                 pinned: false,
             },
             connections: name.connections(),
-            attempts: if name.makes_threads() { 1 } else { ATTEMPTS },
+            attempts: if name.occupies_the_kernel() { 1 } else { ATTEMPTS },
             usage: name.usage(),
             targets,
             // A thread of the server's takes its time to watch files that have come into the cache.
