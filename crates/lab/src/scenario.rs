@@ -15,6 +15,7 @@ static BUILT_IN: &[&str] = &[
     include_str!("../scenarios/cached.toml"),
     include_str!("../scenarios/pipelined.toml"),
     include_str!("../scenarios/close.toml"),
+    include_str!("../scenarios/large.toml"),
     include_str!("../scenarios/idle.toml"),
     include_str!("../scenarios/text.toml"),
     include_str!("../scenarios/disk.toml"),

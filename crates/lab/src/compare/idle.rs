@@ -13,6 +13,9 @@ use crate::scenario::Point;
 /// Connections that ask beforehand, so that what every server makes once is made.
 const WARM_CONNECTIONS: usize = 64;
 
+/// For how long: a server that chooses its engine by the load has chosen, and made what that one needs.
+const WARM: Duration = Duration::from_secs(3);
+
 /// When memory is looked at, after all connections have been answered.
 const SETTLED: Duration = Duration::from_millis(800);
 
@@ -24,7 +27,7 @@ pub(super) fn measure(
     server: &Server,
 ) -> Result<(Values, Vec<String>), Failure> {
     let plan = site.plan(point, server, bench.options);
-    let warm = Plan { connections: WARM_CONNECTIONS, duration: Some(Duration::from_millis(500)), ..plan.clone() };
+    let warm = Plan { connections: WARM_CONNECTIONS, duration: Some(WARM), ..plan.clone() };
     bench.execute(&warm, |_| {})?;
     std::thread::sleep(Duration::from_millis(300));
     let before = server.memory_bytes();

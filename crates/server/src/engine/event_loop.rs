@@ -100,8 +100,8 @@ pub struct Worker<'a, C> {
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Turns of connections that had one already, before events are looked at again.
-const TURNS_MAX: usize = 16;
+/// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
+const TURNS_MAX: usize = 2;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
 impl<'a, C: Carrier> Worker<'a, C> {

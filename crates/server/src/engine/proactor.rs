@@ -100,8 +100,8 @@ struct Worker<'a> {
     handing_over: bool,
 }
 
-/// Turns of connections that had one already, before completions are looked at again.
-const TURNS_MAX: usize = 16;
+/// Turns of connections that had one already, before completions are looked at again: a new request waits for no more of them.
+const TURNS_MAX: usize = 2;
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
 /// How many buffers for what is sent are kept for the next time, and the largest one.

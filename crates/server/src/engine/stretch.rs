@@ -21,11 +21,13 @@ pub const QUANTUM_BYTES: u64 = 256 * 1024;
 /// Bytes of memory one connection may send before others get their turn.
 pub const TURN_BYTES: u64 = 1 << 20;
 
-/// A byte of a file counts as so many of memory, so that a turn has 64 KiB, which take some 15 microseconds. A file is one answer
-/// after all, where as many bytes of memory are many. And not more than the largest segment, for another reason: a congestion
-/// control that paces (BBR) sends what is handed over faster than at its pace by timers, segment by segment, each with an
-/// interrupt and a wakeup of its own. Whose turns are short is behind the pace of none of its connections.
-const FILE_WEIGHT: u64 = 16;
+/// A byte of a file counts as so many of memory, so that a turn has one quantum, which takes some 40 microseconds. A file is one
+/// answer after all, where as many bytes of memory are many. A quarter of that costs a third more for each byte, at both ends: each
+/// turn is a wakeup of the receiver (docs/engines.md).
+const FILE_WEIGHT: u64 = TURN_BYTES / QUANTUM_BYTES;
+
+/// Bytes tested and sent at once while the kernel is taking pages back: what is sent later may be gone by then.
+const TESTED_BYTES: u64 = 64 * 1024;
 
 /// Leaves of a stretch of a file what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one
 /// that is sent counts as.
@@ -42,14 +44,14 @@ impl Stretch {
     }
 
     /// How many bytes from its beginning on may be sent now: they are in memory, were there a moment ago, or are likely to be
-    /// where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking pages back, no more
-    /// than what is sent at once, since what is sent later may be gone by then.
+    /// where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking pages back, a part of
+    /// it.
     pub fn in_memory(&self, shared: &Shared) -> Option<u64> {
         let (abilities, now_ms) = (&shared.abilities, shared.clock.now().0);
         let is_quiet = abilities.lately.is_quiet(now_ms);
         let (length, care) = match is_quiet {
             true => (self.quantum(), Care::Sampled),
-            false => (self.length.min(TURN_BYTES / FILE_WEIGHT), self.care(shared, now_ms)),
+            false => (self.length.min(TESTED_BYTES), self.care(shared, now_ms)),
         };
         let tested = (self.representation.version, self.offset, length);
         if is_quiet && abilities.lately.has_found(tested, now_ms) {

@@ -87,7 +87,7 @@ fn built(parameters: &mut Parameters, steps: &Steps) {
     (memory.translation_fresh_us, memory.content_bytes_max, memory.entry_bytes) = (1e7, 256 * 1024, 793);
     (memory.content_share, memory.process_entries) = (8, 200);
     (concurrency.read_helpers, concurrency.send_with_header_bytes) = (32, 256 * 1024);
-    (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 64 * 1024);
+    (concurrency.send_quantum_bytes, concurrency.send_file_quantum_bytes) = (1 << 20, 256 * 1024);
     concurrency.passes_batches = true;
     (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (256 * 1024, 1 << 20);
 }
