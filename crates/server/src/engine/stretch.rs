@@ -22,8 +22,8 @@ pub const QUANTUM_BYTES: u64 = 256 * 1024;
 pub const TURN_BYTES: u64 = 1 << 20;
 
 /// A byte of a file counts as so many of memory, so that a turn has one quantum, which takes some 40 microseconds. A file is one
-/// answer after all, where as many bytes of memory are many. A quarter of that costs a third more for each byte, at both ends: each
-/// turn is a wakeup of the receiver (docs/engines.md).
+/// answer after all, where as many bytes of memory are many. A quarter of that costs half as much again for each byte, and a
+/// third at the receiver (docs/engines.md).
 const FILE_WEIGHT: u64 = TURN_BYTES / QUANTUM_BYTES;
 
 /// Bytes tested and sent at once while the kernel is taking pages back: what is sent later may be gone by then.
