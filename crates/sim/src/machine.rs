@@ -195,9 +195,7 @@ impl Machine {
             source: workload.requests(seed),
             requests: vec![Request::default(); scenario.clients as usize],
             client_delay: nanos(parameters.network.client_delay_us),
-            load: scenario
-                .clients_on_server
-                .then(|| LoadThread::new(&parameters.load, &parameters.costs, scenario.clients_spin)),
+            load: scenario.clients_on_server.then(|| LoadThread::new(parameters, scenario)),
             wakes: 0,
             processor: 0,
             owed: Vec::new(),
@@ -222,7 +220,7 @@ impl Machine {
         if machine.load.is_some() {
             let last = machine.processors_len - 1;
             machine.processors.bind(LOAD, last);
-            machine.processors.set_apart(LOAD);
+            machine.processors.set_apart(LOAD, nanos(processor.program_us));
             if scenario.clients_spin {
                 machine.processors.keep_awake(last);
             }
@@ -552,6 +550,7 @@ impl Machine {
             events: self.calendar.handled(),
             processor_busy: self.processors.busy,
             load_busy: self.processors.busy_apart,
+            beside_busy: self.processors.busy_beside,
             switches: self.processors.switches,
             departures: self.processors.departures,
             disk_busy: self.disk.busy,

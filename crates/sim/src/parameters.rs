@@ -37,6 +37,9 @@ pub struct Parameters {
     /// The same of each unit of long content that leaves from the page cache ([`Costs::file_unit_us`]).
     #[serde(default)]
     pub long_units: BTreeMap<String, f64>,
+    /// The same of the clients' processor time for each segment after the first of long content ([`LoadParameters::segment_us`]).
+    #[serde(default)]
+    pub long_segments: BTreeMap<String, f64>,
     /// The same of a request for another file than the one before ([`Costs::varied_us`]).
     #[serde(default)]
     pub varied: BTreeMap<String, f64>,
@@ -154,6 +157,9 @@ pub enum TransmitBy {
 pub struct ProcessorParameters {
     /// Going over from one thread or process to another.
     pub switch_us: f64,
+    /// What it costs beyond that to go over from the server to clients on the same machine or back: another program, in other memory.
+    #[serde(default)]
+    pub program_us: f64,
     /// Who is next on a processor.
     #[serde(default)]
     pub discipline: Discipline,
@@ -314,7 +320,8 @@ pub struct LoadParameters {
     /// Receiving each started unit of content ([`Costs::transmit_unit_bytes`]).
     pub receive_unit_us: f64,
     /// Receiving each segment after the first ([`Costs::segment_bytes`]), in addition, where it arrives by itself: in long content,
-    /// which is sent by turns, and by a thread that sleeps, which is woken for the first.
+    /// which is sent by turns ([`Parameters::long_segments`] has what engines differ by), and by a thread that sleeps, which is woken for
+    /// the first.
     #[serde(default)]
     pub segment_us: f64,
     /// The same where it has been sent at once and is there before the thread, which never sleeps, has looked again.
@@ -390,7 +397,8 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, reads, units, long_units, varied, processor, locks, load, .. } = self;
+        let Parameters { costs, engines, reads, units, long_units, long_segments, .. } = self;
+        let Parameters { varied, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
@@ -401,12 +409,14 @@ impl Parameters {
             .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
             .chain([&mut costs.remote_unit_us])
             .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
+            .chain([&mut processor.program_us])
             .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
             .chain([&mut load.segment_us, &mut load.segment_at_once_us, &mut load.send_us, &mut load.rouse_us])
             .chain(engines.values_mut())
             .chain(reads.values_mut())
             .chain(units.values_mut())
             .chain(long_units.values_mut())
+            .chain(long_segments.values_mut())
             .chain(varied.values_mut())
     }
 
@@ -452,6 +462,7 @@ impl Parameters {
             costs.varied_us,
             costs.process_us,
             self.processor.switch_us,
+            self.processor.program_us,
             self.processor.wake_us,
             self.processor.rest_us,
             self.processor.call_us,
@@ -486,6 +497,7 @@ impl Parameters {
                     .chain(self.reads.values())
                     .chain(self.units.values())
                     .chain(self.long_units.values())
+                    .chain(self.long_segments.values())
                     .chain(self.varied.values())
                     .all(|time| time.abs() < 1e12),
                 "engines: -1e12 to 1e12",

@@ -66,6 +66,9 @@ pub struct Outcome {
     /// Processor time of the server for each request, in microseconds.
     #[serde(default)]
     pub server_us: f64,
+    /// Of that, on the processor of clients that are on the same machine.
+    #[serde(default)]
+    pub beside_us: f64,
     /// Processor time of clients on the same machine for each request, in microseconds.
     #[serde(default)]
     pub load_us: f64,
@@ -215,6 +218,7 @@ fn summarise(
         disk_utilisation,
         link_utilisation,
         server_us: mean(|o| o.server_time) / 1e3,
+        beside_us: mean(|o| o.beside_time) / 1e3,
         load_us: mean(|o| o.load_time) / 1e3,
         switches_per_request: mean(|o| o.switches_per_request),
         departures_per_request: mean(|o| o.departures_per_request),

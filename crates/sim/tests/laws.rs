@@ -40,6 +40,8 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 (parameters.memory.near_bytes, parameters.memory.process_entries) = (500_000, 200);
                 parameters.units.insert(architecture.name().into(), 0.01);
                 parameters.long_units.insert(architecture.name().into(), 0.02);
+                parameters.long_segments.insert(architecture.name().into(), 0.3);
+                parameters.processor.program_us = 2.0;
                 parameters.varied.insert(architecture.name().into(), -0.5);
                 parameters.reads.insert(architecture.name().into(), 5.0);
                 (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);

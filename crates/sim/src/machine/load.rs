@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use super::costs::more_segments;
 use super::{RequestId, Step};
 use crate::kernel::Nanos;
-use crate::parameters::{Costs, LoadParameters, nanos};
+use crate::parameters::{Parameters, nanos};
+use crate::scenario::Scenario;
 
 /// What the thread has just done.
 #[derive(Clone, Copy)]
@@ -50,6 +51,7 @@ pub(super) struct LoadThread {
     owed: Nanos,
     unit_bytes: u64,
     segment: Nanos,
+    long_segment: Nanos,
     segment_at_once: Nanos,
     varied: Nanos,
     /// Of the last response.
@@ -64,8 +66,10 @@ pub(super) struct LoadThread {
 }
 
 impl LoadThread {
-    /// One that `spins` never sleeps.
-    pub(super) fn new(parameters: &LoadParameters, costs: &Costs, spins: bool) -> Self {
+    /// One that spins never sleeps.
+    pub(super) fn new(parameters: &Parameters, scenario: &Scenario) -> Self {
+        let own = parameters.long_segments.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let (costs, parameters) = (&parameters.costs, &parameters.load);
         LoadThread {
             poll: nanos(parameters.poll_us),
             receive: nanos(parameters.receive_us),
@@ -75,11 +79,12 @@ impl LoadThread {
             owed: 0,
             unit_bytes: costs.transmit_unit_bytes,
             segment: nanos(parameters.segment_us),
+            long_segment: nanos((parameters.segment_us + own).max(0.0)),
             segment_at_once: nanos(parameters.segment_at_once_us),
             varied: nanos(parameters.varied_us),
             received_bytes: 0,
             segment_bytes: costs.segment_bytes,
-            spins,
+            spins: scenario.clients_spin,
             phase: Phase::Idle,
             ready: VecDeque::new(),
             known: 0,
@@ -90,7 +95,11 @@ impl LoadThread {
     /// A response of `bytes` has arrived, which was sent by turns or at once. Whether the thread has to be woken. What is sent at
     /// once is there before a thread that spins has looked again; one that sleeps is woken for the beginning of it.
     pub(super) fn arrive(&mut self, request: RequestId, bytes: u64, by_turns: bool) -> bool {
-        let each = if by_turns || !self.spins { self.segment } else { self.segment_at_once };
+        let each = match by_turns {
+            true => self.long_segment,
+            false if self.spins => self.segment_at_once,
+            false => self.segment,
+        };
         let further = more_segments(bytes, self.segment_bytes) * each;
         self.ready.push_back(Response { request, bytes, further });
         std::mem::take(&mut self.blocked)

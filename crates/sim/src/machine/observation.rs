@@ -26,6 +26,7 @@ pub(super) struct Totals {
     pub(super) events: u64,
     pub(super) processor_busy: Nanos,
     pub(super) load_busy: Nanos,
+    pub(super) beside_busy: Nanos,
     pub(super) switches: u64,
     pub(super) departures: u64,
     pub(super) disk_busy: Nanos,
@@ -67,6 +68,8 @@ pub struct Observation {
     pub link_utilisation: f64,
     /// Processor time of the server for each request, in nanoseconds.
     pub server_time: f64,
+    /// Of that, on the processor of the clients, where they are on the same machine.
+    pub beside_time: f64,
     /// Processor time of the clients, where they are on the same machine, likewise.
     pub load_time: f64,
     /// Switches per request.
@@ -108,6 +111,7 @@ impl Observation {
             server_time: per_request(
                 (after.processor_busy - after.load_busy) - (before.processor_busy - before.load_busy),
             ),
+            beside_time: per_request(after.beside_busy - before.beside_busy),
             load_time: per_request(after.load_busy - before.load_busy),
             switches_per_request: per_request(after.switches - before.switches),
             departures_per_request: per_request(after.departures - before.departures),

@@ -138,6 +138,7 @@ mod tests {
         parameters.reads = READERS[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
         parameters.long_units = LONG_SENDERS.map(|engine| (engine.into(), 1.0)).into();
         parameters.long_units.insert("pipelined".into(), 1.0);
+        parameters.long_segments = parameters.long_units.clone();
         parameters.varied = VARIED[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
         parameters.units = SENDERS.map(|engine| (engine.into(), 1.0)).into();
         let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };

@@ -10,6 +10,8 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rustix::process::{getpriority_process, setpriority_process};
+
 use super::load::Target;
 use super::server::{Server, confined};
 
@@ -30,7 +32,7 @@ pub(super) fn open(server: &Server, count: usize, workers: usize, probe: &Target
         let shares: Vec<usize> = (0..workers).map(|worker| (count + workers - 1 - worker) / workers).collect();
         let Some(poorest) = (0..workers).find(|&worker| of_worker[worker].len() < shares[worker]) else { break };
         let missing = shares[poorest] - of_worker[poorest].len();
-        for mut connection in for_worker(server, poorest, missing, workers)? {
+        for mut connection in for_worker(server, poorest, missing, workers, probe)? {
             let worker = worker_of(server, &mut connection, workers, probe)?;
             let has_room = of_worker[worker].len() < shares[worker] || attempt + 1 == ATTEMPTS;
             of_worker[worker].extend(has_room.then_some(connection));
@@ -41,15 +43,36 @@ pub(super) fn open(server: &Server, count: usize, workers: usize, probe: &Target
 }
 
 /// Connections that `worker` will probably take: they are opened from another worker's processor, which is kept busy until they
-/// are accepted.
-fn for_worker(server: &Server, worker: usize, count: usize, workers: usize) -> io::Result<Vec<TcpStream>> {
-    confined(&[(worker + 1) % workers], || {
-        let connections = (0..count).map(|_| TcpStream::connect(server.address)).collect();
+/// are accepted, which is when they have asked for something (`TCP_DEFER_ACCEPT`). The other worker wakes for the first one, and would
+/// push aside a thread that is no more important than it.
+fn for_worker(
+    server: &Server,
+    worker: usize,
+    count: usize,
+    workers: usize,
+    probe: &Target,
+) -> io::Result<Vec<TcpStream>> {
+    let open = || {
+        let mut connection = TcpStream::connect(server.address)?;
+        connection.write_all(&probe.request).map(|()| connection)
+    };
+    let connections: io::Result<Vec<TcpStream>> = confined(&[(worker + 1) % workers], || {
+        let before = getpriority_process(None)?;
+        // Not everybody may. Then more connections are given back.
+        _ = setpriority_process(None, IMPORTANT);
+        let connections = (0..count).map(|_| open()).collect();
         let begun = Instant::now();
         while begun.elapsed() < SETTLING {}
+        _ = setpriority_process(None, before);
         connections
-    })
+    });
+    let mut connections = connections?;
+    connections.iter_mut().try_for_each(|connection| hear(connection, probe))?;
+    Ok(connections)
 }
+
+/// The least that nice(2) takes.
+const IMPORTANT: i32 = -20;
 
 const ATTEMPTS: u32 = 40;
 /// Shorter than a turn on a processor.
@@ -67,8 +90,13 @@ fn worker_of(server: &Server, connection: &mut TcpStream, workers: usize, probe:
 }
 
 fn exchange(connection: &mut TcpStream, target: &Target) -> io::Result<()> {
-    connection.set_read_timeout(Some(SILENCE))?;
     connection.write_all(&target.request)?;
+    hear(connection, target)
+}
+
+/// Receives an answer.
+fn hear(connection: &mut TcpStream, target: &Target) -> io::Result<()> {
+    connection.set_read_timeout(Some(SILENCE))?;
     let mut answer = vec![0; BUFFER_BYTES];
     let mut head = Vec::new();
     let mut left = None;

@@ -57,6 +57,9 @@ pub struct Observed {
     pub latency_p99_us: f64,
     /// Processor time of the server for each request, in microseconds.
     pub server_us: f64,
+    /// Of that, by threads that are bound to the processor of the load.
+    #[serde(default)]
+    pub beside_us: f64,
     /// Processor time of the load for each request, in microseconds.
     pub load_us: f64,
     /// Of that, looking for events in vain.
@@ -122,6 +125,7 @@ pub fn undisturbed(trials: &[Observed]) -> Observed {
         latency_p50_us: least(|o| o.latency_p50_us),
         latency_p99_us: least(|o| o.latency_p99_us),
         server_us: least(|o| o.server_us),
+        beside_us: of(|o| o.beside_us),
         // What the load does in vain is what the server lets it wait.
         load_us: least(|o| o.load_us - o.vain_us) + of(|o| o.vain_us),
         vain_us: of(|o| o.vain_us),
@@ -216,6 +220,7 @@ impl Observed {
             latency_p50_us: self.latency_p50_us * factor,
             latency_p99_us: self.latency_p99_us * factor,
             server_us: self.server_us * factor,
+            beside_us: self.beside_us * factor,
             load_us: self.load_us * factor,
             vain_us: self.vain_us * factor,
             yardstick_us,
@@ -304,11 +309,13 @@ impl Trial<'_> {
         load.run(RESUMED, 0, &mut *next)?;
         let groups = &self.server.groups;
         let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
+        let beside_before_s = server.bound_threads_s(processors - 1);
         let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
         let switches_before = server.switches();
         let seen = load.run(self.measured, self.measured_requests, next)?;
         let switches = server.switches().saturating_sub(switches_before);
         let server_s = server.cpu_s()? - before_s;
+        let beside_s = server.bound_threads_s(processors - 1) - beside_before_s;
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
         let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
@@ -322,6 +329,7 @@ impl Trial<'_> {
             latency_p50_us: quantile_us(0.5),
             latency_p99_us: quantile_us(0.99),
             server_us: server_s * 1e6 / completed,
+            beside_us: beside_s.max(0.0) * 1e6 / completed,
             load_us: seen.cpu_s * 1e6 / completed,
             vain_us: vain_s * 1e6 / completed,
             per_wait: completed / seen.waits.max(1) as f64,

@@ -124,12 +124,15 @@ pub struct Processors {
     /// Another program: its time is counted apart.
     apart: TaskId,
     switch: Nanos,
+    program: Nanos,
     quantum: Nanos,
     granularity: Nanos,
     /// Time worked, switches included, by all processors together.
     pub busy: Nanos,
     /// Of that, by the task that is counted apart.
     pub busy_apart: Nanos,
+    /// And by all others on the processor that this task is bound to.
+    pub busy_beside: Nanos,
     /// Switches paid for.
     pub switches: u64,
     /// Times a task had to yield.
@@ -161,10 +164,12 @@ impl Processors {
             owed: 0,
             apart: NOBODY,
             switch,
+            program: 0,
             quantum,
             granularity: granularity.clamp(1, quantum),
             busy: 0,
             busy_apart: 0,
+            busy_beside: 0,
             switches: 0,
             preemptions: 0,
             departures: 0,
@@ -189,9 +194,10 @@ impl Processors {
         std::mem::take(&mut self.owed)
     }
 
-    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well.
-    pub fn set_apart(&mut self, task: TaskId) {
-        self.apart = task;
+    /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well, and a
+    /// switch from it or to it costs `program` beyond what others do.
+    pub fn set_apart(&mut self, task: TaskId, program: Nanos) {
+        (self.apart, self.program) = (task, program);
     }
 
     /// From now on `processor` does not sleep.
@@ -237,7 +243,7 @@ impl Processors {
             fair.place(processor, None, task);
         }
         let start = self.dispatch(processor, task, work);
-        self.count(task, rest);
+        self.count(processor, task, rest);
         Some(Start { after: start.after + rest + wake, ..start })
     }
 
@@ -354,7 +360,11 @@ impl Processors {
 
     fn dispatch(&mut self, processor: usize, task: TaskId, work: Nanos) -> Start {
         let slot = &mut self.processors[processor];
-        let switch = if slot.last == task { 0 } else { self.switch };
+        let is_other_program = slot.last != NOBODY && (slot.last == self.apart) != (task == self.apart);
+        let switch = match slot.last == task {
+            true => 0,
+            false => self.switch + if is_other_program { self.program } else { 0 },
+        };
         self.switches += u64::from(slot.last != task);
         slot.running = task;
         slot.last = task;
@@ -371,7 +381,7 @@ impl Processors {
             let now = work.min(self.granularity / PIECES);
             fair.charge(running, switch + now);
             self.processors[processor].left = work - now;
-            self.count(running, switch + now);
+            self.count(processor, running, switch + now);
             return Start { processor, after: switch + now };
         }
         let slot = &mut self.processors[processor];
@@ -383,12 +393,16 @@ impl Processors {
         slot.granularity_left -= now;
         slot.left = work - now;
         let running = slot.running;
-        self.count(running, switch + now);
+        self.count(processor, running, switch + now);
         Start { processor, after: switch + now }
     }
 
-    fn count(&mut self, task: TaskId, worked: Nanos) {
+    fn count(&mut self, processor: usize, task: TaskId, worked: Nanos) {
         self.busy += worked;
-        self.busy_apart += if task == self.apart { worked } else { 0 };
+        if task == self.apart {
+            self.busy_apart += worked;
+        } else if self.home(self.apart) == Some(processor) {
+            self.busy_beside += worked;
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
-use std::ops::Range;
-
-use super::invert::{Model, Sharing, bound, sharing, solve, solve_between, solve_load};
+use super::invert::{Model, bound, sharing, solve, solve_between, solve_load, solve_load_between};
 use super::name::{
     BATCHES, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES,
     LIMITED_CACHE_BYTES, LONG_SENDERS, LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS,
@@ -107,8 +105,6 @@ fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_u
     let base = results.of(Name::Size(SIZES[0]));
     let (_, transmit_us, segment_us) = over_sizes(results, |o| o.server_us);
     let (client_us, receive_unit_us, receive_segment_us) = over_sizes(results, |o| o.load_us - o.vain_us);
-    let copied = results.of(Name::Copied);
-    let receive_segments_us = copied.load_us - copied.vain_us - client_us - receive_unit_us * units(COPIED_BYTES);
     let poll_share_us = steps.calls.poll_us / base.per_wait.max(1.0);
     let sessions = results.of(Name::Engine("thread-per-session"));
     let rouse_us = sessions.load_us - sessions.vain_us - (base.load_us - base.vain_us);
@@ -118,13 +114,11 @@ fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_u
     costs.lookup_us = (within_us - steps.parse).max(0.0);
     costs.transmit_us = transmit_us.max(0.0);
     (costs.segment_bytes, costs.segment_us) = (SEGMENT_BYTES, segment_us.max(0.0));
-    let long_us = results.of(Name::Long).server_us - base.server_us;
-    costs.file_unit_us = share(long_us, units(COPIED_BYTES) - units(SIZES[0]));
     parameters.load = LoadParameters {
         poll_us: steps.calls.poll_us,
         receive_us: (client_us - steps.calls.send_request_us - poll_share_us).max(0.0),
         receive_unit_us: receive_unit_us.max(0.0),
-        segment_us: share(receive_segments_us, (COPIED_BYTES / SEGMENT_BYTES) as f64),
+        segment_us: 0.0,
         segment_at_once_us: receive_segment_us.max(0.0),
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
@@ -350,22 +344,40 @@ fn contents(parameters: &mut Parameters, results: &Results) {
     }
 }
 
-/// The same of long content in the page cache.
+/// Long content in the page cache between answers from memory: each unit of it for the server, each segment for the load, and what
+/// both are beyond that with each engine.
 fn long_contents(parameters: &mut Parameters, results: &Results) {
+    let seen = results.of(Name::Long);
+    let (model, load_us) = (Model::of(Name::Long), seen.load_us - seen.vain_us);
+    // Nothing at all would mean that it costs as much as other content.
+    let bounds = FILE_UNIT_LEAST_US..UNIT_MAX_US;
+    let awake = as_awake(parameters, &seen);
+    let set = |set: &mut Parameters, us| set.costs.file_unit_us = us;
+    parameters.costs.file_unit_us = solve_between(bounds, &awake, &model, seen.server_us, set);
+    let awake = as_awake(parameters, &seen);
+    parameters.load.segment_us = solve_load(&awake, &model, load_us, |set, us| set.load.segment_us = us);
     for engine in LONG_SENDERS {
         let name = Name::LongBy(engine);
-        let seen = results.of(name);
-        let bounds = long_bounds(parameters);
-        let set = |set: &mut Parameters, us| _ = set.long_units.insert(engine.into(), us);
-        let own_us = solve_between(bounds, &as_awake(parameters, &seen), &Model::of(name), seen.server_us, set);
-        parameters.long_units.insert(engine.into(), own_us);
+        long_content_by(engine, &Model::of(name), &results.of(name), parameters);
     }
 }
 
-/// Nothing at all would mean that it costs as much as other content.
-fn long_bounds(parameters: &Parameters) -> Range<f64> {
-    -0.9 * parameters.costs.file_unit_us..UNIT_MAX_US
+fn long_content_by(engine: &str, model: &Model, seen: &Observed, parameters: &mut Parameters) {
+    let bounds = FILE_UNIT_LEAST_US - parameters.costs.file_unit_us..UNIT_MAX_US;
+    let awake = as_awake(parameters, seen);
+    let set = |set: &mut Parameters, us| _ = set.long_units.insert(engine.into(), us);
+    let own_us = solve_between(bounds, &awake, model, seen.server_us, set);
+    parameters.long_units.insert(engine.into(), own_us);
+    let load_us = seen.load_us - seen.vain_us;
+    let bounds = -parameters.load.segment_us..bound(load_us);
+    let awake = as_awake(parameters, seen);
+    let set = |set: &mut Parameters, us| _ = set.long_segments.insert(engine.into(), us);
+    let own_us = solve_load_between(bounds, &awake, model, load_us, set);
+    parameters.long_segments.insert(engine.into(), own_us);
 }
+
+/// Less than any system sends 512 bytes in.
+const FILE_UNIT_LEAST_US: f64 = 0.001;
 
 /// More than memory that is new takes.
 const UNIT_MAX_US: f64 = 1.0;
@@ -400,8 +412,7 @@ const SPAWN_SHARED_MAX: f64 = 5.0;
 fn shared(parameters: &mut Parameters, results: &Results) {
     let trials = SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), results.of(Name::Shared(size))));
     let trials = trials.map(|(model, seen)| (model.with_clients(&seen.client_workers), seen));
-    let Sharing { rest_us, call_us } = sharing(parameters, &trials);
-    (parameters.processor.rest_us, parameters.processor.call_us) = (rest_us, call_us);
+    sharing(parameters, &trials).put(parameters);
 }
 
 /// Values that are in each other's trials are determined by turns, so often.
@@ -451,10 +462,8 @@ fn reads(parameters: &mut Parameters, results: &Results) {
         parameters.reads.insert(engine.into(), own_us);
     }
     let name = Name::MissedByStages;
-    let set = |set: &mut Parameters, us| _ = set.long_units.insert(name.architecture().into(), us);
-    let (model, target_us) = (Model::limited(name, parameters), results.of(name).server_us);
-    let own_us = solve_between(long_bounds(parameters), parameters, &model, target_us, set);
-    parameters.long_units.insert(name.architecture().into(), own_us);
+    let model = Model::limited(name, parameters);
+    long_content_by(name.architecture(), &model, &results.of(name), parameters);
 }
 
 /// Latency and rate of the disk as a loop waits for it that reads files of two sizes one by one; one file of 64 MiB is read ahead, and faster.
@@ -491,8 +500,21 @@ const READS_LEAST: f64 = 0.1 / COLD_EACH as f64;
 /// Four digits behind the point: nanoseconds and less, finer than anything here was measured.
 pub(super) fn round(parameters: &mut Parameters) {
     let round = |value: &mut f64| *value = (*value * 1e4).round() / 1e4;
-    let Parameters { costs, engines, reads, units, long_units, varied, processor, locks, load, disks, memory, .. } =
-        parameters;
+    let Parameters {
+        costs,
+        engines,
+        reads,
+        units,
+        long_units,
+        long_segments,
+        varied,
+        processor,
+        locks,
+        load,
+        disks,
+        memory,
+        ..
+    } = parameters;
     [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_miss_us, &mut costs.lookup_us]
         .into_iter()
         .chain([&mut costs.header_us, &mut costs.transmit_us, &mut costs.poll_us, &mut costs.wait_us])
@@ -506,11 +528,12 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
         .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])
-        .chain([&mut processor.yardstick_us])
+        .chain([&mut processor.yardstick_us, &mut processor.program_us])
         .chain(engines.values_mut())
         .chain(reads.values_mut())
         .chain(units.values_mut())
         .chain(long_units.values_mut())
+        .chain(long_segments.values_mut())
         .chain(varied.values_mut())
         .chain([&mut costs.varied_us, &mut load.varied_us])
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))

@@ -66,15 +66,14 @@ impl Model {
                 },
                 workload: Workload::independent("calibrate", vec![COPIED_BYTES; COPIED_FILES], vec![1.0; COPIED_FILES]),
             },
-            Name::LongBy(_) => Model {
+            Name::Long | Name::LongBy(_) => Model {
                 scenario: Scenario {
                     architecture,
                     data_cache_bytes: name.cache_bytes(),
                     page_cache_bytes: 1 << 30,
-                    requests: 4_000,
                     ..scenario
                 },
-                workload: Workload::independent("calibrate", vec![COPIED_BYTES; COPIED_FILES], vec![1.0; COPIED_FILES]),
+                workload: between_answers(COLD_SIZES[2]),
             },
             Name::Varied => {
                 let sizes: Vec<u64> = mixed_files().into_iter().step_by(VARIED_EACH).collect();
@@ -102,7 +101,6 @@ impl Model {
             Name::MissedByStages => COLD_SIZES[2],
             _ => COLD_SIZES[0],
         };
-        let files = (COLD_BYTES / bytes) as u32;
         let mut scenario = Scenario {
             data_cache_bytes: name.cache_bytes(),
             separate_caches: name.architecture() == "mp",
@@ -112,11 +110,7 @@ impl Model {
         };
         scenario.holds_alone = holds_alone(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
         scenario.page_cache_bytes = page_cache_bytes(&scenario, LIMIT_BYTES, parameters);
-        let cold = 0..files;
-        let sizes = iter::once(SIZES[0]).chain(cold.clone().map(|_| bytes)).collect();
-        let each = 1.0 / f64::from(files);
-        let weights = iter::once((COLD_EACH - 1) as f64).chain(cold.map(|_| each)).collect();
-        Model { scenario, workload: Workload::independent("calibrate", sizes, weights) }
+        Model { scenario, workload: between_answers(bytes) }
     }
 
     /// The same where each client belongs to this worker.
@@ -129,6 +123,14 @@ impl Model {
     fn outcome(&self, parameters: &Parameters) -> Option<Outcome> {
         run_with(&self.scenario, parameters, &self.workload, 1).ok()
     }
+}
+
+/// The smallest file, and one time of [`COLD_EACH`] one of those of so many bytes.
+fn between_answers(bytes: u64) -> Workload {
+    let files = COLD_BYTES / bytes;
+    let sizes = iter::once(SIZES[0]).chain((0..files).map(|_| bytes)).collect();
+    let weights = iter::once((COLD_EACH - 1) as f64).chain((0..files).map(|_| 1.0 / files as f64)).collect();
+    Workload::independent("calibrate", sizes, weights)
 }
 
 const CACHE_BYTES: u64 = 1 << 20;
@@ -166,7 +168,18 @@ pub(super) fn solve_load(
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    bisect(0.0..bound(target_us), target_us, |us| {
+    solve_load_between(0.0..bound(target_us), parameters, model, target_us, set)
+}
+
+/// The same within bounds.
+pub(super) fn solve_load_between(
+    bounds: Range<f64>,
+    parameters: &Parameters,
+    model: &Model,
+    target_us: f64,
+    set: impl Fn(&mut Parameters, f64),
+) -> f64 {
+    bisect(bounds, target_us, |us| {
         let mut parameters = parameters.clone();
         set(&mut parameters, us);
         model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.load_us)
@@ -192,37 +205,47 @@ const STEPS: u32 = 16;
 /// What it costs that the server and a load that sleeps share processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sharing {
-    /// What beginning on a processor that was idle has to cost for the server to take the time that it took in the trials.
-    pub(super) rest_us: f64,
+    /// What beginning on a processor that was idle has to cost for the workers that have a processor to themselves to take the time that they
+    /// took in the trials.
+    rest_us: f64,
+    /// What going over to another program has to cost for the one beside the load to take its time.
+    program_us: f64,
     /// What having an idle processor begin has to cost for the load to take its time.
-    pub(super) call_us: f64,
+    call_us: f64,
 }
 
 impl Sharing {
-    fn put(self, set: &mut Parameters) {
-        (set.processor.rest_us, set.processor.call_us) = (self.rest_us, self.call_us);
+    pub(super) fn put(self, set: &mut Parameters) {
+        let processor = &mut set.processor;
+        (processor.rest_us, processor.program_us, processor.call_us) = (self.rest_us, self.program_us, self.call_us);
     }
 }
 
-/// From trials in which a loop and the load share a processor. Both depend on each other a little, since they decide how often
+/// From trials in which a loop and the load share a processor. All depend on each other a little, since they decide how often
 /// there is a switch.
 pub(super) fn sharing(parameters: &Parameters, trials: &[(Model, Observed)]) -> Sharing {
-    let mut sharing = Sharing::default();
     // The sum over the trials is what counts: each by itself is a matter of chance.
-    let sum = |sharing: Sharing, time_us: fn(&Outcome) -> f64| -> f64 {
-        let mut set = parameters.clone();
-        sharing.put(&mut set);
-        trials.iter().map(|(model, _)| model.outcome(&set).map_or(f64::INFINITY, |outcome| time_us(&outcome))).sum()
+    let solved = |target: fn(&Observed) -> f64, modelled: fn(&Outcome) -> f64, of: &dyn Fn(f64) -> Sharing| {
+        let target_us: f64 = trials.iter().map(|(_, seen)| target(seen)).sum();
+        bisect(0.0..bound(target_us), target_us, |us| {
+            let mut set = parameters.clone();
+            of(us).put(&mut set);
+            trials
+                .iter()
+                .map(|(model, _)| model.outcome(&set).map_or(f64::INFINITY, |outcome| modelled(&outcome)))
+                .sum()
+        })
     };
-    let server_us: f64 = trials.iter().map(|(_, seen)| seen.server_us).sum();
-    let load_us: f64 = trials.iter().map(|(_, seen)| seen.load_us).sum();
+    let mut found = Sharing::default();
     for _ in 0..TURNS {
-        sharing.rest_us =
-            bisect(0.0..bound(server_us), server_us, |us| sum(Sharing { rest_us: us, ..sharing }, |o| o.server_us));
-        sharing.call_us =
-            bisect(0.0..bound(load_us), load_us, |us| sum(Sharing { call_us: us, ..sharing }, |o| o.load_us));
+        let rest = |us| Sharing { rest_us: us, ..found };
+        found.rest_us = solved(|o| o.server_us - o.beside_us, |o| o.server_us - o.beside_us, &rest);
+        let program = |us| Sharing { program_us: us, ..found };
+        found.program_us = solved(|o| o.beside_us, |o| o.beside_us, &program);
+        let call = |us| Sharing { call_us: us, ..found };
+        found.call_us = solved(|o| o.load_us, |o| o.load_us, &call);
     }
-    sharing
+    found
 }
 
-const TURNS: u32 = 2;
+const TURNS: u32 = 3;

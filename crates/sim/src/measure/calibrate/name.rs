@@ -95,7 +95,8 @@ pub(in crate::measure) enum Name {
     MissedBy(&'static str),
     /// `pipelined` on the longest: where something is missing now and then it looks at each page of long content before it sends it.
     MissedByStages,
-    /// `sped` on the files of [`Name::Copied`], without a limit: they leave from the page cache.
+    /// `sped` on the longest of the cold files, without a limit: they leave from the page cache. One request of [`COLD_EACH`] is for one of
+    /// them, since a server that sends nothing else, and has its receiver read nothing else, is another one.
     Long,
     /// This engine on them.
     LongBy(&'static str),
@@ -210,6 +211,8 @@ impl Name {
             // Until the memory is full.
             Name::Missed(size) => LIMIT_BYTES / size * COLD_EACH,
             Name::MissedByStages => LIMIT_BYTES / COLD_SIZES[2] * COLD_EACH,
+            // Until each has been found once.
+            Name::Long | Name::LongBy(_) => COLD_BYTES / COLD_SIZES[2] * COLD_EACH,
             Name::MissedBy(_) => LIMIT_BYTES / COLD_SIZES[0] * COLD_EACH,
             _ => 0,
         }
@@ -234,6 +237,11 @@ impl Name {
     /// Whether the kernel works in threads of its own for it, which looks like others.
     pub(super) fn occupies_the_kernel(self) -> bool {
         matches!(self.architecture(), "thread-per-request" | "mp")
+    }
+
+    /// Whether the smallest file is asked for, and one time of [`COLD_EACH`] another one.
+    pub(super) fn is_between_answers(self) -> bool {
+        self.is_cold() || matches!(self, Name::Long | Name::LongBy(_))
     }
 
     /// Whether something of what is asked for has to be read from disk.

@@ -7,6 +7,8 @@ const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes
 const SENDER: &str = "with which the model takes this engine's time on 40 KB";
 const VARIED: &str = "with which the model takes this engine's time on the files of costs.varied_us";
 const LONG_SENDER: &str = "with which the model takes this engine's time on the files of costs.file_unit_us";
+const LONG_RECEIVER: &str =
+    "with which the model takes the load's time with this engine on the files of costs.file_unit_us";
 const READER: &str = "with which the model takes this engine's time on the files of costs.read_us";
 
 pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
@@ -40,7 +42,10 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.segment_bytes", "the largest packet of loopback less a head".into()),
         ("costs.segment_us", "80 KB above that line".into()),
         ("costs.read_long_unit_us", "with which it takes sped's time on files of 300,000 bytes".into()),
-        ("costs.file_unit_us", "sped on files of 512 KiB in the page cache, less 1,000 bytes, for each unit".into()),
+        (
+            "costs.file_unit_us",
+            "with which the model takes sped's time where one request of 24 is for files of 300,000 bytes in the page cache".into(),
+        ),
         (
             "costs.copy_unit_us",
             "with which the model takes amped's time on files of 512 KiB that helpers copy from memory".into(),
@@ -64,8 +69,9 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("processor.granularity_us", "Linux' base slice: 0.7 ms * (1 + log2(processors))".into()),
         (
             "processor.rest_us",
-            "with which the models of sped with two workers, one beside the load, take the server's time".into(),
+            "with which the models of sped with two workers, one beside the load, take the other one's time".into(),
         ),
+        ("processor.program_us", "with which they take the time of the one beside the load".into()),
         ("processor.call_us", "with which they take the load's time".into()),
         ("processor.wake_us", format!("what one client's latency ({:.1}) has beyond the work", alone.latency_p50_us)),
         ("processor.sleeps_after_us", "assumed".into()),
@@ -101,10 +107,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("load.poll_us", "as costs.poll_us".into()),
         ("load.receive_us", "the rest of the load's processor time per request; intercept over sizes".into()),
         ("load.receive_unit_us", "slope of the load's processor time over 1 to 40 KB".into()),
-        (
-            "load.segment_us",
-            "the trial of costs.copy_unit_us: 512 KiB above that line, for each turn after the first".into(),
-        ),
+        ("load.segment_us", "with which the model takes the load's time on the files of costs.file_unit_us".into()),
         ("load.segment_at_once_us", "80 KB above that line".into()),
         ("load.send_us", "send(2) of a request, single calls".into()),
         ("engines.amped", ENGINE.into()),
@@ -132,6 +135,14 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("long_units.thread-pool", LONG_SENDER.into()),
         ("long_units.thread-per-session", LONG_SENDER.into()),
         ("long_units.mp", LONG_SENDER.into()),
+        ("long_segments.co-amped", LONG_RECEIVER.into()),
+        (
+            "long_segments.pipelined",
+            "with which the model takes the load's time with this engine on the files of costs.read_long_unit_us".into(),
+        ),
+        ("long_segments.thread-pool", LONG_RECEIVER.into()),
+        ("long_segments.thread-per-session", LONG_RECEIVER.into()),
+        ("long_segments.mp", LONG_RECEIVER.into()),
         ("costs.varied_us", "sped on 1,000 files of 1,000 bytes in its cache, less one file".into()),
         ("varied.amped", VARIED.into()),
         ("varied.co-amped", VARIED.into()),

@@ -80,7 +80,8 @@ impl<'p> Site<'p> {
             Name::FarLonger => &self.longer[..FAR_LONGER_FILES],
             Name::UntranslatedLonger | Name::Remote => &self.longer,
             Name::UntranslatedLongest => &self.cold[1][1..],
-            Name::Copied | Name::Long | Name::LongBy(_) => &self.copied,
+            Name::Copied => &self.copied,
+            Name::Long | Name::LongBy(_) => &self.cold[2],
             Name::Missed(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::MissedBy(_) => &self.cold[0],
             Name::MissedByStages => &self.cold[2],
@@ -97,7 +98,7 @@ impl<'p> Site<'p> {
             Name::UntranslatedLonger => disk::fetch_files(&self.plan.scratch.join("longer"))?,
             Name::UntranslatedLongest => disk::fetch_files(&self.cold_folder(1))?,
             Name::Varied => disk::fetch_files(&self.plan.scratch.join("mixed"))?,
-            Name::Long | Name::LongBy(_) => disk::fetch_files(&self.plan.scratch.join("copied"))?,
+            Name::Long | Name::LongBy(_) => disk::fetch_files(&self.cold_folder(2))?,
             _ => {}
         }
         let groups = if name.is_limited() { &self.groups[..] } else { &[] };
@@ -130,7 +131,7 @@ impl<'p> Site<'p> {
                 trial.run(|_| place)?
             }
             Name::EngineLonger(_) => trial.run(|_| LONGER_SIZE)?,
-            _ if name.is_cold() => {
+            _ if name.is_between_answers() => {
                 let cold = targets.len() as u64 - 1;
                 trial.run(|_| if random.below(COLD_EACH) > 0 { 0 } else { 1 + random.below(cold) as usize })?
             }
