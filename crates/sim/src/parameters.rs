@@ -157,7 +157,8 @@ pub enum TransmitBy {
 pub struct ProcessorParameters {
     /// Going over from one thread or process to another.
     pub switch_us: f64,
-    /// What it costs beyond that to go over from the server to clients on the same machine or back: another program, in other memory.
+    /// What it costs a task of the server's beyond that to begin where clients on the same machine have just worked: another program, in
+    /// other memory. What it costs them is [`LoadParameters::shared_us`].
     #[serde(default)]
     pub program_us: f64,
     /// Who is next on a processor.
@@ -330,6 +331,12 @@ pub struct LoadParameters {
     /// Receiving content of another length than before, in addition.
     #[serde(default)]
     pub varied_us: f64,
+    /// A request and its response, in addition, where the thread sleeps and shares its processor with a worker.
+    #[serde(default)]
+    pub shared_us: f64,
+    /// Receiving each started unit of content there, in addition.
+    #[serde(default)]
+    pub shared_unit_us: f64,
     /// Sending a request.
     pub send_us: f64,
     /// Waking the thread that sleeps until the request comes, in addition.
@@ -409,7 +416,7 @@ impl Parameters {
             .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.far_us, &mut costs.far_unit_us])
             .chain([&mut costs.remote_unit_us])
             .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us, &mut processor.call_us])
-            .chain([&mut processor.program_us])
+            .chain([&mut processor.program_us, &mut load.shared_us, &mut load.shared_unit_us])
             .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
             .chain([&mut load.segment_us, &mut load.segment_at_once_us, &mut load.send_us, &mut load.rouse_us])
             .chain(engines.values_mut())
@@ -476,6 +483,8 @@ impl Parameters {
             self.load.segment_us,
             self.load.segment_at_once_us,
             self.load.varied_us,
+            self.load.shared_us,
+            self.load.shared_unit_us,
             self.load.send_us,
             self.load.rouse_us,
             self.network.client_delay_us,

@@ -58,6 +58,8 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                     segment_us: 0.4,
                     segment_at_once_us: 0.2,
                     varied_us: 0.3,
+                    shared_us: 0.6,
+                    shared_unit_us: 0.01,
                     send_us: 3.0,
                     rouse_us,
                 };

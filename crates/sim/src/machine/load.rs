@@ -70,10 +70,14 @@ impl LoadThread {
     pub(super) fn new(parameters: &Parameters, scenario: &Scenario) -> Self {
         let own = parameters.long_segments.get(scenario.architecture.name()).copied().unwrap_or(0.0);
         let (costs, parameters) = (&parameters.costs, &parameters.load);
+        let (shared_us, shared_unit_us) = match scenario.clients_spin {
+            true => (0.0, 0.0),
+            false => (parameters.shared_us, parameters.shared_unit_us),
+        };
         LoadThread {
             poll: nanos(parameters.poll_us),
-            receive: nanos(parameters.receive_us),
-            receive_unit: nanos(parameters.receive_unit_us),
+            receive: nanos(parameters.receive_us + shared_us),
+            receive_unit: nanos(parameters.receive_unit_us + shared_unit_us),
             send: nanos(parameters.send_us),
             rouse: nanos(parameters.rouse_us),
             owed: 0,

@@ -195,7 +195,7 @@ impl Processors {
     }
 
     /// From now on `task` is another program than all others: what it works is counted in [`Processors::busy_apart`] as well, and a
-    /// switch from it or to it costs `program` beyond what others do.
+    /// switch from it to another costs `program` beyond what others do.
     pub fn set_apart(&mut self, task: TaskId, program: Nanos) {
         (self.apart, self.program) = (task, program);
     }
@@ -360,10 +360,10 @@ impl Processors {
 
     fn dispatch(&mut self, processor: usize, task: TaskId, work: Nanos) -> Start {
         let slot = &mut self.processors[processor];
-        let is_other_program = slot.last != NOBODY && (slot.last == self.apart) != (task == self.apart);
-        let switch = match slot.last == task {
-            true => 0,
-            false => self.switch + if is_other_program { self.program } else { 0 },
+        let switch = match slot.last {
+            last if last == task => 0,
+            last if last != NOBODY && last == self.apart => self.switch + self.program,
+            _ => self.switch,
         };
         self.switches += u64::from(slot.last != task);
         slot.running = task;

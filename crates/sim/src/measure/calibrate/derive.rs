@@ -2,9 +2,9 @@
 
 use super::invert::{Model, bound, sharing, solve, solve_between, solve_load, solve_load_between};
 use super::name::{
-    BATCHES, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, FAR_LONGER_FILES, FAR_SMALL_FILES,
-    LIMITED_CACHE_BYTES, LONG_SENDERS, LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS,
-    SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
+    BATCHES, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
+    LONG_SENDERS, LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES,
+    VARIED,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
@@ -46,7 +46,7 @@ pub(super) fn derive(
     sizes(&mut parameters, results, steps, within_us);
     occupied(&mut parameters, results);
     parameters.disks.insert("this".into(), disk);
-    parameters.memory.near_bytes = cache_bytes(NEAR).unwrap_or(1 << 20);
+    parameters.memory.near_bytes = cache_bytes(NEAR).unwrap_or(1 << 20) / NEAR_SHARE;
     parameters.memory.far_bytes = cache_bytes(SHARED).unwrap_or(0);
     far(&mut parameters, results);
     misses(&mut parameters, results);
@@ -123,6 +123,8 @@ fn sizes(parameters: &mut Parameters, results: &Results, steps: &Steps, within_u
         send_us: steps.calls.send_request_us,
         rouse_us: rouse_us.max(0.0),
         varied_us: 0.0,
+        shared_us: 0.0,
+        shared_unit_us: 0.0,
     };
 }
 
@@ -257,6 +259,9 @@ fn share(us: f64, count: f64) -> f64 {
     if count > 0.0 { (us / count).max(0.0) } else { 0.0 }
 }
 
+/// The rest of a processor's own cache is taken by the kernel's structures and by messages on their way.
+const NEAR_SHARE: u64 = 2;
+
 /// Of the caches of the first processor, the second and the third, in sysfs.
 const NEAR: u32 = 2;
 const SHARED: u32 = 3;
@@ -279,6 +284,8 @@ fn resting(parameters: &mut Parameters, results: &Results) {
         let model = Model::of(Name::OneClient);
         parameters.processor.rest_us = solve(parameters, &model, alone.server_us, |set, us| set.processor.rest_us = us);
     }
+    let (model, load_us) = (Model::of(Name::OneClient), alone.load_us - alone.vain_us);
+    parameters.processor.call_us = solve_load(parameters, &model, load_us, |set, us| set.processor.call_us = us);
     // The load does not sleep, so only the server has to be woken.
     let wake_us = alone.latency_p50_us - alone.server_us - (base.load_us - base.vain_us);
     parameters.processor.wake_us = wake_us.max(0.0);
@@ -410,9 +417,14 @@ const SPAWN_SHARED_MAX: f64 = 5.0;
 
 /// Two workers and the load on two processors: what it costs that they take turns.
 fn shared(parameters: &mut Parameters, results: &Results) {
-    let trials = SHARED_SIZES.map(|size| (Model::of(Name::Shared(size)), results.of(Name::Shared(size))));
-    let trials = trials.map(|(model, seen)| (model.with_clients(&seen.client_workers), seen));
-    sharing(parameters, &trials).put(parameters);
+    let trial = |size| {
+        let seen = results.of(Name::Shared(size));
+        (Model::of(Name::Shared(size)).with_clients(&seen.client_workers), seen)
+    };
+    let [small, longer] = SHARED_SIZES.map(trial);
+    sharing(parameters, &small.0, &small.1).put(parameters);
+    let set = |set: &mut Parameters, us| set.load.shared_unit_us = us;
+    parameters.load.shared_unit_us = solve_load_between(0.0..UNIT_MAX_US, parameters, &longer.0, longer.1.load_us, set);
 }
 
 /// Values that are in each other's trials are determined by turns, so often.
@@ -529,6 +541,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut locks.acquire_us, &mut load.poll_us, &mut load.receive_us, &mut load.receive_unit_us])
         .chain([&mut load.send_us, &mut load.rouse_us, &mut processor.call_us, &mut processor.quantum_us])
         .chain([&mut processor.yardstick_us, &mut processor.program_us])
+        .chain([&mut load.shared_us, &mut load.shared_unit_us])
         .chain(engines.values_mut())
         .chain(reads.values_mut())
         .chain(units.values_mut())

@@ -10,7 +10,7 @@ use lamna_policy::cache::Algorithm;
 
 use super::name::{
     COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES,
-    LONGER_SIZE, MANY_FILES, Name, SIZES, VARIED_EACH,
+    LONG_FILES, LONGER_SIZE, MANY_FILES, Name, SIZES, VARIED_EACH,
 };
 use super::site::mixed_files;
 use crate::arch::Kind;
@@ -73,7 +73,7 @@ impl Model {
                     page_cache_bytes: 1 << 30,
                     ..scenario
                 },
-                workload: between_answers(COLD_SIZES[2]),
+                workload: between_answers(COLD_SIZES[2], LONG_FILES),
             },
             Name::Varied => {
                 let sizes: Vec<u64> = mixed_files().into_iter().step_by(VARIED_EACH).collect();
@@ -110,7 +110,7 @@ impl Model {
         };
         scenario.holds_alone = holds_alone(scenario.architecture, LIMITED_CACHE_BYTES, LIMIT_BYTES);
         scenario.page_cache_bytes = page_cache_bytes(&scenario, LIMIT_BYTES, parameters);
-        Model { scenario, workload: between_answers(bytes) }
+        Model { scenario, workload: between_answers(bytes, (COLD_BYTES / bytes) as usize) }
     }
 
     /// The same where each client belongs to this worker.
@@ -125,9 +125,8 @@ impl Model {
     }
 }
 
-/// The smallest file, and one time of [`COLD_EACH`] one of those of so many bytes.
-fn between_answers(bytes: u64) -> Workload {
-    let files = COLD_BYTES / bytes;
+/// The smallest file, and one time of [`COLD_EACH`] one of `files` of so many bytes.
+fn between_answers(bytes: u64, files: usize) -> Workload {
     let sizes = iter::once(SIZES[0]).chain((0..files).map(|_| bytes)).collect();
     let weights = iter::once((COLD_EACH - 1) as f64).chain((0..files).map(|_| 1.0 / files as f64)).collect();
     Workload::independent("calibrate", sizes, weights)
@@ -202,50 +201,45 @@ fn bisect(bounds: Range<f64>, target_us: f64, time_us: impl Fn(f64) -> f64) -> f
 /// Halvings: to a hundredth of a microsecond and less.
 const STEPS: u32 = 16;
 
-/// What it costs that the server and a load that sleeps share processors.
+/// What it costs that the server and a load that sleeps share processors, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sharing {
-    /// What beginning on a processor that was idle has to cost for the workers that have a processor to themselves to take the time that they
-    /// took in the trials.
-    rest_us: f64,
-    /// What going over to another program has to cost for the one beside the load to take its time.
-    program_us: f64,
-    /// What having an idle processor begin has to cost for the load to take its time.
-    call_us: f64,
+    /// What beginning on a processor that was idle has to cost for the worker that has a processor to itself to take the time that it took in
+    /// the trial.
+    rest: f64,
+    /// What beginning after another program has to cost for the one beside the load to take its time.
+    program: f64,
+    /// What a request has to cost the load there for it to take its time.
+    load: f64,
 }
 
 impl Sharing {
     pub(super) fn put(self, set: &mut Parameters) {
-        let processor = &mut set.processor;
-        (processor.rest_us, processor.program_us, processor.call_us) = (self.rest_us, self.program_us, self.call_us);
+        (set.processor.rest_us, set.processor.program_us) = (self.rest, self.program);
+        set.load.shared_us = self.load;
     }
 }
 
-/// From trials in which a loop and the load share a processor. All depend on each other a little, since they decide how often
-/// there is a switch.
-pub(super) fn sharing(parameters: &Parameters, trials: &[(Model, Observed)]) -> Sharing {
-    // The sum over the trials is what counts: each by itself is a matter of chance.
-    let solved = |target: fn(&Observed) -> f64, modelled: fn(&Outcome) -> f64, of: &dyn Fn(f64) -> Sharing| {
-        let target_us: f64 = trials.iter().map(|(_, seen)| target(seen)).sum();
+/// From a trial in which a loop and the load share a processor, and another loop has one to itself. All depend on each other a little,
+/// since they decide how often there is a switch.
+pub(super) fn sharing(parameters: &Parameters, model: &Model, seen: &Observed) -> Sharing {
+    let solved = |target_us: f64, time_us: fn(&Outcome) -> f64, of: &dyn Fn(f64) -> Sharing| {
         bisect(0.0..bound(target_us), target_us, |us| {
             let mut set = parameters.clone();
             of(us).put(&mut set);
-            trials
-                .iter()
-                .map(|(model, _)| model.outcome(&set).map_or(f64::INFINITY, |outcome| modelled(&outcome)))
-                .sum()
+            model.outcome(&set).map_or(f64::INFINITY, |outcome| time_us(&outcome))
         })
     };
     let mut found = Sharing::default();
     for _ in 0..TURNS {
-        let rest = |us| Sharing { rest_us: us, ..found };
-        found.rest_us = solved(|o| o.server_us - o.beside_us, |o| o.server_us - o.beside_us, &rest);
-        let program = |us| Sharing { program_us: us, ..found };
-        found.program_us = solved(|o| o.beside_us, |o| o.beside_us, &program);
-        let call = |us| Sharing { call_us: us, ..found };
-        found.call_us = solved(|o| o.load_us, |o| o.load_us, &call);
+        let rest = |us| Sharing { rest: us, ..found };
+        found.rest = solved(seen.server_us - seen.beside_us, |o| o.server_us - o.beside_us, &rest);
+        let program = |us| Sharing { program: us, ..found };
+        found.program = solved(seen.beside_us, |o| o.beside_us, &program);
+        let load = |us| Sharing { load: us, ..found };
+        found.load = solved(seen.load_us, |o| o.load_us, &load);
     }
     found
 }
 
-const TURNS: u32 = 3;
+const TURNS: u32 = 4;

@@ -41,6 +41,8 @@ pub(super) const LIMIT_BYTES: u64 = 48 << 20;
 /// The server's cache there: so large a part of the limit that it holds content in the place of the page cache, as it does where it
 /// chooses the size itself.
 pub(super) const LIMITED_CACHE_BYTES: u64 = LIMIT_BYTES / 3;
+/// Of the longest cold files: more than the nearest caches of a processor hold, and not more than the one that they share.
+pub(super) const LONG_FILES: usize = 80;
 /// Longer than what any cache takes, and together no more than what it leaves of the limit.
 pub(super) const COPIED_BYTES: u64 = 512 * 1024;
 pub(super) const COPIED_FILES: usize = 20;
@@ -95,8 +97,8 @@ pub(in crate::measure) enum Name {
     MissedBy(&'static str),
     /// `pipelined` on the longest: where something is missing now and then it looks at each page of long content before it sends it.
     MissedByStages,
-    /// `sped` on the longest of the cold files, without a limit: they leave from the page cache. One request of [`COLD_EACH`] is for one of
-    /// them, since a server that sends nothing else, and has its receiver read nothing else, is another one.
+    /// `sped` on [`LONG_FILES`] of the longest cold files, without a limit: they leave from the page cache. One request of [`COLD_EACH`] is for
+    /// one of them, since a server that sends nothing else, and has its receiver read nothing else, is another one.
     Long,
     /// This engine on them.
     LongBy(&'static str),
@@ -211,8 +213,8 @@ impl Name {
             // Until the memory is full.
             Name::Missed(size) => LIMIT_BYTES / size * COLD_EACH,
             Name::MissedByStages => LIMIT_BYTES / COLD_SIZES[2] * COLD_EACH,
-            // Until each has been found once.
-            Name::Long | Name::LongBy(_) => COLD_BYTES / COLD_SIZES[2] * COLD_EACH,
+            // Until each has been found.
+            Name::Long | Name::LongBy(_) => FAR_PASSES * LONG_FILES as u64 * COLD_EACH,
             Name::MissedBy(_) => LIMIT_BYTES / COLD_SIZES[0] * COLD_EACH,
             _ => 0,
         }

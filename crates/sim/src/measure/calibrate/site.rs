@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use super::Plan;
 use super::name::{
     COLD_BYTES, COLD_EACH, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES,
-    LONGER_FILES, LONGER_SIZE, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES,
-    VARIED_EACH, WATCHED_AFTER,
+    LONG_FILES, LONGER_FILES, LONGER_SIZE, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES,
+    SMALL_FILES, VARIED_EACH, WATCHED_AFTER,
 };
 use super::steps::Steps;
 use crate::kernel::Stream;
@@ -81,7 +81,7 @@ impl<'p> Site<'p> {
             Name::UntranslatedLonger | Name::Remote => &self.longer,
             Name::UntranslatedLongest => &self.cold[1][1..],
             Name::Copied => &self.copied,
-            Name::Long | Name::LongBy(_) => &self.cold[2],
+            Name::Long | Name::LongBy(_) => &self.cold[2][..=LONG_FILES],
             Name::Missed(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::MissedBy(_) => &self.cold[0],
             Name::MissedByStages => &self.cold[2],
