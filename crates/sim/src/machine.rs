@@ -55,6 +55,16 @@ enum Event {
     Disk(FileId),
     Sent(RequestId),
     Arrival(RequestId),
+    Wake(TaskId),
+}
+
+/// What it takes that a thread is made and ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Spawned {
+    /// Processor time.
+    pub work: Nanos,
+    /// The thread has to wait for another one of its process before it can begin: both change the memory of the process.
+    pub waits: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,6 +72,9 @@ struct Request {
     file: FileId,
     issued: Nanos,
 }
+
+/// `RWSEM_WAIT_TIMEOUT` of Linux (`kernel/locking/rwsem.c`): for so long those that run pass one that sleeps until `mmap_lock` is free.
+const MEMORY_TURN: Nanos = 4_000_000;
 
 /// The thread of the clients, where they share the machine. The tasks of the architecture have the numbers after it.
 const LOAD: TaskId = TaskId(0);
@@ -113,6 +126,8 @@ pub struct Machine {
     client_delay: Nanos,
     load: Option<LoadThread>,
     wakes: u64,
+    /// Who has to wait of the threads that are made.
+    chance: Stream,
     /// On which the task runs that is asked what it does next.
     processor: usize,
     /// What each task has yet to work for having had idle processors begin.
@@ -197,6 +212,7 @@ impl Machine {
             client_delay: nanos(parameters.network.client_delay_us),
             load: scenario.clients_on_server.then(|| LoadThread::new(parameters, scenario)),
             wakes: 0,
+            chance: Stream::new(seed, "threads"),
             processor: 0,
             owed: Vec::new(),
             first_waiter: vec![NOT_READING; files],
@@ -269,14 +285,19 @@ impl Machine {
         self.processors.bind(TaskId(task.0 + 1), processor % self.processors_len);
     }
 
-    /// Processor time of making the thread that is just beginning and of ending it: more where another processor runs one of the same
+    /// Making the thread that is just beginning, and ending it. It takes more where another processor runs one of the same
     /// process, since the kernel has to interrupt that when the stack goes.
-    pub fn spawn(&self) -> Nanos {
+    pub fn spawn(&mut self) -> Spawned {
         let runs_server = |other| self.processors.running(other).is_some_and(|task| task != LOAD);
         match (0..self.processors_len).any(|other| other != self.processor && runs_server(other)) {
-            true => self.costs.spawn_shared,
-            false => self.costs.spawn,
+            true => Spawned { work: self.costs.spawn_shared, waits: self.chance.unit() < self.costs.spawn_waiting },
+            false => Spawned { work: self.costs.spawn, waits: false },
         }
+    }
+
+    /// Wakes `task`, which blocks, when it is its turn to change the memory of its process.
+    pub fn await_memory(&mut self, task: TaskId) {
+        self.calendar.after(MEMORY_TURN, Event::Wake(task));
     }
 
     fn wake_any(&mut self, task: TaskId) {
@@ -382,6 +403,7 @@ impl Machine {
             match event {
                 Event::Processor(processor) => self.step(architecture, processor as usize),
                 Event::Disk(file) => self.read_done(architecture, file),
+                Event::Wake(task) => self.wake(task),
                 Event::Sent(request) => {
                     architecture.sent(request, self);
                     self.deliver(request);

@@ -31,6 +31,9 @@ pub struct Parameters {
     /// The same of a read from disk.
     #[serde(default)]
     pub reads: BTreeMap<String, f64>,
+    /// The same of each started unit of what is read ([`Costs::read_unit_us`]).
+    #[serde(default)]
+    pub read_units: BTreeMap<String, f64>,
     /// The same of each started unit of content ([`Costs::transmit_unit_bytes`]).
     #[serde(default)]
     pub units: BTreeMap<String, f64>,
@@ -126,6 +129,10 @@ pub struct Costs {
     pub spawn_us: f64,
     /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
+    /// Of the threads that are made then, the share that has to wait for another one of the process, since both change its memory. Those
+    /// begin again behind threads that are made after them.
+    #[serde(default)]
+    pub spawn_waiting: f64,
     /// Answering with what has its structures in no cache of the processor's own, in addition.
     pub far_us: f64,
     /// Each started unit of content that is in no cache of the processor's own, in addition.
@@ -404,7 +411,7 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, reads, units, long_units, long_segments, .. } = self;
+        let Parameters { costs, engines, reads, read_units, units, long_units, long_segments, .. } = self;
         let Parameters { varied, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
@@ -421,6 +428,7 @@ impl Parameters {
             .chain([&mut load.segment_us, &mut load.segment_at_once_us, &mut load.send_us, &mut load.rouse_us])
             .chain(engines.values_mut())
             .chain(reads.values_mut())
+            .chain(read_units.values_mut())
             .chain(units.values_mut())
             .chain(long_units.values_mut())
             .chain(long_segments.values_mut())
@@ -504,6 +512,7 @@ impl Parameters {
                 self.engines
                     .values()
                     .chain(self.reads.values())
+                    .chain(self.read_units.values())
                     .chain(self.units.values())
                     .chain(self.long_units.values())
                     .chain(self.long_segments.values())
@@ -511,6 +520,7 @@ impl Parameters {
                     .all(|time| time.abs() < 1e12),
                 "engines: -1e12 to 1e12",
             ),
+            ((0.0..=1.0).contains(&costs.spawn_waiting), "costs.spawn_waiting: 0 to 1"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
             (self.processor.granularity_us >= 1.0, "processor.granularity_us: at least 1"),
             (costs.requests_per_connection > 0, "costs.requests_per_connection: at least 1"),

@@ -37,6 +37,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 (concurrency.read_quantum_bytes, concurrency.copy_quantum_bytes) = (60_000, 90_000);
                 (parameters.costs.copy_unit_us, parameters.costs.file_unit_us) = (0.2, 0.03);
                 (parameters.costs.varied_us, parameters.costs.far_us) = (1.0, 0.5);
+                parameters.costs.spawn_waiting = 0.2;
                 (parameters.memory.near_bytes, parameters.memory.process_entries) = (500_000, 200);
                 parameters.units.insert(architecture.name().into(), 0.01);
                 parameters.long_units.insert(architecture.name().into(), 0.02);
@@ -44,6 +45,7 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 parameters.processor.program_us = 2.0;
                 parameters.varied.insert(architecture.name().into(), -0.5);
                 parameters.reads.insert(architecture.name().into(), 5.0);
+                parameters.read_units.insert(architecture.name().into(), 0.1);
                 (parameters.costs.pass_us, parameters.costs.wait_us) = (1.0, 2.0);
                 (parameters.processor.discipline, parameters.processor.call_us) = (Discipline::Fair, 3.0);
                 parameters.concurrency.passes_batches = true;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::arch::Architecture;
 use crate::kernel::Nanos;
-use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
+use crate::machine::{LockName, Machine, RequestId, Spawned, Step, Waiter};
 use crate::resource::TaskId;
 
 /// What a task has just done.
@@ -14,6 +14,8 @@ use crate::resource::TaskId;
 enum Phase {
     /// Nothing: looks for a request.
     Idle,
+    /// Has been made, and waits for another thread of the process.
+    Made,
     /// Read the request; wants the path lock.
     Begun,
     /// Looked the path up, under the lock.
@@ -88,8 +90,7 @@ impl Threads {
 
     /// Begins a request; `waited` is what it cost to wait for it.
     fn begin(&mut self, task: TaskId, request: RequestId, waited: Nanos, machine: &mut Machine) -> Step {
-        let made = if self.supply == Supply::Spawned { machine.spawn() } else { 0 };
-        let before = made + waited + if self.shared { 0 } else { machine.costs.process };
+        let before = waited + if self.shared { 0 } else { machine.costs.process };
         let own = &mut self.tasks[task.0 as usize];
         own.request = request;
         if self.shared {
@@ -102,6 +103,17 @@ impl Threads {
         let work = before + costs.begin + costs.translate + costs.lookup;
         let miss = costs.translate_miss;
         Step::Run(if machine.translate(request) { work } else { work + miss })
+    }
+
+    /// Makes a thread for a request.
+    fn make(&mut self, task: TaskId, request: RequestId, machine: &mut Machine) -> Step {
+        let Spawned { work, waits } = machine.spawn();
+        if !waits {
+            return self.begin(task, request, work + machine.costs.wait, machine);
+        }
+        self.tasks[task.0 as usize].phase = Phase::Made;
+        machine.await_memory(task);
+        Step::Block
     }
 
     /// The next request for an idle task, or none.
@@ -164,7 +176,12 @@ impl Architecture for Threads {
         let Task { phase, request } = self.tasks[task.0 as usize];
         match phase {
             Phase::Idle if self.supply == Supply::Pool => self.next(task, machine.costs.wait, machine),
+            Phase::Idle if self.supply == Supply::Spawned => self.make(task, request, machine),
             Phase::Idle => self.begin(task, request, machine.costs.wait, machine),
+            Phase::Made => {
+                let work = machine.costs.spawn_shared + machine.costs.wait;
+                self.begin(task, request, work, machine)
+            }
             Phase::Begun => {
                 if !machine.acquire(LockName::Path, task) {
                     return Step::Block;

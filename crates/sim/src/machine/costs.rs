@@ -40,7 +40,9 @@ pub struct Costs {
     /// See [`crate::parameters::Costs`].
     pub(super) spawn: Nanos,
     /// See [`crate::parameters::Costs`].
-    pub(super) spawn_shared: Nanos,
+    pub spawn_shared: Nanos,
+    /// See [`crate::parameters::Costs`].
+    pub(super) spawn_waiting: f64,
     /// See [`crate::parameters::Costs`].
     pub pass: Nanos,
     /// See [`crate::parameters::Costs`].
@@ -147,8 +149,8 @@ impl Costs {
             wait: nanos(costs.wait_us),
             hand_off: nanos(costs.hand_off_us),
             read: nanos((costs.read_us + own(&parameters.reads)).max(0.0)),
-            read_unit: nanos(costs.read_unit_us),
-            read_long_unit: nanos(costs.read_long_unit_us),
+            read_unit: nanos((costs.read_unit_us + own(&parameters.read_units)).max(0.0)),
+            read_long_unit: nanos((costs.read_long_unit_us + own(&parameters.read_units)).max(0.0)),
             copy_unit: nanos(costs.copy_unit_us),
             content_bytes_max: parameters.content_bytes_max(scenario),
             load: nanos(costs.load_us),
@@ -157,6 +159,7 @@ impl Costs {
             process: nanos(costs.process_us),
             spawn: nanos(costs.spawn_us),
             spawn_shared: nanos(costs.spawn_shared_us),
+            spawn_waiting: costs.spawn_waiting,
             pass: nanos(costs.pass_us),
             rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,

@@ -120,7 +120,7 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::derive::{line, round};
-    use super::name::{LONG_SENDERS, READERS, SENDERS, VARIED};
+    use super::name::{LONG_SENDERS, PAGE_CACHERS, READERS, SENDERS, VARIED};
     use super::sentences::sentences;
     use super::*;
 
@@ -136,6 +136,7 @@ mod tests {
         parameters.disks.insert("this".into(), parameters.disks["ssd"]);
         parameters.engines = ["amped", "co-amped", "proactor", "thread-pool"].map(|engine| (engine.into(), 1.0)).into();
         parameters.reads = READERS[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
+        parameters.read_units = PAGE_CACHERS.map(|engine| (engine.into(), 1.0)).into();
         parameters.long_units = LONG_SENDERS.map(|engine| (engine.into(), 1.0)).into();
         parameters.long_units.insert("pipelined".into(), 1.0);
         parameters.long_segments = parameters.long_units.clone();

@@ -1,10 +1,10 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
-use super::invert::{Model, bound, sharing, solve, solve_between, solve_load, solve_load_between};
+use super::invert::{Model, bound, sharing, solve, solve_between, solve_load, solve_load_between, solve_waiting};
 use super::name::{
-    BATCHES, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMITED_CACHE_BYTES,
-    LONG_SENDERS, LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, READERS, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES,
-    VARIED,
+    BATCHES, CACHE_BYTES_LEAST, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES,
+    LIMITED_CACHE_BYTES, LONG_SENDERS, LONGER_FILES, MANY_FILES, MIXED_CACHE_BYTES, Name, PAGE_CACHERS, READERS,
+    SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
 };
 use super::sentences::sentences;
 use super::steps::Steps;
@@ -332,12 +332,16 @@ fn engines(parameters: &mut Parameters, results: &Results) {
         solve(parameters, &model, seen.server_and_kernel_us(), |set, us| set.costs.spawn_us = us);
     let (model, seen) = spawned(Name::SpreadThreads);
     let spawn_us = parameters.costs.spawn_us;
-    let bounds = spawn_us..spawn_us * SPAWN_SHARED_MAX;
-    parameters.costs.spawn_shared_us =
-        solve_between(bounds, parameters, &model, seen.server_and_kernel_us(), |set, us| {
-            set.costs.spawn_shared_us = us
-        });
+    for _ in 0..ROUNDS {
+        let bounds = spawn_us..spawn_us * SPAWN_SHARED_MAX;
+        let set = |set: &mut Parameters, us| set.costs.spawn_shared_us = us;
+        parameters.costs.spawn_shared_us = solve_between(bounds, parameters, &model, seen.server_and_kernel_us(), set);
+        parameters.costs.spawn_waiting = solve_waiting(SPAWN_WAITING_MAX, parameters, &model, seen.latency_p50_us);
+    }
 }
+
+/// Of threads that are made; with more the median latency rises again, because most wait.
+const SPAWN_WAITING_MAX: f64 = 0.5;
 
 /// What each engine's content costs beyond `sped`'s: threads and processes send from memory of their own.
 fn contents(parameters: &mut Parameters, results: &Results) {
@@ -440,6 +444,11 @@ fn reads(parameters: &mut Parameters, results: &Results) {
     }
     let cache_bytes = LIMITED_CACHE_BYTES as f64 * parameters.memory.held_ratio;
     parameters.memory.process_bytes = (small.group_bytes - cache_bytes).max(0.0) as u64;
+    // Memory that processes have in common from before they were made is counted once there.
+    let processes = results.of(Name::MissedBy("mp"));
+    let own_bytes = (processes.group_bytes - parameters.memory.process_bytes as f64) / f64::from(CONNECTIONS);
+    let cache_bytes = CACHE_BYTES_LEAST as f64 * parameters.memory.held_ratio;
+    parameters.memory.helper_bytes = (own_bytes - cache_bytes).max(0.0) as u64;
     if let Some(disk) = parameters.disks.get_mut("this") {
         // Each file is as likely as the others, so what the memory holds of them is what is found.
         let missed = (1.0 - long.page_cache_bytes / COLD_BYTES as f64).max(0.1);
@@ -473,9 +482,29 @@ fn reads(parameters: &mut Parameters, results: &Results) {
         let own_us = solve_between(bounds, parameters, &model, target_us, set);
         parameters.reads.insert(engine.into(), own_us);
     }
+    // Each is in the other's trial.
+    for _ in 0..ROUNDS {
+        PAGE_CACHERS.iter().for_each(|engine| longer_reads(engine, parameters, results));
+    }
     let name = Name::MissedByStages;
     let model = Model::limited(name, parameters);
     long_content_by(name.architecture(), &model, &results.of(name), parameters);
+}
+
+/// What reading takes an engine whose pages stay in the page cache, for a file and for each unit of it, beyond what it takes `sped`.
+fn longer_reads(engine: &'static str, parameters: &mut Parameters, results: &Results) {
+    let of = |parameters: &Parameters, name: Name, least_us: f64, set: &dyn Fn(&mut Parameters, f64)| {
+        let target_us = results.of(name).server_us;
+        solve_between(least_us..bound(target_us), parameters, &Model::limited(name, parameters), target_us, set)
+    };
+    let least_us = -parameters.costs.read_unit_us;
+    let set = |set: &mut Parameters, us| _ = set.read_units.insert(engine.into(), us);
+    let own_us = of(parameters, Name::MissedLongerBy(engine), least_us, &set);
+    parameters.read_units.insert(engine.into(), own_us);
+    let least_us = -parameters.costs.read_us;
+    let set = |set: &mut Parameters, us| _ = set.reads.insert(engine.into(), us);
+    let own_us = of(parameters, Name::MissedBy(engine), least_us, &set);
+    parameters.reads.insert(engine.into(), own_us);
 }
 
 /// Latency and rate of the disk as a loop waits for it that reads files of two sizes one by one; one file of 64 MiB is read ahead, and faster.
@@ -516,6 +545,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         costs,
         engines,
         reads,
+        read_units,
         units,
         long_units,
         long_segments,
@@ -534,7 +564,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut costs.hand_off_us, &mut costs.pass_us, &mut costs.rouse_us, &mut costs.read_us])
         .chain([&mut costs.load_us, &mut costs.load_unit_us, &mut costs.try_us, &mut costs.read_unit_us])
         .chain([&mut costs.read_long_unit_us, &mut costs.copy_unit_us, &mut costs.process_us])
-        .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us])
+        .chain([&mut costs.spawn_us, &mut costs.spawn_shared_us, &mut costs.spawn_waiting])
         .chain([&mut costs.far_us, &mut costs.far_unit_us, &mut costs.remote_unit_us])
         .chain([&mut memory.held_ratio, &mut memory.held_ratio_threads])
         .chain([&mut processor.switch_us, &mut processor.wake_us, &mut processor.rest_us])
@@ -544,6 +574,7 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain([&mut load.shared_us, &mut load.shared_unit_us])
         .chain(engines.values_mut())
         .chain(reads.values_mut())
+        .chain(read_units.values_mut())
         .chain(units.values_mut())
         .chain(long_units.values_mut())
         .chain(long_segments.values_mut())

@@ -98,6 +98,7 @@ impl Model {
     pub(super) fn limited(name: Name, parameters: &Parameters) -> Model {
         let bytes = match name {
             Name::Missed(size) => size,
+            Name::MissedLongerBy(_) => COLD_SIZES[1],
             Name::MissedByStages => COLD_SIZES[2],
             _ => COLD_SIZES[0],
         };
@@ -183,6 +184,16 @@ pub(super) fn solve_load_between(
         set(&mut parameters, us);
         model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.load_us)
     })
+}
+
+/// The share of threads, at most `most`, that have to wait for the median latency to be what it was: who does not wait passes them.
+pub(super) fn solve_waiting(most: f64, parameters: &Parameters, model: &Model, latency_p50_us: f64) -> f64 {
+    let passing = bisect(1.0 - most..1.0, latency_p50_us, |passing| {
+        let mut parameters = parameters.clone();
+        parameters.costs.spawn_waiting = 1.0 - passing;
+        model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.latency_p50_us)
+    });
+    1.0 - passing
 }
 
 /// Where within `bounds` a time that grows with a parameter reaches `target_us`; the bound if it does so beyond.

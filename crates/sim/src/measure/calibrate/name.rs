@@ -95,6 +95,8 @@ pub(in crate::measure) enum Name {
     Missed(u64),
     /// This engine on the smaller ones.
     MissedBy(&'static str),
+    /// This engine, which does not hold content in the place of the page cache, on the second ones.
+    MissedLongerBy(&'static str),
     /// `pipelined` on the longest: where something is missing now and then it looks at each page of long content before it sends it.
     MissedByStages,
     /// `sped` on [`LONG_FILES`] of the longest cold files, without a limit: they leave from the page cache. One request of [`COLD_EACH`] is for
@@ -129,6 +131,8 @@ pub(super) const VARIED: [&str; 7] =
 /// Engines whose reads from disk are measured beside those of `sped`. `amped` is the first.
 pub(super) const READERS: [&str; 7] =
     ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session", "mp"];
+/// Of these the ones whose pages stay in the page cache as well, where the kernel has to make room for each.
+pub(super) const PAGE_CACHERS: [&str; 2] = ["co-amped", "mp"];
 /// Content of the trials with two workers.
 pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
 
@@ -147,6 +151,7 @@ impl Name {
         names.extend(READERS.map(Name::MissedBy));
         names.extend(LONG_SENDERS.map(Name::LongBy));
         names.push(Name::MissedByStages);
+        names.extend(PAGE_CACHERS.map(Name::MissedLongerBy));
         names.extend(SENDERS.map(Name::EngineLonger));
         names.push(Name::Varied);
         names
@@ -162,6 +167,7 @@ impl Name {
         match self {
             Name::Engine(engine) | Name::EngineLonger(engine) | Name::Few(engine) => engine,
             Name::Many(engine) | Name::MissedBy(engine) | Name::LongBy(engine) => engine,
+            Name::MissedLongerBy(engine) => engine,
             Name::SpreadThreads => "thread-per-request",
             Name::Copied => "amped",
             Name::MissedByStages => "pipelined",
@@ -193,8 +199,8 @@ impl Name {
     pub(super) fn cache_bytes(self) -> u64 {
         match self {
             Name::Untranslated | Name::UntranslatedLonger => CACHE_BYTES_LEAST,
-            Name::MissedBy("mp") => CACHE_BYTES_LEAST,
-            Name::MissedByStages => LIMITED_CACHE_BYTES,
+            Name::MissedBy("mp") | Name::MissedLongerBy("mp") => CACHE_BYTES_LEAST,
+            Name::MissedByStages | Name::MissedLongerBy(_) => LIMITED_CACHE_BYTES,
             Name::UntranslatedLongest | Name::Missed(_) | Name::MissedBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
             Name::Engine("mp") | Name::EngineLonger("mp") => PROCESS_CACHE_BYTES,
@@ -213,6 +219,7 @@ impl Name {
             // Until the memory is full.
             Name::Missed(size) => LIMIT_BYTES / size * COLD_EACH,
             Name::MissedByStages => LIMIT_BYTES / COLD_SIZES[2] * COLD_EACH,
+            Name::MissedLongerBy(_) => LIMIT_BYTES / COLD_SIZES[1] * COLD_EACH,
             // Until each has been found.
             Name::Long | Name::LongBy(_) => FAR_PASSES * LONG_FILES as u64 * COLD_EACH,
             Name::MissedBy(_) => LIMIT_BYTES / COLD_SIZES[0] * COLD_EACH,
@@ -248,7 +255,7 @@ impl Name {
 
     /// Whether something of what is asked for has to be read from disk.
     pub(super) fn is_cold(self) -> bool {
-        matches!(self, Name::Missed(_) | Name::MissedBy(_) | Name::MissedByStages)
+        matches!(self, Name::Missed(_) | Name::MissedBy(_) | Name::MissedLongerBy(_) | Name::MissedByStages)
     }
 
     /// Whether the server is held to little memory.

@@ -9,6 +9,7 @@ const VARIED: &str = "with which the model takes this engine's time on the files
 const LONG_SENDER: &str = "with which the model takes this engine's time on the files of costs.file_unit_us";
 const LONG_RECEIVER: &str =
     "with which the model takes the load's time with this engine on the files of costs.file_unit_us";
+const LONGER_READER: &str = "with which the model takes this engine's time on the files of costs.read_unit_us";
 const READER: &str = "with which the model takes this engine's time on the files of costs.read_us";
 
 pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Vec<(&'static str, String)> {
@@ -30,6 +31,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("costs.process_us", "with which the model takes mp's time".into()),
         ("costs.rouse_us", "with which the model takes pipelined's time, 4 connections".into()),
         ("costs.spawn_shared_us", "the same with two workers".into()),
+        ("costs.spawn_waiting", "with which it takes the median latency there".into()),
         ("costs.far_us", "sped on 8,000 files of 1,000 bytes in its cache, less one file".into()),
         ("costs.far_unit_us", "the same with 600 files of 16 KiB".into()),
         ("costs.remote_unit_us", "the same with 3,000 of them".into()),
@@ -94,7 +96,10 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("memory.translation_entries", "assumed".into()),
         ("memory.translation_fresh_us", "as Lamna is built: entries that are watched".into()),
         ("memory.thread_bytes", "thread-per-session less sped, for each of 24 threads".into()),
-        ("memory.helper_bytes", "mp less sped, for each of 24 processes".into()),
+        (
+            "memory.helper_bytes",
+            "mp's control group less cache and memory.process_bytes, for each of 24 processes".into(),
+        ),
         ("memory.file_bytes_mean", "assumed".into()),
         ("concurrency.processes_per_processor", "as Lamna is built".into()),
         ("concurrency.threads_per_processor", "as Lamna is built".into()),
@@ -122,6 +127,8 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("reads.thread-pool", READER.into()),
         ("reads.thread-per-session", READER.into()),
         ("reads.mp", READER.into()),
+        ("read_units.co-amped", LONGER_READER.into()),
+        ("read_units.mp", LONGER_READER.into()),
         ("units.amped", SENDER.into()),
         ("units.co-amped", SENDER.into()),
         ("units.proactor", SENDER.into()),

@@ -84,6 +84,7 @@ impl<'p> Site<'p> {
             Name::Long | Name::LongBy(_) => &self.cold[2][..=LONG_FILES],
             Name::Missed(size) => &self.cold[COLD_SIZES.iter().position(|&one| one == size).unwrap_or(0)],
             Name::MissedBy(_) => &self.cold[0],
+            Name::MissedLongerBy(_) => &self.cold[1],
             Name::MissedByStages => &self.cold[2],
             Name::Filled | Name::FilledByThreads => &self.mixed,
             Name::Varied => &self.varied,
