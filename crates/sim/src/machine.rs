@@ -290,7 +290,10 @@ impl Machine {
     pub fn spawn(&mut self) -> Spawned {
         let runs_server = |other| self.processors.running(other).is_some_and(|task| task != LOAD);
         match (0..self.processors_len).any(|other| other != self.processor && runs_server(other)) {
-            true => Spawned { work: self.costs.spawn_shared, waits: self.chance.unit() < self.costs.spawn_waiting },
+            true => Spawned {
+                work: self.costs.spawn_shared,
+                waits: self.chance.unit() < self.costs.spawn_waiting * self.processors.ready_len() as f64,
+            },
             false => Spawned { work: self.costs.spawn, waits: false },
         }
     }

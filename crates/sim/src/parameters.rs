@@ -129,8 +129,8 @@ pub struct Costs {
     pub spawn_us: f64,
     /// The same while one does, which the kernel has to tell of each stack that goes.
     pub spawn_shared_us: f64,
-    /// Of the threads that are made then, the share that has to wait for another one of the process, since both change its memory. Those
-    /// begin again behind threads that are made after them.
+    /// Of the threads that are made then, the share that has to wait for the memory of the process, which others change, for each other one
+    /// that could run.
     #[serde(default)]
     pub spawn_waiting: f64,
     /// Answering with what has its structures in no cache of the processor's own, in addition.

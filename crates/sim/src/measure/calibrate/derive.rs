@@ -340,8 +340,8 @@ fn engines(parameters: &mut Parameters, results: &Results) {
     }
 }
 
-/// Of threads that are made; with more the median latency rises again, because most wait.
-const SPAWN_WAITING_MAX: f64 = 0.5;
+/// With more the median latency rises again, because most wait.
+const SPAWN_WAITING_MAX: f64 = 0.5 / CONNECTIONS as f64;
 
 /// What each engine's content costs beyond `sped`'s: threads and processes send from memory of their own.
 fn contents(parameters: &mut Parameters, results: &Results) {
