@@ -215,9 +215,6 @@ const STEPS: u32 = 16;
 /// What it costs that the server and a load that sleeps share processors, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sharing {
-    /// What beginning on a processor that was idle has to cost for the worker that has a processor to itself to take the time that it took in
-    /// the trial.
-    rest: f64,
     /// What beginning after another program has to cost for the one beside the load to take its time.
     program: f64,
     /// What a request has to cost the load there for it to take its time.
@@ -226,8 +223,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     pub(super) fn put(self, set: &mut Parameters) {
-        (set.processor.rest_us, set.processor.program_us) = (self.rest, self.program);
-        set.load.shared_us = self.load;
+        (set.processor.program_us, set.load.shared_us) = (self.program, self.load);
     }
 }
 
@@ -243,8 +239,6 @@ pub(super) fn sharing(parameters: &Parameters, model: &Model, seen: &Observed) -
     };
     let mut found = Sharing::default();
     for _ in 0..TURNS {
-        let rest = |us| Sharing { rest: us, ..found };
-        found.rest = solved(seen.server_us - seen.beside_us, |o| o.server_us - o.beside_us, &rest);
         let program = |us| Sharing { program: us, ..found };
         found.program = solved(seen.beside_us, |o| o.beside_us, &program);
         let load = |us| Sharing { load: us, ..found };
