@@ -14,6 +14,7 @@
 mod derive;
 mod invert;
 mod name;
+mod reads;
 mod sentences;
 mod site;
 mod steps;

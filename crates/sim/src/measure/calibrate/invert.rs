@@ -120,9 +120,17 @@ impl Model {
         self
     }
 
-    /// `None` if the set cannot be simulated.
-    fn outcome(&self, parameters: &Parameters) -> Option<Outcome> {
-        run_with(&self.scenario, parameters, &self.workload, 1).ok()
+    /// What comes out `of` it with one value `set` in the parameters; infinite if that set cannot be simulated.
+    fn with(
+        &self,
+        value: f64,
+        parameters: &Parameters,
+        set: &impl Fn(&mut Parameters, f64),
+        of: fn(&Outcome) -> f64,
+    ) -> f64 {
+        let mut parameters = parameters.clone();
+        set(&mut parameters, value);
+        run_with(&self.scenario, &parameters, &self.workload, 1).map_or(f64::INFINITY, |outcome| of(&outcome))
     }
 }
 
@@ -154,11 +162,7 @@ pub(super) fn solve_between(
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    bisect(bounds, target_us, |us| {
-        let mut parameters = parameters.clone();
-        set(&mut parameters, us);
-        model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.server_us)
-    })
+    bisect(bounds, target_us, |us| model.with(us, parameters, &set, |outcome| outcome.server_us))
 }
 
 /// The value with which the load takes `target_us`, likewise.
@@ -179,21 +183,14 @@ pub(super) fn solve_load_between(
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    bisect(bounds, target_us, |us| {
-        let mut parameters = parameters.clone();
-        set(&mut parameters, us);
-        model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.load_us)
-    })
+    bisect(bounds, target_us, |us| model.with(us, parameters, &set, |outcome| outcome.load_us))
 }
 
 /// The share of threads, at most `most`, that have to wait for the median latency to be what it was: who does not wait passes them.
 pub(super) fn solve_waiting(most: f64, parameters: &Parameters, model: &Model, latency_p50_us: f64) -> f64 {
-    let passing = bisect(1.0 - most..1.0, latency_p50_us, |passing| {
-        let mut parameters = parameters.clone();
-        parameters.costs.spawn_waiting = 1.0 - passing;
-        model.outcome(&parameters).map_or(f64::INFINITY, |outcome| outcome.latency_p50_us)
-    });
-    1.0 - passing
+    let set = |set: &mut Parameters, passing| set.costs.spawn_waiting = 1.0 - passing;
+    let passing = |passing| model.with(passing, parameters, &set, |outcome| outcome.latency_p50_us);
+    1.0 - bisect(1.0 - most..1.0, latency_p50_us, passing)
 }
 
 /// Where within `bounds` a time that grows with a parameter reaches `target_us`; the bound if it does so beyond.
@@ -231,11 +228,8 @@ impl Sharing {
 /// since they decide how often there is a switch.
 pub(super) fn sharing(parameters: &Parameters, model: &Model, seen: &Observed) -> Sharing {
     let solved = |target_us: f64, time_us: fn(&Outcome) -> f64, of: &dyn Fn(f64) -> Sharing| {
-        bisect(0.0..bound(target_us), target_us, |us| {
-            let mut set = parameters.clone();
-            of(us).put(&mut set);
-            model.outcome(&set).map_or(f64::INFINITY, |outcome| time_us(&outcome))
-        })
+        let set = |set: &mut Parameters, us| of(us).put(set);
+        bisect(0.0..bound(target_us), target_us, |us| model.with(us, parameters, &set, time_us))
     };
     let mut found = Sharing::default();
     for _ in 0..TURNS {
