@@ -1,6 +1,6 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
-use super::invert::{Model, bound, sharing, solve, solve_between, solve_load, solve_load_between, solve_waiting};
+use super::invert::{Model, bound, solve, solve_between, solve_for, solve_load, solve_waiting};
 use super::name::{
     BATCHES, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES, LONG_SENDERS, LONGER_FILES, MANY_FILES,
     MIXED_CACHE_BYTES, Name, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
@@ -12,6 +12,7 @@ use super::{Calibration, Results};
 use crate::measure::trial::{FOREIGN_MAX, Observed, processors};
 use crate::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
 use crate::resource::Discipline;
+use crate::run::Outcome;
 
 /// Intercept and slope of the line with the least squares.
 pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {
@@ -383,7 +384,7 @@ pub(super) fn long_content_by(engine: &str, model: &Model, seen: &Observed, para
     let bounds = -parameters.load.segment_us..bound(load_us);
     let awake = as_awake(parameters, seen);
     let set = |set: &mut Parameters, us| _ = set.long_segments.insert(engine.into(), us);
-    let own_us = solve_load_between(bounds, &awake, model, load_us, set);
+    let own_us = solve_for(|outcome| outcome.load_us, bounds, &awake, model, load_us, set);
     parameters.long_segments.insert(engine.into(), own_us);
 }
 
@@ -419,17 +420,28 @@ fn varied_lengths(parameters: &mut Parameters, results: &Results) {
 /// what it said was 13 times as much.
 const SPAWN_SHARED_MAX: f64 = 5.0;
 
-/// Two workers and the load on two processors: what it costs that they take turns.
+/// Two workers and the load on two processors: what it costs that one of them takes turns with the load, the worker and the load. Each is in the
+/// other's trial, since both decide how often there is a switch.
 fn shared(parameters: &mut Parameters, results: &Results) {
     let trial = |size| {
         let seen = results.of(Name::Shared(size));
         (Model::of(Name::Shared(size)).with_clients(&seen.client_workers), seen)
     };
-    let [small, longer] = SHARED_SIZES.map(trial);
-    sharing(parameters, &small.0, &small.1).put(parameters);
+    let [(model, seen), (longer_model, longer)] = SHARED_SIZES.map(trial);
+    for _ in 0..SHARED_ROUNDS {
+        let (bounds, set) = (0.0..bound(seen.beside_us), |set: &mut Parameters, us| set.processor.program_us = us);
+        parameters.processor.program_us =
+            solve_for(|outcome| outcome.beside_us, bounds, parameters, &model, seen.beside_us, set);
+        parameters.load.shared_us = solve_load(parameters, &model, seen.load_us, |set, us| set.load.shared_us = us);
+    }
     let set = |set: &mut Parameters, us| set.load.shared_unit_us = us;
-    parameters.load.shared_unit_us = solve_load_between(0.0..UNIT_MAX_US, parameters, &longer.0, longer.1.load_us, set);
+    let load_us = |outcome: &Outcome| outcome.load_us;
+    parameters.load.shared_unit_us =
+        solve_for(load_us, 0.0..UNIT_MAX_US, parameters, &longer_model, longer.load_us, set);
 }
+
+/// Each changes how often the other is paid.
+const SHARED_ROUNDS: u32 = 4;
 
 /// Values that are in each other's trials are determined by turns, so often.
 pub(super) const ROUNDS: u32 = 3;

@@ -15,7 +15,7 @@ use super::name::{
 use super::site::mixed_files;
 use crate::arch::Kind;
 use crate::measure::limited::{holds_alone, page_cache_bytes};
-use crate::measure::trial::{Observed, processors};
+use crate::measure::trial::processors;
 use crate::parameters::Parameters;
 use crate::run::{Outcome, run_with};
 use crate::scenario::{PolicyName, Scenario};
@@ -162,7 +162,7 @@ pub(super) fn solve_between(
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    bisect(bounds, target_us, |us| model.with(us, parameters, &set, |outcome| outcome.server_us))
+    solve_for(|outcome| outcome.server_us, bounds, parameters, model, target_us, set)
 }
 
 /// The value with which the load takes `target_us`, likewise.
@@ -172,18 +172,19 @@ pub(super) fn solve_load(
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    solve_load_between(0.0..bound(target_us), parameters, model, target_us, set)
+    solve_for(|outcome| outcome.load_us, 0.0..bound(target_us), parameters, model, target_us, set)
 }
 
-/// The same within bounds.
-pub(super) fn solve_load_between(
+/// The value within `bounds` with which this time `of` the outcome is `target_us`.
+pub(super) fn solve_for(
+    of: fn(&Outcome) -> f64,
     bounds: Range<f64>,
     parameters: &Parameters,
     model: &Model,
     target_us: f64,
     set: impl Fn(&mut Parameters, f64),
 ) -> f64 {
-    bisect(bounds, target_us, |us| model.with(us, parameters, &set, |outcome| outcome.load_us))
+    bisect(bounds, target_us, |us| model.with(us, parameters, &set, of))
 }
 
 /// The share of threads, at most `most`, that have to wait for the median latency to be what it was: who does not wait passes them.
@@ -208,37 +209,3 @@ fn bisect(bounds: Range<f64>, target_us: f64, time_us: impl Fn(f64) -> f64) -> f
 
 /// Halvings: to a hundredth of a microsecond and less.
 const STEPS: u32 = 16;
-
-/// What it costs that the server and a load that sleeps share processors, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sharing {
-    /// What beginning after another program has to cost for the one beside the load to take its time.
-    program: f64,
-    /// What a request has to cost the load there for it to take its time.
-    load: f64,
-}
-
-impl Sharing {
-    pub(super) fn put(self, set: &mut Parameters) {
-        (set.processor.program_us, set.load.shared_us) = (self.program, self.load);
-    }
-}
-
-/// From a trial in which a loop and the load share a processor, and another loop has one to itself. All depend on each other a little,
-/// since they decide how often there is a switch.
-pub(super) fn sharing(parameters: &Parameters, model: &Model, seen: &Observed) -> Sharing {
-    let solved = |target_us: f64, time_us: fn(&Outcome) -> f64, of: &dyn Fn(f64) -> Sharing| {
-        let set = |set: &mut Parameters, us| of(us).put(set);
-        bisect(0.0..bound(target_us), target_us, |us| model.with(us, parameters, &set, time_us))
-    };
-    let mut found = Sharing::default();
-    for _ in 0..TURNS {
-        let program = |us| Sharing { program: us, ..found };
-        found.program = solved(seen.beside_us, |o| o.beside_us, &program);
-        let load = |us| Sharing { load: us, ..found };
-        found.load = solved(seen.load_us, |o| o.load_us, &load);
-    }
-    found
-}
-
-const TURNS: u32 = 4;
