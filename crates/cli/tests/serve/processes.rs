@@ -257,7 +257,7 @@ fn connections_are_spread_evenly_over_workers() {
 fn a_stalled_worker_strands_nobody() {
     let server = hello(CO_AMPED);
     let stalled = *workers(&server).first().expect("there are workers");
-    kill(stalled, Signal::STOP);
+    stop(stalled);
     let mut clients: Vec<_> = (0..100).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send(b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -358,6 +358,19 @@ fn sockets(process: Pid) -> usize {
 
 fn lines(log: &std::path::Path) -> usize {
     fs::read_to_string(log).map_or(0, |text| text.lines().count())
+}
+
+/// Stops a process. The signal alone does not: a thread that it has not reached yet may still take a connection.
+fn stop(process: Pid) {
+    kill(process, Signal::STOP);
+    let is_stopped = |task: fs::DirEntry| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+    };
+    eventually("all threads of a process stop", PATIENCE, || {
+        let mut tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).expect("our own child");
+        tasks.all(|task| task.is_ok_and(is_stopped)).then_some(())
+    });
 }
 
 /// A process that ended just now is no failure.
