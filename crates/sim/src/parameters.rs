@@ -34,15 +34,19 @@ pub struct Parameters {
     /// The same of each started unit of what is read ([`Costs::read_unit_us`]).
     #[serde(default)]
     pub read_units: BTreeMap<String, f64>,
-    /// The same of each started unit of content ([`Costs::transmit_unit_bytes`]).
+    /// The same of content, at lengths in ascending order: bytes and microseconds. Content between two of them takes what the line
+    /// through both says, shorter content what the first takes, longer content in proportion to the last.
     #[serde(default)]
-    pub units: BTreeMap<String, f64>,
+    pub contents: BTreeMap<String, Vec<(u64, f64)>>,
     /// The same of each unit of long content that leaves from the page cache ([`Costs::file_unit_us`]).
     #[serde(default)]
     pub long_units: BTreeMap<String, f64>,
     /// The same of the clients' processor time for each segment after the first of long content ([`LoadParameters::segment_us`]).
     #[serde(default)]
     pub long_segments: BTreeMap<String, f64>,
+    /// The same for each response while they share processors with the server ([`LoadParameters::shared_us`]).
+    #[serde(default)]
+    pub shared: BTreeMap<String, f64>,
     /// The same of a request for another file than the one before ([`Costs::varied_us`]).
     #[serde(default)]
     pub varied: BTreeMap<String, f64>,
@@ -411,8 +415,8 @@ impl Parameters {
 
     /// What processors work. Not what clocks decide: quanta, sleeps, how long a translation holds.
     fn processor_times_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        let Parameters { costs, engines, reads, read_units, units, long_units, long_segments, .. } = self;
-        let Parameters { varied, processor, locks, load, .. } = self;
+        let Parameters { costs, engines, reads, read_units, contents, long_units, long_segments, .. } = self;
+        let Parameters { shared, varied, processor, locks, load, .. } = self;
         [&mut costs.connection_us, &mut costs.parse_us, &mut costs.translate_us, &mut costs.translate_miss_us]
             .into_iter()
             .chain([&mut costs.lookup_us, &mut costs.header_us, &mut costs.transmit_us, &mut costs.segment_us])
@@ -429,9 +433,10 @@ impl Parameters {
             .chain(engines.values_mut())
             .chain(reads.values_mut())
             .chain(read_units.values_mut())
-            .chain(units.values_mut())
+            .chain(contents.values_mut().flatten().map(|(_, us)| us))
             .chain(long_units.values_mut())
             .chain(long_segments.values_mut())
+            .chain(shared.values_mut())
             .chain(varied.values_mut())
     }
 
@@ -513,12 +518,17 @@ impl Parameters {
                     .values()
                     .chain(self.reads.values())
                     .chain(self.read_units.values())
-                    .chain(self.units.values())
+                    .chain(self.contents.values().flatten().map(|(_, us)| us))
                     .chain(self.long_units.values())
                     .chain(self.long_segments.values())
+                    .chain(self.shared.values())
                     .chain(self.varied.values())
                     .all(|time| time.abs() < 1e12),
                 "engines: -1e12 to 1e12",
+            ),
+            (
+                self.contents.values().all(|points| is_ascending(points)),
+                "contents: positive lengths in ascending order",
             ),
             ((0.0..=1.0).contains(&costs.spawn_waiting), "costs.spawn_waiting: 0 to 1"),
             (self.processor.quantum_us >= 1.0, "processor.quantum_us: at least 1"),
@@ -545,6 +555,10 @@ impl Parameters {
             None => Ok(()),
         }
     }
+}
+
+fn is_ascending(points: &[(u64, f64)]) -> bool {
+    points.first().is_none_or(|first| first.0 > 0) && points.windows(2).all(|pair| pair[0].0 < pair[1].0)
 }
 
 fn parse(name: &str, text: &str) -> Result<Parameters, ParametersError> {

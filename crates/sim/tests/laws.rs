@@ -39,9 +39,11 @@ fn scenarios() -> impl Strategy<Value = (Scenario, Parameters)> {
                 (parameters.costs.varied_us, parameters.costs.far_us) = (1.0, 0.5);
                 parameters.costs.spawn_waiting = 0.2;
                 (parameters.memory.near_bytes, parameters.memory.process_entries) = (500_000, 200);
-                parameters.units.insert(architecture.name().into(), 0.01);
+                let contents = vec![(1_000, 0.0), (10_000, -0.5), (30_000, 2.0)];
+                parameters.contents.insert(architecture.name().into(), contents);
                 parameters.long_units.insert(architecture.name().into(), 0.02);
                 parameters.long_segments.insert(architecture.name().into(), 0.3);
+                parameters.shared.insert(architecture.name().into(), -0.2);
                 parameters.processor.program_us = 2.0;
                 parameters.varied.insert(architecture.name().into(), -0.5);
                 parameters.reads.insert(architecture.name().into(), 5.0);

@@ -13,6 +13,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, CO_AMPED, Engine, MP, THREAD_POOL, for_engines};
+use crate::processes::stop;
 use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 
@@ -304,7 +305,7 @@ fn a_new_server_removes_the_sockets_of_dead_ones() {
 #[test]
 fn a_server_that_is_stopped_is_said_not_to_answer() {
     let server = hello(AMPED);
-    server.signal(Signal::STOP);
+    stop(server.pid());
     let asked = ctl(&runtime(&server), &["status"]);
     server.signal(Signal::CONT);
     assert_eq!(asked.code, Some(69), "{asked:?}");

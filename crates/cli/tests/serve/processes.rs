@@ -361,7 +361,7 @@ fn lines(log: &std::path::Path) -> usize {
 }
 
 /// Stops a process. The signal alone does not: a thread that it has not reached yet may still take a connection.
-fn stop(process: Pid) {
+pub(crate) fn stop(process: Pid) {
     kill(process, Signal::STOP);
     let is_stopped = |task: fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();

@@ -57,6 +57,8 @@ pub struct Costs {
     load: Nanos,
     load_unit: Nanos,
     transmit: Nanos,
+    /// Of the engine's own, see [`Parameters::contents`].
+    contents: Vec<(u64, f64)>,
     transmit_unit_bytes: u64,
     transmit_by: TransmitBy,
     segment: Nanos,
@@ -118,8 +120,10 @@ impl Costs {
     }
 
     pub(super) fn transmission(&self, bytes: u64) -> Nanos {
-        bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
-            + more_segments(bytes, self.segment_bytes) * self.segment
+        let own = (along(&self.contents, bytes) * 1e3).round() as i64;
+        let shared = bytes.div_ceil(self.transmit_unit_bytes) * self.transmit
+            + more_segments(bytes, self.segment_bytes) * self.segment;
+        shared.saturating_add_signed(own)
     }
 }
 
@@ -163,7 +167,8 @@ impl Costs {
             pass: nanos(costs.pass_us),
             rouse: nanos(costs.rouse_us),
             kept: costs.requests_per_connection > 1,
-            transmit: nanos((costs.transmit_us + own(&parameters.units)).max(0.0)),
+            transmit: nanos(costs.transmit_us),
+            contents: parameters.contents.get(scenario.architecture.name()).cloned().unwrap_or_default(),
             transmit_unit_bytes: costs.transmit_unit_bytes,
             transmit_by: costs.transmit_by,
             segment: nanos(costs.segment_us),
@@ -173,7 +178,34 @@ impl Costs {
     }
 }
 
+/// What `points` say of so many bytes, as [`Parameters::contents`] has it.
+fn along(points: &[(u64, f64)], bytes: u64) -> f64 {
+    let after = points.partition_point(|&(length, _)| length < bytes);
+    let before = after.checked_sub(1).map(|before| points[before]);
+    match (before, points.get(after)) {
+        (None, None) => 0.0,
+        (None, Some(&(_, us))) => us,
+        (Some((length, us)), None) => us * bytes as f64 / length as f64,
+        (Some((from, low)), Some(&(to, high))) => low + (high - low) * (bytes - from) as f64 / (to - from) as f64,
+    }
+}
+
 /// Segments of so many bytes after the first.
 pub(super) fn more_segments(bytes: u64, segment_bytes: u64) -> u64 {
     bytes.saturating_sub(1).checked_div(segment_bytes).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::along;
+
+    #[test]
+    fn content_between_two_lengths_takes_what_the_line_through_both_says() {
+        let points = [(1_000, 0.5), (3_000, 1.5), (5_000, -1.0)];
+        let expect = [(1, 0.5), (1_000, 0.5), (2_000, 1.0), (3_000, 1.5), (4_000, 0.25), (5_000, -1.0), (10_000, -2.0)];
+        for (bytes, us) in expect {
+            assert_eq!(along(&points, bytes), us, "{bytes}");
+        }
+        assert_eq!(along(&[], 1_000), 0.0);
+    }
 }

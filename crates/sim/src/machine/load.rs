@@ -1,7 +1,7 @@
 //! The clients as one thread of the server's own machine: a load generator on the same processors, as in a measurement
 //! over loopback. It takes all responses that are there, one after the other, and sends the next request of each.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::costs::more_segments;
 use super::{RequestId, Step};
@@ -68,22 +68,23 @@ pub(super) struct LoadThread {
 impl LoadThread {
     /// One that spins never sleeps.
     pub(super) fn new(parameters: &Parameters, scenario: &Scenario) -> Self {
-        let own = parameters.long_segments.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let own = |times: &BTreeMap<String, f64>| times.get(scenario.architecture.name()).copied().unwrap_or(0.0);
+        let (own_segment_us, own_shared_us) = (own(&parameters.long_segments), own(&parameters.shared));
         let (costs, parameters) = (&parameters.costs, &parameters.load);
         let (shared_us, shared_unit_us) = match scenario.clients_spin {
             true => (0.0, 0.0),
-            false => (parameters.shared_us, parameters.shared_unit_us),
+            false => (parameters.shared_us + own_shared_us, parameters.shared_unit_us),
         };
         LoadThread {
             poll: nanos(parameters.poll_us),
-            receive: nanos(parameters.receive_us + shared_us),
+            receive: nanos((parameters.receive_us + shared_us).max(0.0)),
             receive_unit: nanos(parameters.receive_unit_us + shared_unit_us),
             send: nanos(parameters.send_us),
             rouse: nanos(parameters.rouse_us),
             owed: 0,
             unit_bytes: costs.transmit_unit_bytes,
             segment: nanos(parameters.segment_us),
-            long_segment: nanos((parameters.segment_us + own).max(0.0)),
+            long_segment: nanos((parameters.segment_us + own_segment_us).max(0.0)),
             segment_at_once: nanos(parameters.segment_at_once_us),
             varied: nanos(parameters.varied_us),
             received_bytes: 0,

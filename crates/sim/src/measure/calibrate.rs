@@ -121,7 +121,7 @@ pub(super) fn derive_kept(name: &str, kept: &Kept) -> io::Result<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::derive::{line, round};
-    use super::name::{LONG_SENDERS, PAGE_CACHERS, READERS, SENDERS, VARIED};
+    use super::name::{ENGINES, LONG_SENDERS, PAGE_CACHERS, READERS, SHARERS, VARIED};
     use super::sentences::sentences;
     use super::*;
 
@@ -141,8 +141,9 @@ mod tests {
         parameters.long_units = LONG_SENDERS.map(|engine| (engine.into(), 1.0)).into();
         parameters.long_units.insert("pipelined".into(), 1.0);
         parameters.long_segments = parameters.long_units.clone();
+        parameters.shared = SHARERS.map(|engine| (engine.into(), 1.0)).into();
         parameters.varied = VARIED[1..].iter().map(|&engine| (engine.into(), 1.0)).collect();
-        parameters.units = SENDERS.map(|engine| (engine.into(), 1.0)).into();
+        parameters.contents = ENGINES.map(|engine| (engine.into(), vec![(1_000, 0.0), (5_000, 1.0)])).into();
         let observed = Observed { server_us: 1.0, per_wait: 1.0, ..Observed::default() };
         round(&mut parameters);
         let how = sentences(&observed, &observed, 1.0);

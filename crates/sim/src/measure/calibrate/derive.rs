@@ -2,8 +2,8 @@
 
 use super::invert::{Model, bound, solve, solve_between, solve_for, solve_load, solve_waiting};
 use super::name::{
-    BATCHES, COLD_SIZES, CONNECTIONS, FAR_LONGER_FILES, FAR_SMALL_FILES, LONG_SENDERS, LONGER_FILES, MANY_FILES,
-    MIXED_CACHE_BYTES, Name, SENDERS, SHARED_SIZES, SIZES, UNIT_BYTES, VARIED,
+    BATCHES, COLD_SIZES, CONNECTIONS, ENGINES, FAR_LONGER_FILES, FAR_SMALL_FILES, LONG_SENDERS, LONGER_FILES,
+    MANY_FILES, MIXED_CACHE_BYTES, Name, SHARED_SIZES, SHARERS, SIZES, UNIT_BYTES, VARIED,
 };
 use super::reads::{copies, reads};
 use super::sentences::sentences;
@@ -55,6 +55,7 @@ pub(super) fn derive(
     varied_lengths(&mut parameters, results);
     shared(&mut parameters, results);
     engines(&mut parameters, results);
+    shared_by(&mut parameters, results);
     varied(&mut parameters, results);
     contents(&mut parameters, results);
     long_contents(&mut parameters, results);
@@ -344,15 +345,28 @@ fn engines(parameters: &mut Parameters, results: &Results) {
 /// With more the median latency rises again, because most wait.
 const SPAWN_WAITING_MAX: f64 = 0.5 / CONNECTIONS as f64;
 
-/// What each engine's content costs beyond `sped`'s: threads and processes send from memory of their own.
+/// What each engine's content costs beyond `sped`'s, at each length: threads and processes send from memory of their own, of which
+/// the kernel keeps a piece of 32 KiB for each (`sk_page_frag`).
 fn contents(parameters: &mut Parameters, results: &Results) {
-    for engine in SENDERS {
-        let seen = results.of(Name::EngineLonger(engine));
-        let bounds = -parameters.costs.transmit_us..UNIT_MAX_US;
-        let set = |set: &mut Parameters, us| _ = set.units.insert(engine.into(), us);
-        let model = Model::of(Name::EngineLonger(engine));
-        let own_us = solve_between(bounds, &as_awake(parameters, &seen), &model, seen.server_us, set);
-        parameters.units.insert(engine.into(), own_us);
+    let [first, sizes @ ..] = SIZES;
+    for engine in ENGINES {
+        // Whatever the shortest costs is the engine's own ([`engines`]).
+        let mut points = vec![(first, 0.0)];
+        for size in sizes {
+            let name = Name::Content(engine, size);
+            let seen = results.of(name);
+            let bounds = -parameters.costs.transmit_us * units(size)..UNIT_MAX_US * units(size);
+            let set = |set: &mut Parameters, us| {
+                let points = points.iter().copied().chain([(size, us)]).collect();
+                set.contents.insert(engine.into(), points);
+            };
+            // What a thread has sent from is given back by threads of the kernel's.
+            let is_made_anew = engine == "thread-per-request";
+            let server_us = if is_made_anew { seen.server_and_kernel_us() } else { seen.server_us };
+            let own_us = solve_between(bounds, &as_awake(parameters, &seen), &Model::of(name), server_us, set);
+            points.push((size, own_us));
+        }
+        parameters.contents.insert(engine.into(), points);
     }
 }
 
@@ -440,6 +454,19 @@ fn shared(parameters: &mut Parameters, results: &Results) {
         solve_for(load_us, 0.0..UNIT_MAX_US, parameters, &longer_model, longer.load_us, set);
 }
 
+/// What the clients of each engine take beyond that.
+fn shared_by(parameters: &mut Parameters, results: &Results) {
+    for engine in SHARERS {
+        let name = Name::SharedBy(engine);
+        let seen = results.of(name);
+        let model = Model::of(name).with_clients(&seen.client_workers);
+        let bounds = -(parameters.load.receive_us + parameters.load.shared_us)..bound(seen.load_us);
+        let set = |set: &mut Parameters, us| _ = set.shared.insert(engine.into(), us);
+        let own_us = solve_for(|outcome| outcome.load_us, bounds, parameters, &model, seen.load_us, set);
+        parameters.shared.insert(engine.into(), own_us);
+    }
+}
+
 /// Each changes how often the other is paid.
 const SHARED_ROUNDS: u32 = 4;
 
@@ -454,9 +481,10 @@ pub(super) fn round(parameters: &mut Parameters) {
         engines,
         reads,
         read_units,
-        units,
+        contents,
         long_units,
         long_segments,
+        shared,
         varied,
         processor,
         locks,
@@ -483,9 +511,10 @@ pub(super) fn round(parameters: &mut Parameters) {
         .chain(engines.values_mut())
         .chain(reads.values_mut())
         .chain(read_units.values_mut())
-        .chain(units.values_mut())
+        .chain(contents.values_mut().flatten().map(|(_, us)| us))
         .chain(long_units.values_mut())
         .chain(long_segments.values_mut())
+        .chain(shared.values_mut())
         .chain(varied.values_mut())
         .chain([&mut costs.varied_us, &mut load.varied_us])
         .chain(disks.values_mut().flat_map(|disk| [&mut disk.latency_us, &mut disk.spread, &mut disk.bytes_per_s]))

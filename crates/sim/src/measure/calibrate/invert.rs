@@ -10,7 +10,7 @@ use lamna_policy::cache::Algorithm;
 
 use super::name::{
     COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES,
-    LONG_FILES, LONGER_SIZE, MANY_FILES, Name, SIZES, VARIED_EACH,
+    LONG_FILES, MANY_FILES, Name, SIZES, VARIED_EACH,
 };
 use super::site::mixed_files;
 use crate::arch::Kind;
@@ -31,8 +31,7 @@ impl Model {
     /// Of a trial on one file that is in memory, or on long ones that helpers copy.
     pub(super) fn of(name: Name) -> Model {
         let bytes = match name {
-            Name::Size(size) | Name::Shared(size) => size,
-            Name::EngineLonger(_) => SIZES[LONGER_SIZE],
+            Name::Size(size) | Name::Shared(size) | Name::Content(_, size) => size,
             _ => SIZES[0],
         };
         let processors = processors() as u32;

@@ -15,9 +15,7 @@ pub(super) const COLD_EACH: u64 = 24;
 /// So few that stages sleep between two requests.
 pub(super) const CONNECTIONS_FEW: u32 = 4;
 /// Content of the trials on size, in bytes. The first is that of all other trials, the last is two segments of loopback.
-pub(super) const SIZES: [u64; 5] = [1_000, 5_000, 20_000, 40_000, 80_000];
-/// Of these the one with which engines' costs for content are measured.
-pub(super) const LONGER_SIZE: usize = 3;
+pub(super) const SIZES: [u64; 7] = [1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 80_000];
 /// Requests sent at once, in the two trials whose difference is one more request in a batch.
 pub(super) const BATCHES: [u32; 2] = [16, 64];
 /// Enough that the smallest cache holds next to none of them.
@@ -71,8 +69,8 @@ pub(in crate::measure) enum Name {
     OneClient,
     /// This engine on the smallest file.
     Engine(&'static str),
-    /// The same on a longer one, of [`LONGER_SIZE`].
-    EngineLonger(&'static str),
+    /// The same on one of this size.
+    Content(&'static str, u64),
     /// The same with few clients.
     Few(&'static str),
     /// `thread-per-request` with two workers.
@@ -108,6 +106,8 @@ pub(in crate::measure) enum Name {
     Copied,
     /// `sped` with two workers, of which one shares its processor with the load, on a file of this size.
     Shared(u64),
+    /// This engine likewise, on the smallest file.
+    SharedBy(&'static str),
     /// A cache filled with files of many sizes, by one thread.
     Filled,
     /// Some of these files, all in the cache.
@@ -116,12 +116,9 @@ pub(in crate::measure) enum Name {
     FilledByThreads,
 }
 
-/// Engines whose own cost beyond the steps is measured.
+/// Engines whose own cost beyond the steps is measured, and for content of each size.
 pub(super) const ENGINES: [&str; 8] =
     ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "thread-per-request", "mp"];
-/// Engines whose cost for each unit of content is measured beside that of `sped`.
-pub(super) const SENDERS: [&str; 7] =
-    ["amped", "co-amped", "proactor", "pipelined", "thread-pool", "thread-per-session", "mp"];
 /// Engines whose cost for each unit of long content in the page cache is measured beside that of `sped`.
 pub(super) const LONG_SENDERS: [&str; 4] = ["co-amped", "thread-pool", "thread-per-session", "mp"];
 /// Engines whose cost for another file than before is measured beside that of `sped`, which is the first. A process of `mp` does not hold
@@ -133,8 +130,11 @@ pub(super) const READERS: [&str; 7] =
     ["amped", "co-amped", "pipelined", "proactor", "thread-pool", "thread-per-session", "mp"];
 /// Of these the ones whose pages stay in the page cache as well, where the kernel has to make room for each.
 pub(super) const PAGE_CACHERS: [&str; 2] = ["co-amped", "mp"];
+/// Engines whose clients take another time than those of `sped` where they share a processor with a worker: its loop does not wait by
+/// epoll_wait(2).
+pub(super) const SHARERS: [&str; 1] = ["proactor"];
 /// Content of the trials with two workers.
-pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], SIZES[2]];
+pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], 20_000];
 
 impl Name {
     /// All of them.
@@ -145,6 +145,7 @@ impl Name {
         names.extend([Name::Far, Name::FarLonger, Name::Filled, Name::FilledByThreads]);
         names.extend(VARIED.map(Name::Many));
         names.extend(SHARED_SIZES.map(Name::Shared));
+        names.extend(SHARERS.map(Name::SharedBy));
         names.extend(COLD_SIZES.map(Name::Missed));
         names.extend(ENGINES.map(Name::Engine));
         names.extend([Name::Few("pipelined"), Name::SpreadThreads, Name::Long]);
@@ -152,7 +153,7 @@ impl Name {
         names.extend(LONG_SENDERS.map(Name::LongBy));
         names.push(Name::MissedByStages);
         names.extend(PAGE_CACHERS.map(Name::MissedLongerBy));
-        names.extend(SENDERS.map(Name::EngineLonger));
+        names.extend(ENGINES.iter().flat_map(|engine| SIZES[1..].iter().map(|&size| Name::Content(engine, size))));
         names.push(Name::Varied);
         names
     }
@@ -165,9 +166,9 @@ impl Name {
     /// The engine.
     pub(in crate::measure) fn architecture(self) -> &'static str {
         match self {
-            Name::Engine(engine) | Name::EngineLonger(engine) | Name::Few(engine) => engine,
+            Name::Engine(engine) | Name::Content(engine, _) | Name::Few(engine) => engine,
             Name::Many(engine) | Name::MissedBy(engine) | Name::LongBy(engine) => engine,
-            Name::MissedLongerBy(engine) => engine,
+            Name::MissedLongerBy(engine) | Name::SharedBy(engine) => engine,
             Name::SpreadThreads => "thread-per-request",
             Name::Copied => "amped",
             Name::MissedByStages => "pipelined",
@@ -177,7 +178,7 @@ impl Name {
     }
 
     pub(super) fn workers(self) -> u32 {
-        if matches!(self, Name::Shared(_) | Name::SpreadThreads) { 2 } else { 1 }
+        if matches!(self, Name::Shared(_) | Name::SharedBy(_) | Name::SpreadThreads) { 2 } else { 1 }
     }
 
     pub(super) fn connections(self) -> u32 {
@@ -203,7 +204,7 @@ impl Name {
             Name::MissedByStages | Name::MissedLongerBy(_) => LIMITED_CACHE_BYTES,
             Name::UntranslatedLongest | Name::Missed(_) | Name::MissedBy(_) | Name::Copied => LIMITED_CACHE_BYTES,
             Name::Filled | Name::FilledByThreads => MIXED_CACHE_BYTES,
-            Name::Engine("mp") | Name::EngineLonger("mp") => PROCESS_CACHE_BYTES,
+            Name::Engine("mp") | Name::Content("mp", _) => PROCESS_CACHE_BYTES,
             _ => CACHE_BYTES,
         }
     }

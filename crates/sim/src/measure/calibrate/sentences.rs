@@ -4,7 +4,7 @@ use crate::measure::trial::Observed;
 
 const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes, 24 connections";
 
-const SENDER: &str = "with which the model takes this engine's time on 40 KB";
+const SENDER: &str = "with which the model takes this engine's time on content of each length";
 const VARIED: &str = "with which the model takes this engine's time on the files of costs.varied_us";
 const LONG_SENDER: &str = "with which the model takes this engine's time on the files of costs.file_unit_us";
 const LONG_RECEIVER: &str =
@@ -129,13 +129,14 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("reads.mp", READER.into()),
         ("read_units.co-amped", LONGER_READER.into()),
         ("read_units.mp", LONGER_READER.into()),
-        ("units.amped", SENDER.into()),
-        ("units.co-amped", SENDER.into()),
-        ("units.proactor", SENDER.into()),
-        ("units.pipelined", SENDER.into()),
-        ("units.thread-pool", SENDER.into()),
-        ("units.thread-per-session", SENDER.into()),
-        ("units.mp", SENDER.into()),
+        ("contents.amped", SENDER.into()),
+        ("contents.co-amped", SENDER.into()),
+        ("contents.proactor", SENDER.into()),
+        ("contents.pipelined", SENDER.into()),
+        ("contents.thread-pool", SENDER.into()),
+        ("contents.thread-per-session", SENDER.into()),
+        ("contents.mp", SENDER.into()),
+        ("contents.thread-per-request", SENDER.into()),
         ("long_units.co-amped", LONG_SENDER.into()),
         (
             "long_units.pipelined",
@@ -152,6 +153,7 @@ pub(super) fn sentences(base: &Observed, alone: &Observed, within_us: f64) -> Ve
         ("long_segments.thread-pool", LONG_RECEIVER.into()),
         ("long_segments.thread-per-session", LONG_RECEIVER.into()),
         ("long_segments.mp", LONG_RECEIVER.into()),
+        ("shared.proactor", "with which the model takes the load's time with this engine in the trial of load.shared_us".into()),
         ("costs.varied_us", "sped on 1,000 files of 1,000 bytes in its cache, less one file".into()),
         ("varied.amped", VARIED.into()),
         ("varied.co-amped", VARIED.into()),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use super::Plan;
 use super::name::{
     COLD_BYTES, COLD_EACH, COLD_SIZES, COPIED_BYTES, COPIED_FILES, FAR_LONGER_FILES, FAR_SMALL_FILES, LIMIT_BYTES,
-    LONG_FILES, LONGER_FILES, LONGER_SIZE, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES,
-    SMALL_FILES, VARIED_EACH, WATCHED_AFTER,
+    LONG_FILES, LONGER_FILES, MANY_FILES, MIXED_BYTES_LEAST, MIXED_BYTES_MOST, MIXED_FILES, Name, SIZES, SMALL_FILES,
+    VARIED_EACH, WATCHED_AFTER,
 };
 use super::steps::Steps;
 use crate::kernel::Stream;
@@ -127,11 +127,10 @@ impl<'p> Site<'p> {
         };
         let mut random = Stream::new(1, "calibrate");
         let observed = match name {
-            Name::Size(size) | Name::Shared(size) => {
+            Name::Size(size) | Name::Shared(size) | Name::Content(_, size) => {
                 let place = SIZES.iter().position(|&one| one == size).unwrap_or(0);
                 trial.run(|_| place)?
             }
-            Name::EngineLonger(_) => trial.run(|_| LONGER_SIZE)?,
             _ if name.is_between_answers() => {
                 let cold = targets.len() as u64 - 1;
                 trial.run(|_| if random.below(COLD_EACH) > 0 { 0 } else { 1 + random.below(cold) as usize })?
