@@ -565,6 +565,15 @@ impl Machine {
         let held = recency.iter().take_while(fits).count();
         recency[..held].iter().rev().for_each(|&file| self.keep_content(0, file));
         // What the data cache answers does not reach the page cache, so there is what was used before that.
+        if self.holds_alone {
+            let sizes = self.workload.sizes.clone();
+            let is_long = |file: FileId| sizes[file as usize] > self.content_bytes_max;
+            let long: Vec<FileId> = recency.iter().rev().copied().filter(|&file| is_long(file)).collect();
+            long.into_iter().for_each(|file| self.keep_pages(file));
+            // What is asked for oftener has come there first, and stays.
+            recency[held..].iter().for_each(|&file| self.keep_pages(file));
+            return;
+        }
         recency.iter().rev().for_each(|&file| self.keep_pages(file));
         recency[held..].iter().rev().for_each(|&file| self.keep_pages(file));
     }

@@ -181,6 +181,31 @@ fn what_the_page_cache_holds_is_never_read_from_disk_again() {
 }
 
 #[test]
+fn a_cache_that_holds_alone_leaves_what_it_has_no_room_for_in_pages_that_nobody_needs() {
+    let workload = Workload::independent("more", vec![100_000; 100], vec![1.0; 100]);
+    let reads_per_request = |page_cache_mib: u64| {
+        let mut parameters = Parameters::linux();
+        parameters.memory.content_bytes_max = 256 << 10;
+        let scenario = Scenario {
+            architecture: Kind::Amped,
+            holds_alone: true,
+            data_cache_bytes: 5 << 20,
+            page_cache_bytes: page_cache_mib << 20,
+            disk: "ssd".into(),
+            clients: 4,
+            requests: 5_000,
+            warm_up_requests: 2_000,
+            replications: 1,
+            ..Default::default()
+        };
+        run_with(&scenario, &parameters, &workload, 1).expect("a valid scenario").reads_per_request
+    };
+    assert_eq!(reads_per_request(12), 0.0);
+    // A sixteenth of 10 MiB stays free, and half of 100 files are in the data cache.
+    assert!((0.1..0.3).contains(&reads_per_request(4)), "{}", reads_per_request(4));
+}
+
+#[test]
 fn a_throttled_disk_reads_as_often_as_it_may_and_only_stalling_loops_keep_hot_clients_waiting() {
     let mut parameters = Parameters::linux();
     let disk = parameters.disks.get_mut("ssd").expect("a disk of the set");

@@ -16,6 +16,7 @@ mod flights;
 mod foresight;
 mod front;
 pub mod generations;
+mod headroom;
 mod index;
 mod ledger;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use chunks::{CHUNK_BYTES, Chunks};
 pub use entry::Entry;
 pub use foresight::Foresight;
 pub use front::Front;
+pub use headroom::Headroom;
 pub use ledger::Loan;
 pub use residents::Residents;
 pub use store::{Bounds, Store};
@@ -129,6 +131,26 @@ mod tests {
             assert!(store.bytes() <= (1 << 20) + 1024, "{}", store.bytes());
         }
         assert!(store.len() > 500, "{}", store.len());
+    }
+
+    #[test]
+    fn pages_stay_of_what_had_to_go_before_while_memory_is_free() {
+        let bounds = Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) };
+        let store = Store::with(bounds, Policy::default(), None, Common::default());
+        let leaves =
+            |store: &Store| keys().filter(|name| store.leaves_pages(Key { site: 0, path: name }, 1_000)).count();
+        let store = store.with_headroom(Some(Headroom::of(1 << 20, "1000")));
+        assert_eq!(leaves(&store), 0, "nothing was read before");
+        keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
+        // At least as many as are kept are remembered.
+        assert!((90..=800).contains(&leaves(&store)), "{}", leaves(&store));
+        assert!(!keys().any(|name| {
+            let key = Key { site: 0, path: &name };
+            store.lookup(key, 1).is_some() && store.leaves_pages(key, 1_000)
+        }));
+        let store = store.with_headroom(Some(Headroom::of(1 << 20, "1048576")));
+        assert_eq!(leaves(&store), 0, "all memory is in use");
+        assert_eq!(leaves(&store.with_headroom(None)), 0, "nobody knows");
     }
 
     #[test]

@@ -103,6 +103,10 @@ mod shard {
             0
         }
 
+        pub(super) fn remembers(&self, _key: Key<'_>) -> bool {
+            false
+        }
+
         pub(super) fn foresee(&self, _hash: u32, _depth: Depth, _ahead: &mut Ahead) {}
 
         pub(super) fn insert(&mut self, key: Key<'_>, entry: Arc<Entry>, _cost: u64, gone: &mut Vec<Arc<Entry>>) {

@@ -267,6 +267,11 @@ impl Shard {
         self.index.find(hash, is)
     }
 
+    /// Whether something was found under `key` not long ago that is not kept.
+    pub(super) fn remembers(&self, key: Key<'_>) -> bool {
+        self.find_remembered(self.hash(key)).is_some()
+    }
+
     /// Of `key`, as this shard has it.
     pub(super) fn hash(&self, key: Key<'_>) -> u32 {
         hash(&self.hasher, key.site.to_ne_bytes(), key.path)

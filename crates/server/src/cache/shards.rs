@@ -70,6 +70,11 @@ impl Shards {
         self.shard(key).lookup(key, uses).cloned()
     }
 
+    /// Whether something was found under `key` not long ago that is not kept.
+    pub(super) fn remembers(&self, key: Key<'_>) -> bool {
+        self.shard(key).remembers(key)
+    }
+
     /// Where a lookup of `key` looks, and what it reads there first.
     pub(super) fn place(&self, key: Key<'_>, ahead: &mut Ahead) -> Place {
         let number = self.shard_of(key);

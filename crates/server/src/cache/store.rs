@@ -13,6 +13,7 @@ use super::counters::Counters;
 use super::entry::Entry;
 use super::flights::Flights;
 use super::generations::Key;
+use super::headroom::Headroom;
 use super::ledger::Loan;
 use super::residents::Residents;
 use super::shard::Depth;
@@ -32,6 +33,7 @@ pub struct Store {
     watcher: Option<Watcher>,
     flights: Flights,
     holds_alone: bool,
+    headroom: Option<Headroom>,
     caches: Caches,
     chunks: Chunks,
     residents: Residents,
@@ -75,6 +77,7 @@ impl Store {
             watcher,
             flights: Flights::default(),
             holds_alone: false,
+            headroom: None,
             caches: Caches::ALL,
             fronts: AtomicU64::new(0),
         }
@@ -86,9 +89,20 @@ impl Store {
         Store { holds_alone, ..self }
     }
 
+    /// The same, which leaves what it has no room for in the page cache while there is memory that nobody uses.
+    pub fn with_headroom(self, headroom: Option<Headroom>) -> Store {
+        Store { headroom, ..self }
+    }
+
     /// Whether it holds content in the place of the page cache.
     pub fn holds_alone(&self) -> bool {
         self.holds_alone
+    }
+
+    /// Whether `bytes` bytes that were read from the disk for `key` should stay in the page cache, though the store holds content alone:
+    /// if they were read before not long ago, so that they may have to be read once more, and nobody uses the memory.
+    pub fn leaves_pages(&self, key: Key<'_>, bytes: u64) -> bool {
+        self.headroom.as_ref().is_some_and(|headroom| self.shards.remembers(key) && headroom.has(bytes))
     }
 
     /// The same, of which only `caches` are in use.

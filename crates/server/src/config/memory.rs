@@ -48,8 +48,17 @@ pub fn memory_bytes() -> u64 {
     limit_bytes.or(total_bytes).unwrap_or(256 * MIB)
 }
 
+/// The smallest limit of a control group that this process is in, in bytes, and the file that says how much of it is in use.
+pub fn least_limit() -> Option<(u64, PathBuf)> {
+    least_limit_of(&read).map(|(bytes, file)| (bytes, usage_file(&file)))
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
 fn read_memory() -> Memory {
-    Memory::of(&|path: &Path| fs::read_to_string(path).ok())
+    Memory::of(&read)
 }
 
 /// What this process may use.
@@ -93,14 +102,27 @@ const SMALL_LIMIT_BYTES: u64 = 32 * MIB;
 impl Memory {
     /// Physical memory, and the smallest limit on the way from this process's control group up to the root.
     fn of(read: &impl Fn(&Path) -> Option<String>) -> Memory {
-        let total_bytes = read(Path::new("/proc/meminfo")).and_then(|text| mem_total_bytes(&text));
-        let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-        let limits = limit_files(&groups);
-        // Version 2 says `max` where there is no limit; version 1 a number larger than any memory.
-        let limits = limits.iter().filter_map(|file| read(file)?.trim().parse().ok());
-        let limit_bytes = limits.min().filter(|limit| total_bytes.map_or(*limit < UNLIMITED_BYTES, |all| *limit < all));
-        Memory { total_bytes, limit_bytes }
+        Memory { total_bytes: total_bytes(read), limit_bytes: least_limit_of(read).map(|(bytes, _)| bytes) }
     }
+}
+
+/// The smallest limit, if it is less than the physical memory, and the file that says so.
+fn least_limit_of(read: &impl Fn(&Path) -> Option<String>) -> Option<(u64, PathBuf)> {
+    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    // Version 2 says `max` where there is no limit; version 1 a number larger than any memory.
+    let limits = limit_files(&groups).into_iter().filter_map(|file| Some((read(&file)?.trim().parse().ok()?, file)));
+    let total_bytes = total_bytes(read);
+    limits.min().filter(|(limit, _)| total_bytes.map_or(*limit < UNLIMITED_BYTES, |all| *limit < all))
+}
+
+fn total_bytes(read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    read(Path::new("/proc/meminfo")).and_then(|text| mem_total_bytes(&text))
+}
+
+/// Beside a file with a limit.
+fn usage_file(limit: &Path) -> PathBuf {
+    let is_of_version_2 = limit.ends_with("memory.max");
+    limit.with_file_name(if is_of_version_2 { "memory.current" } else { "memory.usage_in_bytes" })
 }
 
 /// What version 1 shows where there is no limit is about this.
@@ -184,6 +206,14 @@ mod tests {
             ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1048576\n"),
         ];
         assert_eq!(limit(&files), Some(1048576));
+    }
+
+    #[test]
+    fn what_is_in_use_is_said_beside_the_limit() {
+        let file = |limit: &str| usage_file(Path::new(limit)).display().to_string();
+        assert_eq!(file("/sys/fs/cgroup/a/memory.max"), "/sys/fs/cgroup/a/memory.current");
+        let version_1 = "/sys/fs/cgroup/memory/a/memory.limit_in_bytes";
+        assert_eq!(file(version_1), "/sys/fs/cgroup/memory/a/memory.usage_in_bytes");
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod validate;
 pub use explain::ConfigError;
 pub use load::{Overrides, Workers, load, parse};
 pub use memory::{
-    default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory, memory_bytes,
+    default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory, least_limit,
+    memory_bytes,
 };
 pub use render::render;

@@ -167,18 +167,26 @@ pub fn read_whole(
 }
 
 /// The same as [`read_whole`] with [`Wait::Yes`], for who will hold the content in the place of the page cache: what was not
-/// there before does not stay there. What was, others may be using.
+/// there before does not stay there, unless `stays` says so then. What was, others may be using.
 ///
 /// # Errors
 /// What `read(2)` says.
-pub fn take_whole(file: impl AsFd, stamp: &Stamp, content: &mut [u8], abilities: &Abilities) -> Result<bool, Blocked> {
+pub fn take_whole(
+    file: impl AsFd,
+    stamp: &Stamp,
+    content: &mut [u8],
+    abilities: &Abilities,
+    stays: impl FnOnce() -> bool,
+) -> Result<bool, Blocked> {
     match read_whole(&file, stamp, content, Wait::No, abilities) {
         Err(Blocked::Disk) => {}
         resident => return resident,
     }
     let is_whole = read_whole(&file, stamp, content, Wait::Yes, abilities)?;
-    // Advice only: pages in use stay.
-    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    if !stays() {
+        // Advice only: pages in use stay.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    }
     Ok(is_whole)
 }
 
@@ -202,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_to_be_read_leaves_the_page_cache_and_what_was_there_stays() {
+    fn what_had_to_be_read_leaves_the_page_cache_unless_it_is_to_stay_and_what_was_there_stays() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 100_000]).unwrap();
         file.sync_all().unwrap();
@@ -213,15 +221,16 @@ mod tests {
         if cached() != Ok(0) {
             return eprintln!("skipped: pages cannot be counted here, or never leave memory");
         }
-        let take = || {
+        let take = |stays: bool| {
             let mut content = vec![0; 100_000];
-            assert_eq!(take_whole(&file, &stamp, &mut content, &abilities), Ok(true));
+            assert_eq!(take_whole(&file, &stamp, &mut content, &abilities, || stays), Ok(true));
             assert_eq!(content, vec![7; 100_000]);
         };
-        take();
+        take(false);
         assert_eq!(cached(), Ok(0));
-        assert!(read_whole(&file, &stamp, &mut vec![0; 100_000], Wait::Yes, &abilities).is_ok());
-        take();
+        take(true);
+        assert_eq!(cached(), Ok(25));
+        take(false);
         assert_eq!(cached(), Ok(25));
     }
 

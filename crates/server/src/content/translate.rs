@@ -23,7 +23,8 @@ use super::directory;
 use super::file::{self, Kind, Stamp, Stamps};
 use super::media_type;
 use crate::account::{self, Step};
-use crate::cache::{Caches, Entry};
+use crate::cache::generations::Key;
+use crate::cache::{Caches, Entry, Store};
 use crate::io::{Abilities, Blocked, Wait, open};
 use crate::site::{Root, Site};
 
@@ -44,9 +45,9 @@ pub struct Question<'a> {
     pub now_ms: u64,
     /// What the kernel can do.
     pub abilities: &'a Abilities,
-    /// Whether content that is held in memory is to be there only once, and so not in the page cache as well. Then the page
-    /// cache is not asked for it either by who may not wait.
-    pub holds_alone: bool,
+    /// Who holds content in the place of the page cache, if somebody does, and by what it is found there. Then the page cache is not
+    /// asked for it either by who may not wait.
+    pub holder: Option<(&'a Store, Key<'a>)>,
     /// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
     pub content_bytes_max: u64,
     /// What is kept of the answer.
@@ -309,10 +310,13 @@ impl Question<'_> {
         kind: &Kindred<'_>,
         file: &OwnedFd,
     ) -> Result<Option<Representation>, Blocked> {
-        let read = |content: &mut [u8]| match (self.wait, self.holds_alone) {
-            (Wait::Yes, true) => file::take_whole(file, &state.stamp, content, self.abilities),
-            (Wait::No, true) => Err(Blocked::Disk),
-            (wait, false) => file::read_whole(file, &state.stamp, content, wait, self.abilities),
+        let stamp = &state.stamp;
+        let read = |content: &mut [u8]| match (self.wait, self.holder) {
+            (Wait::Yes, Some((store, key))) => {
+                file::take_whole(file, stamp, content, self.abilities, || store.leaves_pages(key, stamp.size))
+            }
+            (Wait::No, Some(_)) => Err(Blocked::Disk),
+            (wait, None) => file::read_whole(file, stamp, content, wait, self.abilities),
         };
         let make = |description: &Description<'_>| Representation::with_content_read(description, read);
         let representation = self.with_description(state, kind, make)?;

@@ -417,7 +417,7 @@ impl Target {
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
-            holds_alone: shared.reads_elsewhere(),
+            holder: shared.reads_elsewhere().then(|| (&*shared.store, self.key())),
             content_bytes_max: shared.store.content_bytes_max(),
             caches: shared.store.caches(),
         }

@@ -116,7 +116,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     now_ms: clock.now().0,
                     abilities: &abilities,
                     // The worker takes it from the page cache.
-                    holds_alone: false,
+                    holder: None,
                     content_bytes_max: Store::content_bytes_max_of(settings.cache_bytes_max, settings.caches),
                     caches: settings.caches,
                 };

@@ -11,6 +11,8 @@ use crate::workload::FileId;
 
 /// Of the page cache.
 const PAGE_BYTES: u64 = 4_096;
+/// The part of the memory that Lamna leaves free.
+const HEADROOM_SHARE: u64 = 16;
 
 impl Machine {
     /// Bytes of what a request asks for that an event loop sends before it turns to the next connection.
@@ -110,15 +112,24 @@ impl Machine {
         }
     }
 
+    /// What was read of a file stays in the page cache. If the data cache holds alone what it takes: only what that has no room for, and
+    /// while a part of the memory is free.
     pub(super) fn keep_pages(&mut self, file: FileId) {
         let size = self.workload.sizes[file as usize];
-        if self.holds_alone && size <= self.content_bytes_max {
+        let bytes = size.next_multiple_of(PAGE_BYTES);
+        if self.holds_alone && size <= self.content_bytes_max && !self.has_headroom(size, bytes) {
             return;
         }
-        let bytes = size.next_multiple_of(PAGE_BYTES);
         if let Some(pages) = self.pages.as_mut().filter(|pages| !pages.holds(ObjectId(file))) {
             let _ = pages.offer(ObjectId(file), bytes, |_| ());
         }
+    }
+
+    fn has_headroom(&self, size: u64, bytes: u64) -> bool {
+        let (content, Some(pages)) = (&self.caches[0], &self.pages) else { return false };
+        let is_full = content.bytes() + size + self.entry_bytes > content.bound_bytes();
+        let least_bytes = (content.bound_bytes() + pages.bound_bytes()) / HEADROOM_SHARE;
+        is_full && pages.bytes() + bytes + least_bytes <= pages.bound_bytes()
     }
 
     /// Whether the file of `request` is in the data cache by now. A helper asks before it reads: others may have missed

@@ -50,18 +50,15 @@ pub(super) struct Key {
 }
 
 impl Kept {
-    /// What is in the file, if there is one; without a path it is only remembered.
+    /// What is in the file; if there is none it is made, with its folder. Without a path it is only remembered.
     ///
     /// # Errors
-    /// It cannot be read, or is something else.
+    /// It cannot be read or made, or is something else.
     pub(super) fn open(path: Option<&Path>) -> io::Result<Kept> {
-        let path = path.map(Path::to_owned);
-        let content = match path.as_deref().map(fs::read_to_string) {
-            Some(Ok(text)) => serde_json::from_str(&text).map_err(io::Error::from)?,
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => Content::default(),
-        };
-        Ok(Kept { path, content })
+        let Some(path) = path else { return Ok(Kept { path: None, content: Content::default() }) };
+        read_or_make(path)
+            .map(|content| Kept { path: Some(path.to_owned()), content })
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 
     pub(super) fn trials(&self, key: &Key) -> Vec<Observed> {
@@ -92,11 +89,28 @@ impl Kept {
     }
 
     fn save(&self) -> io::Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let whole = path.with_extension("new");
-        fs::write(&whole, serde_json::to_string_pretty(&self.content)?)?;
-        fs::rename(whole, path)
+        self.path.as_deref().map_or(Ok(()), |path| write(path, &self.content))
     }
+}
+
+fn read_or_make(path: &Path) -> io::Result<Content> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(serde_json::from_str(&text)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            let content = Content::default();
+            // Better now than after the first trial.
+            write(path, &content)?;
+            Ok(content)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn write(path: &Path, content: &Content) -> io::Result<()> {
+    let whole = path.with_extension("new");
+    fs::write(&whole, serde_json::to_string_pretty(content)?)?;
+    fs::rename(whole, path)
 }
 
 #[cfg(test)]
@@ -106,7 +120,7 @@ mod tests {
     #[test]
     fn what_was_kept_is_found_by_the_next_one() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trials.json");
+        let path = folder.path().join("a folder that is made").join("trials.json");
         let key = |engine: &str, workers| Key { scenario: "trace".into(), engine: engine.into(), workers };
         let observed = Observed { requests_per_s: 7.0, ..Observed::default() };
         let mut kept = Kept::open(Some(&path)).unwrap();
@@ -117,5 +131,17 @@ mod tests {
         assert!(kept.trials(&key("sped", 2)).is_empty());
         assert!(kept.trials(&key("amped", 1)).is_empty());
         assert_eq!(kept.steps().0.len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_understood_or_made_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trials.json");
+        fs::write(&path, "no trials").unwrap();
+        // A file is no folder.
+        for path in [path.clone(), path.join("trials.json")] {
+            let error = Kept::open(Some(&path)).err().expect("it is not what was kept").to_string();
+            assert!(error.starts_with(&path.display().to_string()), "{error}");
+        }
     }
 }

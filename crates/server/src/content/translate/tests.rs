@@ -1,7 +1,6 @@
 //! What is done again with each of the three caches off, and that it comes out the same.
 
 use super::*;
-use crate::cache::Store;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::site::Sites;
 use std::path::Path;
@@ -52,7 +51,7 @@ fn question<'a>(
         previous,
         now_ms: 5000,
         abilities,
-        holds_alone: false,
+        holder: None,
         content_bytes_max,
         caches,
     }
