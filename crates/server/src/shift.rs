@@ -17,7 +17,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::board::WORKERS_MAX;
 use crate::cache::{self, Bounds, Headroom, Store, Watcher};
 use crate::commons::Commons;
-use crate::config::settings::{Architecture, CachePages, HelperKind, Settings};
+use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
 use crate::engine::nursery::Nursery;
@@ -259,6 +259,7 @@ impl Shift {
             && settings.cache_bytes_max == before.cache_bytes_max
             && settings.caches == before.caches
             && settings.holds_alone() == before.holds_alone()
+            && settings.uses_headroom() == before.uses_headroom()
             && settings.cache_watch == before.cache_watch;
         let store = match same_store {
             true => old.store.clone(),
@@ -469,15 +470,13 @@ fn store(settings: &Settings, sites: &Sites, clock: Clock, counters: &Common<cac
         descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) / CACHE_DESCRIPTOR_SHARE,
         entries_max: is_small.then_some(settings.process_translations_max),
     };
-    // Who says "release" does not want to have it anywhere else.
-    let may_leave = settings.holds_alone() && settings.cache_pages == CachePages::Auto;
     // Small caches are of many processes, and there are few inotify instances for each user.
     let watches = settings.cache_watch && !is_small;
     let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
     Store::with(bounds, settings.cache_policy, watcher, counters.clone())
         .with_caches(settings.caches)
         .alone(settings.holds_alone())
-        .with_headroom(may_leave.then(Headroom::within_limit).flatten())
+        .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
 }
 
 /// The cache may hold every fourth descriptor: the others are for connections.

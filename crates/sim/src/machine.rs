@@ -564,7 +564,6 @@ impl Machine {
         };
         let held = recency.iter().take_while(fits).count();
         recency[..held].iter().rev().for_each(|&file| self.keep_content(0, file));
-        // What the data cache answers does not reach the page cache, so there is what was used before that.
         if self.holds_alone {
             let sizes = self.workload.sizes.clone();
             let is_long = |file: FileId| sizes[file as usize] > self.content_bytes_max;
@@ -574,6 +573,7 @@ impl Machine {
             recency[held..].iter().for_each(|&file| self.keep_pages(file));
             return;
         }
+        // What the data cache answers does not reach the page cache, so there is what was used before that.
         recency.iter().rev().for_each(|&file| self.keep_pages(file));
         recency[held..].iter().rev().for_each(|&file| self.keep_pages(file));
     }

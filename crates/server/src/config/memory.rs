@@ -50,7 +50,7 @@ pub fn memory_bytes() -> u64 {
 
 /// The smallest limit of a control group that this process is in, in bytes, and the file that says how much of it is in use.
 pub fn least_limit() -> Option<(u64, PathBuf)> {
-    least_limit_of(&read).map(|(bytes, file)| (bytes, usage_file(&file)))
+    least_limit_of(total_bytes(&read), &read).map(|(bytes, file)| (bytes, usage_file(&file)))
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -102,16 +102,16 @@ const SMALL_LIMIT_BYTES: u64 = 32 * MIB;
 impl Memory {
     /// Physical memory, and the smallest limit on the way from this process's control group up to the root.
     fn of(read: &impl Fn(&Path) -> Option<String>) -> Memory {
-        Memory { total_bytes: total_bytes(read), limit_bytes: least_limit_of(read).map(|(bytes, _)| bytes) }
+        let total_bytes = total_bytes(read);
+        Memory { total_bytes, limit_bytes: least_limit_of(total_bytes, read).map(|(bytes, _)| bytes) }
     }
 }
 
 /// The smallest limit, if it is less than the physical memory, and the file that says so.
-fn least_limit_of(read: &impl Fn(&Path) -> Option<String>) -> Option<(u64, PathBuf)> {
+fn least_limit_of(total_bytes: Option<u64>, read: &impl Fn(&Path) -> Option<String>) -> Option<(u64, PathBuf)> {
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     // Version 2 says `max` where there is no limit; version 1 a number larger than any memory.
     let limits = limit_files(&groups).into_iter().filter_map(|file| Some((read(&file)?.trim().parse().ok()?, file)));
-    let total_bytes = total_bytes(read);
     limits.min().filter(|(limit, _)| total_bytes.map_or(*limit < UNLIMITED_BYTES, |all| *limit < all))
 }
 

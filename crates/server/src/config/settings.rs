@@ -355,6 +355,12 @@ impl Settings {
         }
     }
 
+    /// Whether a cache that holds content alone leaves what comes back in the page cache while memory is free. Who says "release" does
+    /// not want to have it anywhere else.
+    pub fn uses_headroom(&self) -> bool {
+        self.cache_pages == CachePages::Auto && self.holds_alone()
+    }
+
     /// What is asked for as architecture.
     pub fn choice(&self) -> Choice {
         if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }

@@ -429,3 +429,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_cache_that_holds_alone_leaves_pages_unless_it_is_told_to_release_them() {
+    for cache_pages in CachePages::ALL {
+        // More than any machine has.
+        let settings = Settings { cache_bytes_max: u64::MAX, cache_pages, ..Settings::default() };
+        assert_eq!(settings.holds_alone(), cache_pages != CachePages::Keep, "{cache_pages:?}");
+        assert_eq!(settings.uses_headroom(), cache_pages == CachePages::Auto, "{cache_pages:?}");
+        let small = Settings { cache_bytes_max: 1, ..settings };
+        assert!(!small.uses_headroom(), "{cache_pages:?}");
+    }
+}
