@@ -2,6 +2,7 @@
 //!
 //! Owns: what can be typed. Judges single values only; what depends on the file or the machine is `config`'s business.
 
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -20,8 +21,6 @@ use lamna_server::content::compress::{CodingSet, Compression};
 use lamna_server::io::send::SendStrategy;
 
 use crate::exit;
-use crate::sim::SimArgs;
-use crate::tune::TuneArgs;
 
 const SIGNALS: &str = "\
 Signals:
@@ -54,18 +53,29 @@ pub(crate) enum Command {
     /// Ask or order a server that is running: status, architecture, figures, reload, drain
     #[command(after_help = exit::HELP)]
     Ctl(CtlArgs),
-    /// Simulate: what each architecture would do on other machines, and how well that is known
-    Sim(SimArgs),
-    /// Measure the engines on this machine with these files, and write a profile for `serve --profile`
-    #[command(after_help = exit::HELP)]
-    Tune(TuneArgs),
-    /// Ask a server for things, and say what it answered and when
-    Load(crate::load::LoadArgs),
-    /// Ask a server again for what a log says it was asked for
-    Replay(crate::replay::ReplayArgs),
-    /// Compare servers
-    #[command(subcommand)]
-    Lab(crate::lab::LabCommand),
+    /// Measure the engines on this machine with these files, and write a profile for `serve --profile` (runs lamna-lab)
+    #[command(disable_help_flag = true)]
+    Tune(LaboratoryArgs),
+    /// Ask a server for things, and say what it answered and when (runs lamna-lab)
+    #[command(disable_help_flag = true)]
+    Load(LaboratoryArgs),
+    /// Ask a server again for what a log says it was asked for (runs lamna-lab)
+    #[command(disable_help_flag = true)]
+    Replay(LaboratoryArgs),
+    /// Compare servers and report on them (runs lamna-lab)
+    #[command(disable_help_flag = true)]
+    Lab(LaboratoryArgs),
+    /// Simulate: what each architecture would do on other machines (runs lamna-lab)
+    #[command(disable_help_flag = true)]
+    Sim(LaboratoryArgs),
+}
+
+/// Words for `lamna-lab`, which judges them, and has the help.
+#[derive(Debug, Args)]
+pub(crate) struct LaboratoryArgs {
+    /// Arguments; --help shows them
+    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Which server, and what of it.
@@ -410,6 +420,15 @@ mod tests {
         assert_eq!(overrides.directory, Some("www".into()));
         assert_eq!(overrides.listen, ["127.0.0.1:8080".parse().unwrap()]);
         assert_eq!(overrides.log, Some(LogTarget::Stdout));
+    }
+
+    #[test]
+    fn words_for_the_laboratory_are_taken_as_they_are() {
+        for words in [&["--help"][..], &["run", "cached", "--quick"], &["-n", "5", "--", "http://a/"], &[]] {
+            let line = ["lamna", "load"].into_iter().chain(words.iter().copied());
+            let Some(Command::Load(args)) = Cli::try_parse_from(line).unwrap().command else { panic!("{words:?}") };
+            assert_eq!(args.words, words);
+        }
     }
 
     #[test]

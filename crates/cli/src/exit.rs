@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     Failure,
     /// 2: the command line makes no sense; clap uses the same number.
     Usage,
-    /// 69: there is no server, or it does not answer.
+    /// 69: there is no server, or it does not answer; or `lamna-lab` is not installed.
     Unavailable,
     /// 77: not permitted to bind an address, to read a file or to control a server.
     NoPermission,
@@ -34,7 +34,7 @@ Exit codes:
   0   done, or stopped by TERM or INT
   1   failure while running
   2   wrong usage
-  69  no server to control, or it does not answer
+  69  no server to control, or it does not answer; or lamna-lab is needed and missing
   77  no permission to bind an address, to read the configuration or to control a server
   78  configuration invalid";
 

@@ -3,11 +3,7 @@
 mod args;
 mod ctl;
 mod exit;
-mod lab;
-mod load;
-mod replay;
-mod sim;
-mod tune;
+mod laboratory;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -32,11 +28,11 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => serve(args),
         Some(Command::Check(args)) => check(args),
         Some(Command::Ctl(args)) => ctl::run(args),
-        Some(Command::Sim(args)) => sim::run_verb(args),
-        Some(Command::Tune(args)) => tune::tune(args),
-        Some(Command::Load(args)) => load::load(args),
-        Some(Command::Replay(args)) => replay::replay(args),
-        Some(Command::Lab(command)) => lab::lab(command),
+        Some(Command::Lab(args)) => laboratory::run(None, args),
+        Some(Command::Load(args)) => laboratory::run(Some("load"), args),
+        Some(Command::Replay(args)) => laboratory::run(Some("replay"), args),
+        Some(Command::Sim(args)) => laboratory::run(Some("sim"), args),
+        Some(Command::Tune(args)) => laboratory::run(Some("tune"), args),
         None => serve(&cli.serve),
     };
     let exit = result.map_or_else(report, |()| Exit::Done);

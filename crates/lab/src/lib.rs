@@ -1,4 +1,4 @@
-//! The laboratory: measures any HTTP/1 server from outside, over real sockets.
+//! The laboratory: measures any HTTP/1 server from outside, over real sockets. The program `lamna-lab` is its command line.
 //!
 //! Owns: the load generator ([`load`]), logs as workloads ([`replay`]), the servers that are compared ([`peers`]) and what
 //! the kernel says about them ([`process`], [`perf`], [`whitebox`], [`cgroup`]), scenarios ([`scenario`]) and their

@@ -49,6 +49,8 @@ pub struct Setup {
     pub compress: bool,
     /// Lamna's program.
     pub lamna: PathBuf,
+    /// The laboratory's program, which is also the server `floor`.
+    pub laboratory: PathBuf,
     /// Further arguments of Lamna.
     pub lamna_arguments: Vec<String>,
 }
@@ -189,7 +191,8 @@ pub fn configure(name: &str, setup: &Setup) -> Result<Invocation, String> {
     (peer.configure)(&program.display().to_string(), setup).map_err(|error| format!("its configuration: {error}"))
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
+/// The program of this name, looked for in PATH and in the places for system programs.
+pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
     let candidates = std::env::split_paths(&path).chain(system).map(|directory| directory.join(name));
@@ -223,11 +226,8 @@ fn lamna(engine: &str, setup: &Setup) -> Invocation {
 
 /// It serves one file whatever is asked for: that of scenarios with one file.
 fn floor(setup: &Setup) -> Invocation {
-    let words: [std::ffi::OsString; 4] =
-        [setup.lamna.clone().into(), "lab".into(), "floor".into(), setup.site.join("f.html").into()];
-    let mut invocation = Invocation::new(words);
-    invocation.words.push(setup.port.to_string().into());
-    invocation
+    let (file, port) = (setup.site.join("f.html"), setup.port.to_string());
+    Invocation::new([setup.laboratory.as_os_str(), "floor".as_ref(), file.as_os_str(), port.as_ref()])
 }
 
 /// What `lamna serve --caches` takes for these initials. Those of no cache stay as they are, for it to complain.
@@ -344,6 +344,7 @@ mod tests {
             workers: 1,
             compress: false,
             lamna: "/bin/lamna".into(),
+            laboratory: "/bin/lamna-lab".into(),
             lamna_arguments: vec!["--threads".into(), "4".into()],
         }
     }

@@ -1,6 +1,6 @@
 //! The built program from outside: exit codes and what it prints.
 
-mod lab;
+mod laboratory;
 
 use std::fs;
 use std::net::TcpListener;
@@ -140,35 +140,4 @@ fn help_lists_exit_codes_and_signals() {
     let (code, help, _) = outcome(&directory, &["--help"]);
     assert_eq!(code, 0);
     assert!(help.contains("78  configuration invalid") && help.contains("INT twice"), "{help}");
-}
-
-#[test]
-fn a_profile_that_was_measured_is_one_to_serve_with() {
-    let site = tempfile::tempdir().unwrap();
-    std::fs::write(site.path().join("a.html"), "hello").unwrap();
-    let profile = site.path().join("profile.toml");
-    let tuned = Command::new(env!("CARGO_BIN_EXE_lamna"))
-        .args(["tune", "--seconds", "0.05", "--rounds", "1", "--output"])
-        .args([&profile, &site.path().to_owned()])
-        .output()
-        .unwrap();
-    assert!(tuned.status.success(), "{tuned:?}");
-    let text = std::fs::read_to_string(&profile).unwrap();
-    for part in ["# Made by: lamna tune", "# cached: sped ", "[connections]", "thread-pool = { ratio = "] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    let checked = Command::new(env!("CARGO_BIN_EXE_lamna"))
-        .args(["check", "--profile"])
-        .args([&profile, &site.path().to_owned()])
-        .output()
-        .unwrap();
-    assert!(checked.status.success(), "{checked:?}");
-}
-
-#[test]
-fn a_directory_without_files_to_ask_for_is_not_measured() {
-    let empty = tempfile::tempdir().unwrap();
-    let tuned = Command::new(env!("CARGO_BIN_EXE_lamna")).arg("tune").arg(empty.path()).output().unwrap();
-    assert_eq!(tuned.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&tuned.stderr).contains("no file of 1 byte to 64 KiB"), "{tuned:?}");
 }

@@ -19,7 +19,7 @@ mod whitebox;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cgroup::{Groups, NotPermitted};
@@ -45,6 +45,8 @@ pub struct Options {
     pub work: PathBuf,
     /// Lamna's program.
     pub lamna: PathBuf,
+    /// The laboratory's program, which is also the server `floor`.
+    pub laboratory: PathBuf,
     /// Only these of the scenario's servers; none: all.
     pub only: Option<Vec<String>>,
     /// Further servers: a name, and a command with `{port}` and `{site}`.
@@ -329,6 +331,7 @@ impl<'a> Bench<'a> {
             workers: point.load.workers,
             compress: point.site.text,
             lamna: self.options.lamna.clone(),
+            laboratory: self.options.laboratory.clone(),
             lamna_arguments,
         };
         peers::configure(base, &setup)
@@ -394,13 +397,16 @@ impl<'a> Bench<'a> {
     }
 }
 
+fn version_line(program: &Path) -> Option<String> {
+    let output = std::process::Command::new(program).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 fn versions(servers: &[String], options: &Options) -> BTreeMap<String, String> {
     let version = |name: &String| match Peer::named(name) {
         Some(peer) => peer.version_line(),
-        None if peers::is_lamna(name) || name == peers::FLOOR => {
-            let output = std::process::Command::new(&options.lamna).arg("--version").output().ok()?;
-            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        }
+        None if peers::is_lamna(name) => version_line(&options.lamna),
+        None if name == peers::FLOOR => version_line(&options.laboratory),
         None => options.targets.iter().find(|(target, _)| target == name).map(|(_, command)| command.clone()),
     };
     servers.iter().filter_map(|name| Some((name.clone(), version(name)?))).collect()

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,6 +98,8 @@ pub(super) fn start(
         workers: options.server_processors.len().max(1),
         compress: false,
         lamna: options.lamna.clone(),
+        // None of the servers here is the floor.
+        laboratory: PathBuf::new(),
         lamna_arguments: vec!["--admin".to_owned(), "off".to_owned()],
     };
     let invocation = peers::configure(&format!("{LAMNA}{engine}"), &setup)?;

@@ -56,6 +56,7 @@ fn options(directory: &Path) -> Options {
         results: directory.join("results"),
         work: directory.join("work"),
         lamna: "/nonexistent".into(),
+        laboratory: "/nonexistent".into(),
         only: None,
         targets: vec![("python".to_owned(), command.to_owned())],
         server_processors: vec![],

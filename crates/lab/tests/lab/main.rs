@@ -5,5 +5,6 @@
 
 mod compare;
 mod load;
+mod program;
 mod replay;
 mod server;

@@ -1,9 +1,10 @@
 //! What is known about the engines' costs: for each kind of load, relative to each other.
 //!
-//! Owns: the estimates, those that are built in, and what becomes of them when something is measured. Reads and writes no
-//! files.
+//! Owns: the estimates, those that are built in, what becomes of them when something is measured, and their form as text.
+//! Reads and writes no files.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::{Engine, Load};
 
@@ -65,6 +66,20 @@ impl Profile {
     /// All estimates, by load and engine.
     pub fn estimates(&self) -> impl Iterator<Item = (Load, Engine, Estimate)> {
         self.estimates.iter().map(|((load, engine), estimate)| (*load, *engine, *estimate))
+    }
+
+    /// The profile as TOML, with `comment` in front, line by line. The server reads it again (`serve --profile`).
+    pub fn to_toml(&self, comment: &str) -> String {
+        let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
+        let mut last = None;
+        for (load, engine, Estimate { ratio, doubt }) in self.estimates() {
+            if last != Some(load) {
+                let _ = writeln!(text, "\n[{}]", load.name());
+                last = Some(load);
+            }
+            let _ = writeln!(text, "{} = {{ ratio = {ratio:.3}, doubt = {doubt:.3} }}", engine.name());
+        }
+        text
     }
 }
 

@@ -1,6 +1,6 @@
 //! The file of a profile: what engines cost on a machine, as `lamna tune` measured it.
 //!
-//! Owns: the TOML form, read and written. A profile names its origin in comments, and the figures it rests on; what counts
+//! Owns: reading of the TOML form, which [`Profile::to_toml`] writes. A profile names its origin in comments, and the figures it rests on; what counts
 //! is a table for each kind of load with a ratio, and the doubt of it, for each engine.
 //!
 //! ```toml
@@ -10,7 +10,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use lamna_policy::control::{Engine, Estimate, Load, Profile};
@@ -50,29 +49,15 @@ fn parse(text: &str) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// The profile as a file, with `comment` in front, line by line.
-pub fn render(profile: &Profile, comment: &str) -> String {
-    let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
-    let mut last = None;
-    for (load, engine, Estimate { ratio, doubt }) in profile.estimates() {
-        if last != Some(load) {
-            let _ = writeln!(text, "\n[{}]", load.name());
-            last = Some(load);
-        }
-        let _ = writeln!(text, "{} = {{ ratio = {ratio:.3}, doubt = {doubt:.3} }}", engine.name());
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_rendered_is_read_again() {
+    fn what_is_written_is_read_again() {
         let mut profile = Profile::built_in();
         profile.set(Load::Large, Engine::Proactor, Estimate { ratio: 0.75, doubt: 0.01 });
-        let text = render(&profile, "measured here\nand now");
+        let text = profile.to_toml("measured here\nand now");
         assert!(text.starts_with("# measured here\n# and now\n"), "{text}");
         assert_eq!(parse(&text).unwrap(), profile);
     }

@@ -1,4 +1,4 @@
-//! `lamna sim`: the verbs of the simulator, their flags, their progress, and where their results go.
+//! `lamna-lab sim`: the verbs of the simulator, their flags, their progress, and where their results go.
 //!
 //! Owns: the command line. Every verb is a call or two of `lamna_sim`; nothing is computed here.
 
@@ -21,7 +21,9 @@ use lamna_sim::scenario::Scenario;
 use lamna_sim::sweep::{Sweep, compare, sweep};
 use lamna_sim::workload::{PROFILES, Workload, file_sizes, fit_exponent, read_log};
 
-use crate::exit::{Exit, Failed};
+use crate::exit::{Failed, failure};
+use crate::program;
+use crate::size::parse_size;
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -82,7 +84,7 @@ enum Verb {
     },
     /// Measures what each step costs Lamna on this machine; prints a parameter set
     ///
-    /// Runs this program's own server on loopback, for about a minute. Nothing else should be running.
+    /// Runs Lamna on loopback, for about a minute. Nothing else should be running.
     Calibrate(CalibrateArgs),
     /// Holds predictions against the real server on this machine; prints a table
     ///
@@ -111,8 +113,8 @@ struct AdviseArgs {
     /// Of the machine in question
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     processors: u32,
-    /// What the server may use: a number of bytes, or with K, M or G
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    /// What the server may use: as in 4GiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: u64,
     /// A disk of the parameter set, as hdd, ssd, nvme or network
     #[arg(long, value_name = "NAME")]
@@ -149,7 +151,7 @@ struct ValidateArgs {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// What that scenario leaves the server of memory
-    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64M")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
     memory: u64,
     /// Rounds of all trials; medians count
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -177,8 +179,8 @@ struct ValidateArgs {
 /// How real servers are run.
 #[derive(Debug, Args)]
 struct RealServer {
-    /// A program whose `serve` is measured [default: this one]
-    #[arg(long, value_name = "FILE")]
+    /// A program whose `serve` is measured [default: lamna beside this program, or on PATH]
+    #[arg(long, alias = "lamna", value_name = "FILE")]
     program: Option<PathBuf>,
     /// Folder for files to serve, on the disk in question; made anew and removed
     #[arg(long, value_name = "DIR", default_value = "target/sim-measure")]
@@ -189,8 +191,8 @@ struct RealServer {
 }
 
 impl RealServer {
-    fn program(&self) -> io::Result<PathBuf> {
-        self.program.clone().map_or_else(std::env::current_exe, Ok)
+    fn program(&self) -> Result<PathBuf, String> {
+        program::lamna(self.program.as_deref())
     }
 }
 
@@ -212,12 +214,9 @@ struct PaperArgs {
     replications: u32,
 }
 
-/// Carries out `lamna sim ...`.
+/// Carries out `lamna-lab sim ...`.
 pub(crate) fn run_verb(args: &SimArgs) -> Result<(), Failed> {
-    carry_out(args).map_err(|error| {
-        let report = format!("lamna sim: {error}");
-        Failed { exit: Exit::Failure, report }
-    })
+    carry_out(args).map_err(|error| failure(format!("sim: {error}")))
 }
 
 fn carry_out(args: &SimArgs) -> Done {
@@ -407,38 +406,6 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Box<dyn Error>
     Ok(toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-/// A number of bytes with an optional binary suffix.
-fn bytes(text: &str) -> Result<u64, String> {
-    let unit = |suffix: char| match suffix.to_ascii_uppercase() {
-        'K' => Some(1_u64 << 10),
-        'M' => Some(1 << 20),
-        'G' => Some(1 << 30),
-        _ => None,
-    };
-    let trimmed = text.trim_end_matches(['B', 'b']);
-    let (digits, factor) = match trimmed.chars().last().and_then(unit) {
-        Some(factor) => (&trimmed[..trimmed.len() - 1], factor),
-        None => (trimmed, 1),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of bytes"))?;
-    number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too much"))
-}
-
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_take_binary_suffixes_and_refuse_the_rest() {
-        assert_eq!(bytes("8G"), Ok(8 << 30));
-        assert_eq!(bytes("512KB"), Ok(512 << 10));
-        assert_eq!(bytes("17"), Ok(17));
-        for text in ["", "G", "8T", "-1", "99999999999G"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-    }
 }

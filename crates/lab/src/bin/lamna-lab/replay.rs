@@ -1,6 +1,6 @@
-//! `lamna replay`: asks a server again for what a log says it was asked for.
+//! `lamna-lab replay`: asks a server again for what a log says it was asked for.
 //!
-//! Owns: the options, and the reading of what names a workload (shared with `lamna lab site`).
+//! Owns: the options, and the reading of what names a workload (shared with `lamna-lab site`).
 
 use std::io::Write;
 use std::path::Path;
@@ -11,10 +11,10 @@ use lamna_lab::load::plan::Plan;
 use lamna_lab::load::url::Url;
 use lamna_lab::replay::synthetic::{is_synthetic, synthetic};
 use lamna_lab::replay::{Speed, Trace, read};
-use lamna_server::config::size::parse_size;
 
-use crate::exit::Failed;
-use crate::load::{TrafficArgs, failure, usage};
+use crate::exit::{Failed, failure, usage};
+use crate::load::TrafficArgs;
+use crate::size::parse_size;
 
 /// What to replay, where to, and how fast.
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ impl WorkloadArgs {
             trace.truncate(bytes);
         }
         if let Some(skipped) = trace.skipped.describe() {
-            _ = writeln!(std::io::stderr(), "lamna: {}: {skipped}", self.log);
+            _ = writeln!(std::io::stderr(), "lamna-lab: {}: {skipped}", self.log);
         }
         if trace.requests.is_empty() { Err(usage("there is nothing left to replay")) } else { Ok(trace) }
     }

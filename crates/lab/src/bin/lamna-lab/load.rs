@@ -1,4 +1,4 @@
-//! `lamna load`: asks a server for things and says what it answered, and when.
+//! `lamna-lab load`: asks a server for things and says what it answered, and when.
 //!
 //! Owns: the options and their translation into a job of `lamna_lab`, the bar while it runs, and the exit code.
 
@@ -18,7 +18,7 @@ use lamna_lab::load::summary::summary;
 use lamna_lab::load::url::Url;
 use lamna_lab::load::{LoadError, Outcome, run};
 
-use crate::exit::{Exit, Failed};
+use crate::exit::{Failed, failure, usage};
 
 /// What to ask for, how often, and for how long.
 #[derive(Debug, Args)]
@@ -294,7 +294,7 @@ impl TrafficArgs {
         io::stdout().write_all(text.as_bytes())?;
         if self.json {
             for doubt in &outcome.doubts {
-                _ = writeln!(io::stderr(), "lamna: {doubt}");
+                _ = writeln!(io::stderr(), "lamna-lab: {doubt}");
             }
         }
         match outcome.counts.wrong_content {
@@ -318,16 +318,6 @@ fn header(line: &str) -> Result<String, String> {
         true => Ok(line.to_owned()),
         false => Err("not of the form 'Name: value'".to_owned()),
     }
-}
-
-/// A failure of the laboratory, in words.
-pub(crate) fn failure(what: impl std::fmt::Display) -> Failed {
-    Failed { exit: Exit::Failure, report: format!("lamna: {what}") }
-}
-
-/// A command line that makes no sense.
-pub(crate) fn usage(what: &str) -> Failed {
-    Failed { exit: Exit::Usage, report: format!("lamna: {what}") }
 }
 
 fn into_failed(error: LoadError) -> Failed {

@@ -1,4 +1,4 @@
-//! `lamna lab`: document roots, peers, scenarios and reports.
+//! The commands of the laboratory proper: document roots, peers, scenarios and reports.
 //!
 //! Owns: the options and what is printed on the way. The work is `lamna_lab`'s.
 
@@ -23,8 +23,8 @@ use lamna_lab::report::table::markdown;
 use lamna_lab::report::{headline, html};
 use lamna_lab::scenario::Scenario;
 
-use crate::exit::Failed;
-use crate::load::{failure, usage};
+use crate::exit::{Failed, failure, usage};
+use crate::program;
 use crate::replay::WorkloadArgs;
 
 /// What the laboratory is to do.
@@ -78,7 +78,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "target", value_name = "NAME=COMMAND", value_parser = target)]
     targets: Vec<(String, String)>,
 
-    /// Lamna's program [default: this one]
+    /// Lamna's program [default: lamna beside this program, or on PATH]
     #[arg(long, value_name = "FILE")]
     lamna: Option<PathBuf>,
 
@@ -122,7 +122,7 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     markdown: bool,
 
-    /// Write the table of Lamna against every peer, for READMEs, as Markdown to standard output instead
+    /// Write the table of Lamna against every peer, for docs/figures.md, as Markdown to standard output instead
     #[arg(long, conflicts_with = "markdown")]
     headline: bool,
 }
@@ -215,7 +215,7 @@ pub(crate) struct PlaceArgs {
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 
-    /// Lamna's program [default: this one]
+    /// Lamna's program [default: lamna beside this program, or on PATH]
     #[arg(long, value_name = "FILE")]
     lamna: Option<PathBuf>,
 
@@ -250,7 +250,7 @@ fn run(args: &RunArgs) -> Result<(), Failed> {
     }
     let options = args.options()?;
     if let Some(unknown) = unknown_server(&scenarios, &options) {
-        return Err(usage(&format!("no chosen scenario measures {unknown}; --target can add it")));
+        return Err(usage(format!("no chosen scenario measures {unknown}; --target can add it")));
     }
     let mut console = Console::new()?;
     for scenario in scenarios.iter().filter(|scenario| scenario.results_of.is_none()) {
@@ -302,7 +302,7 @@ fn report(args: &ReportArgs) -> Result<(), Failed> {
     };
     let scenarios: Vec<_> = scenarios(&args.scenarios)?.into_iter().map(with_results).collect::<Result<_, _>>()?;
     if scenarios.iter().all(|(_, results)| results.is_none()) {
-        return Err(failure(format!("there are no results in {}; `lamna lab run` makes them", args.results.display())));
+        return Err(failure(format!("there are no results in {}; `lamna-lab run` makes them", args.results.display())));
     }
     if args.headline {
         let measured: Vec<_> =
@@ -324,7 +324,7 @@ fn report(args: &ReportArgs) -> Result<(), Failed> {
 
 fn run_phases(args: &PhasesArgs) -> Result<(), Failed> {
     if let Some(unknown) = args.engines.iter().find(|engine| !ENGINES.contains(&engine.as_str())) {
-        return Err(usage(&format!("there is no engine {unknown}; there are {}", ENGINES.join(", "))));
+        return Err(usage(format!("there is no engine {unknown}; there are {}", ENGINES.join(", "))));
     }
     if !(args.seconds > 2.5 && args.seconds <= 600.0) || args.rounds == 0 {
         return Err(usage("a phase takes more than 2.5 and at most 600 seconds, and there is at least one round"));
@@ -442,7 +442,7 @@ pub(crate) fn scenarios(names: &[String]) -> Result<Vec<Scenario>, Failed> {
             let text = fs::read_to_string(name).map_err(|error| failure(format!("{name}: {error}")))?;
             found.push(Scenario::parse(&text).map_err(|error| failure(format!("{name}: {error}")))?);
         } else {
-            return Err(usage(&format!("there is no scenario {name}; `lamna lab list` shows all")));
+            return Err(usage(format!("there is no scenario {name}; `lamna-lab list` shows all")));
         }
     }
     Ok(found)
@@ -454,7 +454,8 @@ impl RunArgs {
             quick: self.quick,
             results: self.results.clone(),
             work: work(self.work.as_deref()),
-            lamna: program(self.lamna.as_deref())?,
+            lamna: program::lamna(self.lamna.as_deref()).map_err(failure)?,
+            laboratory: program::this().map_err(failure)?,
             only: self.only.clone(),
             targets: self.targets.clone(),
             server_processors: self.server_processors.clone(),
@@ -487,7 +488,7 @@ impl PlaceArgs {
             read_iops: None,
             results,
             work: work(self.work.as_deref()),
-            lamna: program(self.lamna.as_deref())?,
+            lamna: program::lamna(self.lamna.as_deref()).map_err(failure)?,
             server_processors: self.server_processors.clone(),
             client_processors: self.client_processors.clone(),
             command: typed(),
@@ -500,18 +501,10 @@ fn work(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| std::env::temp_dir().join("lamna-lab"), Path::to_owned)
 }
 
-/// Lamna's program: the one given, or this one.
-fn program(given: Option<&Path>) -> Result<PathBuf, Failed> {
-    match given {
-        Some(lamna) => Ok(lamna.to_owned()),
-        None => std::env::current_exe().map_err(|error| failure(format!("this program's path: {error}"))),
-    }
-}
-
 /// What was typed.
 fn typed() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    format!("lamna {}", words.join(" "))
+    format!("lamna-lab {}", words.join(" "))
 }
 
 /// Says on standard error what is done; stops with an interruption.

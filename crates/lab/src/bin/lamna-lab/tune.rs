@@ -1,9 +1,9 @@
-//! `lamna tune`: measures the engines on this machine with this content, and writes a profile for `--arch auto`.
+//! `lamna-lab tune`: measures the engines on this machine with this content, and writes a profile for `--arch auto`.
 //!
 //! Owns: the loads that are made, and what becomes of the figures. Each engine serves in a process of its own, in turn,
 //! round by round, so that a drift of the machine's speed meets all of them; what counts is the CPU time of that process
 //! for each answer, as a ratio to `amped` in the same round. Waiting for a disk cannot be made here without making one
-//! slow, so that kind of load keeps its built-in estimates.
+//! slow, so that kind of load keeps its built-in estimates. An engine that the kernel does not carry is left out.
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -17,11 +17,10 @@ use lamna_lab::load::{Plan, run};
 use lamna_lab::machine::Machine;
 use lamna_lab::process::{Invocation, Server};
 use lamna_policy::control::{Engine, Estimate, Load, Profile};
-use lamna_server::config::profile;
-use lamna_server::engine::proactor;
-use lamna_server::io::Abilities;
+use tempfile::NamedTempFile;
 
-use crate::exit::{Exit, Failed};
+use crate::exit::{Failed, failure, usage};
+use crate::program;
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -41,25 +40,34 @@ pub(crate) struct TuneArgs {
     /// Measurements of each engine under each load
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
+
+    /// Lamna's program [default: lamna beside this program, or on PATH]
+    #[arg(long, value_name = "FILE")]
+    lamna: Option<PathBuf>,
 }
 
 /// Measures and writes the profile.
 pub(crate) fn tune(args: &TuneArgs) -> Result<(), Failed> {
     let files = Files::of(&args.directory);
     if files.small.is_empty() {
-        return Err(failed(
-            Exit::Usage,
-            format!("there is no file of 1 byte to 64 KiB in {} to ask for", args.directory.display()),
-        ));
+        let directory = args.directory.display();
+        return Err(usage(format!("there is no file of 1 byte to 64 KiB in {directory} to ask for")));
     }
     let loads = loads(&files);
-    let engines: Vec<Engine> = Engine::ALL.into_iter().filter(|engine| can_serve(*engine)).collect();
-    let total = args.seconds * f64::from(args.rounds) * (engines.len() * loads.len()) as f64;
-    eprintln!("lamna: measuring {} engines under {} kinds of load: about {total:.0} s", engines.len(), loads.len());
+    let lamna = program::lamna(args.lamna.as_deref()).map_err(failure)?;
+    let engines = Engine::ALL;
+    let of_engine = START_SECONDS + loads.len() as f64 * args.seconds * (1.0 + WARM_UP);
+    let total = of_engine * f64::from(args.rounds) * engines.len() as f64;
+    eprintln!("lamna-lab: measuring {} engines under {} kinds of load: about {total:.0} s", engines.len(), loads.len());
     let mut figures = vec![vec![Vec::new(); engines.len()]; loads.len()];
-    for _ in 0..args.rounds {
+    for round in 0..args.rounds {
         for (at, engine) in engines.iter().enumerate() {
-            let measured = measure(*engine, &loads, args)?;
+            let Some(measured) = measure(&lamna, *engine, &loads, args)? else {
+                if round == 0 {
+                    eprintln!("lamna-lab: {} is not available here and is left out", engine.name());
+                }
+                continue;
+            };
             for (load, cost_us) in measured.into_iter().enumerate() {
                 figures[load][at].push(cost_us);
             }
@@ -74,11 +82,15 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<(), Failed> {
         comment.push_str("\nNo file of 128 KiB or more was there: the estimates for large answers are built in.");
     }
     comment.push_str("\nThe estimates for a disk that is waited for are built in.");
-    std::fs::write(&args.output, profile::render(&profile, &comment))
-        .map_err(|error| failed(Exit::Failure, format!("cannot write {}: {error}", args.output.display())))?;
+    std::fs::write(&args.output, profile.to_toml(&comment))
+        .map_err(|error| failure(format!("cannot write {}: {error}", args.output.display())))?;
     println!("{comment}\n\nUse it: lamna serve --profile {}", args.output.display());
     Ok(())
 }
+
+/// Time in which a server starts and ends, about; and the length of the warm-up, as a part of the measurement.
+const START_SECONDS: f64 = 0.5;
+const WARM_UP: f64 = 0.25;
 
 /// Paths of files, as they are asked for, by what they are asked for as.
 #[derive(Debug, Default)]
@@ -152,25 +164,60 @@ fn loads(files: &Files) -> Vec<Made> {
     loads
 }
 
-fn can_serve(engine: Engine) -> bool {
-    engine != Engine::Proactor || proactor::test(&Abilities::default()).is_ok()
+/// A server of one engine, with the file that holds what it printed.
+struct Served {
+    server: Server,
+    output: NamedTempFile,
 }
 
-/// CPU time of `engine` for each answer, under each load, in microseconds.
-fn measure(engine: Engine, loads: &[Made], args: &TuneArgs) -> Result<Vec<f64>, Failed> {
-    let address = free_address().map_err(|error| failed(Exit::Failure, format!("no free port: {error}")))?;
-    let program = std::env::current_exe().map_err(|error| failed(Exit::Failure, error.to_string()))?;
-    let mut words = vec![program.into_os_string(), "serve".into(), args.directory.clone().into_os_string()];
-    let options =
-        ["--listen", &address.to_string(), "--arch", engine.name(), "--workers", "1", "--log", "off", "--admin", "off"];
-    words.extend(options.map(Into::into));
-    let processors = available_parallelism().map_or(1, usize::from);
-    // Beside each other where that is possible: then the load does not take the server's turn.
-    let (of_server, of_load) = if processors > 1 { (vec![0], vec![processors - 1]) } else { (Vec::new(), Vec::new()) };
-    let output = Path::new("/dev/null");
-    let server = Server::start(&Invocation::new(words), address, &of_server, &[], output)
-        .map_err(|error| failed(Exit::Failure, error.to_string()))?;
-    loads.iter().map(|load| cost_us(&server, load, args.seconds, &of_load)).collect()
+impl Served {
+    fn start(lamna: &Path, engine: Engine, args: &TuneArgs) -> Result<Served, Failed> {
+        let address = free_address().map_err(|error| failure(format!("no free port: {error}")))?;
+        let mut words = vec![lamna.as_os_str().to_owned(), "serve".into(), args.directory.clone().into_os_string()];
+        let options = [
+            "--listen",
+            &address.to_string(),
+            "--arch",
+            engine.name(),
+            "--workers",
+            "1",
+            "--log",
+            "off",
+            "--admin",
+            "off",
+        ];
+        words.extend(options.map(Into::into));
+        let output = NamedTempFile::new().map_err(|error| failure(format!("no temporary file: {error}")))?;
+        let server =
+            Server::start(&Invocation::new(words), address, &processors().0, &[], output.path()).map_err(failure)?;
+        Ok(Served { server, output })
+    }
+
+    /// Whether it is `engine` that serves. Where the kernel does not carry an engine the server takes another one, and says so
+    /// in the line in which it says where it serves.
+    fn serves(&self, engine: Engine) -> bool {
+        let said = std::fs::read_to_string(self.output.path()).unwrap_or_default();
+        said.lines().any(|line| line.starts_with("lamna: serving ") && line.contains(&format!(" ({}, ", engine.name())))
+    }
+}
+
+/// Processors of the server and of the load: beside each other where that is possible, so that the load does not take the
+/// server's turn.
+fn processors() -> (Vec<usize>, Vec<usize>) {
+    match available_parallelism().map_or(1, usize::from) {
+        1 => (Vec::new(), Vec::new()),
+        count => (vec![0], vec![count - 1]),
+    }
+}
+
+/// CPU time of `engine` for each answer, under each load, in microseconds; none where the kernel does not carry the engine.
+fn measure(lamna: &Path, engine: Engine, loads: &[Made], args: &TuneArgs) -> Result<Option<Vec<f64>>, Failed> {
+    let served = Served::start(lamna, engine, args)?;
+    if !served.serves(engine) {
+        return Ok(None);
+    }
+    let of_load = processors().1;
+    loads.iter().map(|load| cost_us(&served.server, load, args.seconds, &of_load)).collect::<Result<_, _>>().map(Some)
 }
 
 fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> Result<f64, Failed> {
@@ -181,10 +228,10 @@ fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> 
         idle_connections: load.idle_connections,
         new_connections: load.new_connections,
         processors: processors.to_vec(),
-        duration: Some(Duration::from_secs_f64(seconds / 4.0)),
+        duration: Some(Duration::from_secs_f64(seconds * WARM_UP)),
         ..Plan::simple(server.address, targets)
     };
-    let ask = |plan: &Plan| run(plan, &mut |_| true).map_err(|error| failed(Exit::Failure, error.to_string()));
+    let ask = |plan: &Plan| run(plan, &mut |_| true).map_err(failure);
     // Once for the caches.
     ask(&plan)?;
     plan.duration = Some(Duration::from_secs_f64(seconds));
@@ -192,7 +239,7 @@ fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> 
     let outcome = ask(&plan)?;
     let spent = server.cpu_time() - before;
     if outcome.counts.answered == 0 {
-        return Err(failed(Exit::Failure, format!("nothing was answered under {} load", load.kind.name())));
+        return Err(failure(format!("nothing was answered under {} load", load.kind.name())));
     }
     Ok(spent.as_secs_f64() * 1e6 / outcome.counts.answered as f64)
 }
@@ -246,16 +293,12 @@ fn seconds(text: &str) -> Result<f64, String> {
     if (0.05..=600.0).contains(&seconds) { Ok(seconds) } else { Err("expected 0.05 to 600 seconds".to_owned()) }
 }
 
-fn failed(exit: Exit, report: String) -> Failed {
-    Failed { exit, report: format!("lamna: {report}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rounds_without_cpu_time_leave_the_estimate_that_there_was_and_what_is_written_can_be_read() {
+    fn rounds_without_cpu_time_leave_the_estimate_that_there_was_and_no_estimate_is_out_of_bounds() {
         let engines = [Engine::Amped, Engine::Sped, Engine::ThreadPool];
         let costs = [vec![5.0, 6.0], vec![0.0, 0.0], vec![0.001, 900.0]];
         let (mut profile, mut comment) = (Profile::built_in(), String::new());
@@ -263,9 +306,8 @@ mod tests {
         let before = Profile::built_in();
         assert_eq!(profile.estimate(Load::Cached, Engine::Sped), before.estimate(Load::Cached, Engine::Sped));
         assert!(comment.contains("sped not measured"), "{comment}");
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("profile.toml");
-        std::fs::write(&file, profile::render(&profile, &comment)).unwrap();
-        assert!(profile::read(&file).is_ok());
+        for (load, engine, Estimate { ratio, doubt }) in profile.estimates() {
+            assert!(ratio >= RATIO_MIN && (0.0..=DOUBT_MAX).contains(&doubt), "{load:?} {engine:?}: {ratio} {doubt}");
+        }
     }
 }
