@@ -28,13 +28,12 @@ pub struct Bounded {
 impl Bounded {
     /// Holds nothing and will hold at most `bound_bytes`.
     pub fn new(algorithm: Algorithm, objective: Objective, bound_bytes: u64) -> Self {
-        Bounded {
-            policy: algorithm.build(bound_bytes, objective),
-            admission: None,
-            sizes: Sizes::default(),
-            bytes: 0,
-            bound_bytes,
-        }
+        Bounded::of_policy(algorithm.build(bound_bytes, objective), bound_bytes)
+    }
+
+    /// The same with a policy that holds nothing yet: one that is none of [`Algorithm::ALL`], perhaps.
+    pub fn of_policy(policy: Box<dyn Replacement>, bound_bytes: u64) -> Self {
+        Bounded { policy, admission: None, sizes: Sizes::default(), bytes: 0, bound_bytes }
     }
 
     /// The same with a filter before it.

@@ -113,8 +113,10 @@ pub trait Replacement: Send {
     fn holds(&self, object: ObjectId) -> bool;
 
     /// Where what a hit of `object` changes is in memory, for the caller to have it fetched before: an address to be read by
-    /// nobody, or null.
-    fn state_of(&self, object: ObjectId) -> *const u8;
+    /// nobody, or null. Only worth it for policies of very large caches.
+    fn state_of(&self, _object: ObjectId) -> *const u8 {
+        std::ptr::null()
+    }
 
     /// The bound of the cache changed. Only policies that divide it care.
     fn rebound(&mut self, _bound_bytes: u64) {}
