@@ -2,6 +2,8 @@
 //!
 //! Owns: how a fuzzer's bytes become inputs of the checks. Each function panics if its check does not hold.
 
+// Some are for tests only.
+#[allow(dead_code)]
 #[path = "../../crates/proto/tests/proto/checks.rs"]
 mod checks;
 #[allow(dead_code, reason = "the conversations use more of it")]

@@ -2,6 +2,9 @@
 //!
 //! Owns: what can be typed. Judges single values only; what depends on the file or the machine is `config`'s business.
 
+// Help texts: brackets belong to addresses.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

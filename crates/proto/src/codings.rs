@@ -25,7 +25,7 @@ pub struct Codings {
     wishes: AtomicU8,
     /// Bits of those whose wishes were taken: nobody needs to note them again.
     taken: AtomicU8,
-    /// By [`slot`]; none inside for what is not worth having.
+    /// By `slot`; none inside for what is not worth having.
     made: [OnceLock<Option<Arc<Representation>>>; 3],
 }
 

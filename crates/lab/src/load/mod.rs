@@ -1,6 +1,6 @@
 //! The load generator: event loops that ask a server for things and note what it answers and when.
 //!
-//! Owns: the job ([`plan`]), its execution in threads ([`run`]), what came of it ([`outcome`]), whether the generator was
+//! Owns: the job ([`plan`]), its execution in threads ([`mod@run`]), what came of it ([`outcome`]), whether the generator was
 //! itself the bottleneck ([`verdict`]), and how it is shown ([`summary`]).
 //!
 //! What is measured. Closed loop: each connection sends its next request when it has its answer, and latency counts from

@@ -2,7 +2,7 @@
 //! fixed one in each, and beats all of them over the whole.
 //!
 //! Owns: the order of the measurements and where they are kept. The loads are in [`workload`], one server's life in
-//! [`measure`], what is kept of it in [`run`], what follows in [`verdict`], [`table`] and [`plot`]; long constant loads in
+//! [`measure`], what is kept of it in [`mod@run`], what follows in [`verdict`], [`table`] and [`plot`]; long constant loads in
 //! [`stability`].
 //!
 //! ```text

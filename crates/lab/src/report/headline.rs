@@ -33,7 +33,7 @@ pub struct Line {
     pub scenario: String,
     /// Which Lamna.
     pub server: String,
-    /// To each of [`peers`], below one if Lamna needs less; none where that peer was not measured.
+    /// To each of [`peers()`], below one if Lamna needs less; none where that peer was not measured.
     pub ratios: Vec<Option<f64>>,
 }
 

@@ -6,8 +6,8 @@
 //!                         └────────> explain: FILE:LINE:COLUMN <────────┘      Settings ── render ──> file
 //! ```
 //!
-//! Owns: the types ([`settings`]), the syntax of single values ([`address`], [`size`]), loading ([`load`]) and its
-//! inverse ([`render`]). Reads one file and looks whether directories exist; opens nothing else and keeps nothing open.
+//! Owns: the types ([`settings`]), the syntax of single values ([`address`], [`size`]), loading ([`mod@load`]) and its
+//! inverse ([`mod@render`]). Reads one file and looks whether directories exist; opens nothing else and keeps nothing open.
 
 pub mod address;
 mod explain;

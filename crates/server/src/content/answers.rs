@@ -1,6 +1,6 @@
 //! Answers that are not files: error pages and redirects as resources, in every media type that is negotiated.
 //!
-//! Owns: turning [`pages`](super::pages) into [`Resource`]s. Opens no file.
+//! Owns: turning [`mod@pages`] into [`Resource`]s. Opens no file.
 
 use std::sync::Arc;
 

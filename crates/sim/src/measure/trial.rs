@@ -38,7 +38,7 @@ pub struct Trial<'a> {
     pub targets: &'a [Target],
     /// Before anything is counted.
     pub warm_up: Duration,
-    /// And at least so many requests, unless that takes longer than [`LONGEST`].
+    /// And at least so many requests, unless that takes longer than [`super::load::LONGEST`].
     pub warm_up_requests: u64,
     /// While it is counted.
     pub measured: Duration,

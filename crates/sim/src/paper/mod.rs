@@ -1,6 +1,6 @@
 //! The figures and claims of the PIPELINED paper (2005), from the models and the one parameter set of its Tables 2 and 3.
 //!
-//! Nothing here knows a result: [`figures`] lists scenarios, [`claims`] reads outcomes. A claim that does not hold is
+//! Nothing here knows a result: [`mod@figures`] lists scenarios, [`mod@claims`] reads outcomes. A claim that does not hold is
 //! reported as such. What the paper leaves open is settled the same way for all figures by a [`Reading`]; readings are
 //! compared with each other, never chosen per figure.
 
