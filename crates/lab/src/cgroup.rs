@@ -31,6 +31,8 @@ pub struct Limits {
 pub struct Usage {
     /// The most memory at any time, page cache included.
     pub memory_peak_bytes: u64,
+    /// Memory now, page cache and what the kernel keeps for the processes included.
+    pub total_bytes: u64,
     /// Memory of the processes now.
     pub own_bytes: u64,
     /// Page cache that counts as theirs now.
@@ -58,6 +60,12 @@ impl fmt::Display for NotPermitted {
 
 impl std::error::Error for NotPermitted {}
 
+impl From<NotPermitted> for io::Error {
+    fn from(refused: NotPermitted) -> io::Error {
+        io::Error::new(refused.error.kind(), refused)
+    }
+}
+
 /// Groups with limits. Removed when the value goes; the processes in them have to have ended.
 #[derive(Debug)]
 pub struct Groups {
@@ -75,12 +83,17 @@ struct Throttle {
 }
 
 impl Groups {
+    /// None: no limit.
+    pub fn none() -> Groups {
+        Groups { directories: Vec::new(), reads: None }
+    }
+
     /// Groups with `limits`; reads are limited on the device of `site`.
     ///
     /// # Errors
     /// If a limit cannot be set here.
     pub fn new(limits: &Limits, site: &Path) -> Result<Groups, NotPermitted> {
-        let mut groups = Groups { directories: Vec::new(), reads: None };
+        let mut groups = Groups::none();
         if limits == &Limits::default() {
             return Ok(groups);
         }
@@ -167,6 +180,7 @@ impl Usage {
         };
         Usage {
             memory_peak_bytes: either(["memory.max_usage_in_bytes", "memory.peak"]).trim().parse().unwrap_or(0),
+            total_bytes: either(["memory.usage_in_bytes", "memory.current"]).trim().parse().unwrap_or(0),
             own_bytes: value(&memory, ["rss", "anon"]),
             page_cache_bytes: value(&memory, ["cache", "file"]),
             oom_kills: value(&events, ["oom_kill", "oom_kill"]),
@@ -242,18 +256,26 @@ mod tests {
     fn both_versions_tell_what_was_used() {
         let first = usage(&[
             ("memory.max_usage_in_bytes", "9000\n"),
+            ("memory.usage_in_bytes", "8500\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
             ("memory.stat", "cache 4096\nrss 8192\nrss_huge 1\ntotal_rss 1\n"),
             ("blkio.throttle.io_serviced", "254:0 Read 7\n254:0 Write 3\n254:0 Total 10\n7:0 Read 1\nTotal 11\n"),
         ]);
         let second = usage(&[
             ("memory.peak", "9000\n"),
+            ("memory.current", "8500\n"),
             ("memory.events", "low 0\nmax 5\noom 1\noom_kill 2\noom_group_kill 0\n"),
             ("memory.stat", "anon 8192\nfile 4096\nanon_thp 1\n"),
             ("io.stat", "254:0 rbytes=1 wbytes=2 rios=7 wios=3 dbytes=0 dios=0\n7:0 rbytes=1 wbytes=0 rios=1 wios=0\n"),
         ]);
-        let expected =
-            Usage { memory_peak_bytes: 9000, own_bytes: 8192, page_cache_bytes: 4096, oom_kills: 2, reads: 8 };
+        let expected = Usage {
+            memory_peak_bytes: 9000,
+            total_bytes: 8500,
+            own_bytes: 8192,
+            page_cache_bytes: 4096,
+            oom_kills: 2,
+            reads: 8,
+        };
         assert_eq!((first, second), (expected, expected));
         assert_eq!(usage(&[]), Usage::default());
     }

@@ -3,7 +3,7 @@
 //! Owns: the load generator ([`load`]), logs as workloads ([`replay`]), the servers that are compared ([`peers`]) and what
 //! the kernel says about them ([`process`], [`perf`], [`whitebox`], [`cgroup`]), scenarios ([`scenario`]) and their
 //! execution ([`compare`]), Lamna's engines under loads that change ([`phases`]), and what is made of the results
-//! ([`statistics`], [`report`]).
+//! ([`statistics`], [`report`]), and the simulator's parameters and predictions beside the real server ([`simulator`]).
 //!
 //! Guarantees: a figure that the generator itself spoiled is said to be spoiled; what was cut short is reported as far as
 //! it went. Does not see the inside of any server, Lamna's included.
@@ -21,5 +21,6 @@ pub mod process;
 pub mod replay;
 pub mod report;
 pub mod scenario;
+pub mod simulator;
 pub mod statistics;
 pub mod whitebox;

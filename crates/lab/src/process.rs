@@ -1,7 +1,7 @@
 //! Servers under test as child processes, and what the kernel says about them.
 //!
 //! Owns: start on chosen processors and in a control group, end of the whole process group, and figures over the process
-//! tree. A process that leaves its group and its parent is not seen.
+//! tree and its threads. A process that leaves its group and its parent is not seen.
 //!
 //! CPU time has two sources. proc_pid_stat(5) includes threads and children that have ended, in clock ticks of usually
 //! 10 ms, rounded down for each process: a server of 256 processes may lose seconds. `schedstat` counts nanoseconds, of the
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process_group};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Time for a server to accept its first connection.
 const START_TIME_MAX: Duration = Duration::from_secs(15);
@@ -63,6 +63,8 @@ pub struct StartError {
     pub invocation: String,
     /// Why not, with the end of what it printed.
     pub reason: String,
+    /// The exit code, if it ended by itself.
+    pub exit_code: Option<i32>,
 }
 
 impl fmt::Display for StartError {
@@ -94,13 +96,14 @@ impl Server {
         groups: &[PathBuf],
         output: &Path,
     ) -> Result<Server, StartError> {
-        let failed = |reason: String| StartError { invocation: invocation.to_string(), reason };
+        let failed = |reason: String| StartError { invocation: invocation.to_string(), reason, exit_code: None };
         let child = spawn(invocation, processors, groups, output).map_err(|error| failed(error.to_string()))?;
         let mut server = Server { child, address };
         let deadline = Instant::now() + START_TIME_MAX;
         while TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err() {
             if let Ok(Some(status)) = server.child.try_wait() {
-                return Err(failed(format!("ended with {status}: {}", end_of(output))));
+                let error = failed(format!("ended with {status}: {}", end_of(output)));
+                return Err(StartError { exit_code: status.code(), ..error });
             }
             if Instant::now() > deadline {
                 return Err(failed(format!("does not accept connections: {}", end_of(output))));
@@ -124,6 +127,17 @@ impl Server {
     /// Context switches so far of the threads that are alive, voluntary and not.
     pub fn context_switches(&self) -> u64 {
         self.processes().into_iter().map(switches).sum()
+    }
+
+    /// The folders `/proc/PID/task/TID` of its living threads, of all processes.
+    pub fn threads(&self) -> impl Iterator<Item = PathBuf> {
+        self.processes().into_iter().flat_map(threads_of)
+    }
+
+    /// The sum of the numbers behind `name` at the beginning of a line of `/proc/PID/FILE`, of all processes.
+    pub fn sum(&self, file: &str, name: &str) -> u64 {
+        let text = |pid| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        self.processes().into_iter().map(|pid| sum_lines(&text(pid), &[name])).sum()
     }
 
     /// Memory in use, shared pages divided among those who share them, in bytes (`Pss` of proc_pid_smaps(5)).
@@ -154,6 +168,21 @@ pub fn stay_on(processors: &[usize]) {
     }
 }
 
+/// Calls `work` while the calling thread, and with it what it starts, is confined to `processors`; none: any.
+///
+/// # Errors
+/// Those of `work`, and a processor that does not exist.
+pub fn confined<T>(processors: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    if processors.is_empty() {
+        return work();
+    }
+    let before = sched_getaffinity(None)?;
+    sched_setaffinity(None, &set_of(processors))?;
+    let result = work();
+    sched_setaffinity(None, &before)?;
+    result
+}
+
 fn set_of(processors: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
     processors.iter().for_each(|&processor| set.set(processor));
@@ -175,15 +204,7 @@ fn spawn(invocation: &Invocation, processors: &[usize], groups: &[PathBuf], outp
     command.args(words).envs(invocation.environment.iter().cloned());
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     // A child inherits the processors of the thread that starts it.
-    thread::scope(|scope| {
-        let started = scope.spawn(|| {
-            if !processors.is_empty() {
-                sched_setaffinity(None, &set_of(processors))?;
-            }
-            command.spawn()
-        });
-        started.join().expect("it only starts a process")
-    })
+    confined(processors, || command.spawn())
 }
 
 fn end_of(output: &Path) -> String {
@@ -200,12 +221,18 @@ fn cpu_time(pid: u32) -> Duration {
 
 /// Time on a processor of the threads that are alive (Documentation/scheduler/sched-stats.rst); zero where it is not kept.
 fn alive_time(pid: u32) -> Duration {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let ns = |path: PathBuf| {
-        let text = fs::read_to_string(path.join("schedstat")).ok()?;
-        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    };
-    Duration::from_nanos(tasks.filter_map(|task| ns(task.path())).sum())
+    threads_of(pid).map(|thread| time_of_thread(&thread)).sum()
+}
+
+/// Time on a processor of the thread with the folder `/proc/PID/task/TID`; zero where it is not kept, or if it has ended.
+pub fn time_of_thread(thread: &Path) -> Duration {
+    let text = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+    let ns = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
+    Duration::from_nanos(ns.unwrap_or(0))
+}
+
+fn threads_of(pid: u32) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|thread| thread.path())
 }
 
 struct Stat {
@@ -228,6 +255,34 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 fn tree(root: u32) -> Vec<u32> {
+    // Threads know their children, unless the kernel was built without that (CONFIG_PROC_CHILDREN). It takes a tenth of the time, and
+    // this is called while a server is measured.
+    match Path::new("/proc/thread-self/children").exists() {
+        true => tree_by(root, children_of),
+        false => {
+            let parents = parents();
+            tree_by(root, |pid| parents.get(&pid).cloned().unwrap_or_default())
+        }
+    }
+}
+
+fn tree_by(root: u32, children: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
+    let (mut found, mut next) = (HashSet::from([root]), vec![root]);
+    while let Some(pid) = next.pop() {
+        next.extend(children(pid).into_iter().filter(|child| found.insert(*child)));
+    }
+    found.into_iter().collect()
+}
+
+/// The living children of all threads of a process.
+fn children_of(pid: u32) -> Vec<u32> {
+    let text = |thread: PathBuf| fs::read_to_string(thread.join("children")).unwrap_or_default();
+    let numbers = |text: String| text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>();
+    threads_of(pid).map(text).flat_map(numbers).collect()
+}
+
+/// The children of every process of the machine.
+fn parents() -> HashMap<u32, Vec<u32>> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -236,22 +291,13 @@ fn tree(root: u32) -> Vec<u32> {
             children.entry(stat.parent).or_default().push(pid);
         }
     }
-    let (mut found, mut next) = (HashSet::from([root]), vec![root]);
-    while let Some(pid) = next.pop() {
-        for &child in children.get(&pid).into_iter().flatten() {
-            if found.insert(child) {
-                next.push(child);
-            }
-        }
-    }
-    found.into_iter().collect()
+    children
 }
 
 fn switches(pid: u32) -> u64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let status = |path: PathBuf| fs::read_to_string(path.join("status")).unwrap_or_default();
-    tasks
-        .map(|task| sum_lines(&status(task.path()), &["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]))
+    let status = |thread: PathBuf| fs::read_to_string(thread.join("status")).unwrap_or_default();
+    threads_of(pid)
+        .map(|thread| sum_lines(&status(thread), &["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]))
         .sum()
 }
 
@@ -261,7 +307,7 @@ fn pss_bytes(pid: u32) -> Option<u64> {
 }
 
 /// The numbers behind these names at the beginnings of lines.
-fn sum_lines(text: &str, names: &[&str]) -> u64 {
+pub fn sum_lines(text: &str, names: &[&str]) -> u64 {
     let number = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         names.contains(&words.next()?).then(|| words.next()?.parse::<u64>().ok()).flatten()
@@ -307,6 +353,9 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(tree(child.id()).len(), 2);
+        let parents = parents();
+        let by_parents = tree_by(child.id(), |pid| parents.get(&pid).cloned().unwrap_or_default());
+        assert_eq!(HashSet::<u32>::from_iter(by_parents), HashSet::from_iter(tree(child.id())));
         assert!(tree(std::process::id()).contains(&child.id()));
         let group = Pid::from_raw(child.id() as i32).expect("a child has a number");
         kill_process_group(group, Signal::KILL).expect("it is ours");
@@ -325,6 +374,24 @@ mod tests {
         let said = start(&["sh", "-c", "echo no such thing >&2; exit 3"]);
         assert!(said.contains("exit status: 3") && said.ends_with("no such thing"), "{said}");
         assert!(start(&["/nonexistent/program"]).contains("No such file"));
+    }
+
+    #[test]
+    fn a_process_that_has_worked_for_less_than_a_tick_has_worked() {
+        // Something that has begun, has worked for next to nothing, and is still there; it is ended before anything can fail.
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep exists");
+        let worked = cpu_time(child.id());
+        child.kill().expect("it is ours");
+        child.wait().expect("it was killed");
+        assert!(worked > Duration::ZERO);
+    }
+
+    #[test]
+    fn confinement_ends_with_the_work() {
+        let processors = || std::thread::available_parallelism().expect("it is known");
+        let before = processors();
+        assert_eq!(confined(&[0], || Ok(processors().get())).expect("there is a first processor"), 1);
+        assert_eq!(processors(), before);
     }
 
     #[test]

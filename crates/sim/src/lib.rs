@@ -7,14 +7,13 @@
 //! Guarantees: a result is a function of scenario, parameter set and seed, to the byte. Replacement policies are those of
 //! the server (`lamna_policy`), not imitations.
 //!
-//! Does not: open sockets or measure anything, except in [`measure`], which runs the real server for parameters and for
-//! comparison. What the models leave out is listed in `docs/simulator.md`.
+//! Does not: open sockets, start processes or measure anything. Measuring parameters, and holding predictions against the real server, is
+//! the laboratory's (`lamna_lab::simulator`). What the models leave out is listed in `docs/simulator.md`.
 
 pub mod advise;
 pub mod arch;
 pub mod kernel;
 pub mod machine;
-pub mod measure;
 pub mod paper;
 pub mod parameters;
 pub mod policies;

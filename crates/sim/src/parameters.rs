@@ -1,7 +1,7 @@
 //! Named sets of parameters: what each step costs, on what.
 //!
 //! A set is a TOML file (`parameters/*.toml` are built in; any other is given by path). The fields are documented here, the
-//! values where they stand, each with its source. `lamna sim calibrate` ([`crate::measure`]) measures a machine and writes
+//! values where they stand, each with its source. `lamna sim calibrate` measures a machine and writes
 //! such a file.
 
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ pub struct ProcessorParameters {
     pub call_us: f64,
     /// How long a processor is idle before it sleeps.
     pub sleeps_after_us: f64,
-    /// How fast the machine was: what a fixed piece of work took that has nothing to do with the server, see `measure/micro.rs`. 0: not
+    /// How fast the machine was: what a fixed piece of work took that has nothing to do with the server, see `lab/src/simulator/micro.rs`. 0: not
     /// known.
     #[serde(default)]
     pub yardstick_us: f64,

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use lamna_lab::simulator::{calibrate, validate};
 use lamna_sim::advise::{Question, advise};
-use lamna_sim::measure::{calibrate, validate};
 use lamna_sim::paper::{self, Experiments, Figure, Reading};
 use lamna_sim::parameters::Parameters;
 use lamna_sim::policies::{hit_ratio_panels, hit_ratios, hit_ratios_csv};
@@ -88,8 +88,8 @@ enum Verb {
     Calibrate(CalibrateArgs),
     /// Holds predictions against the real server on this machine; prints a table
     ///
-    /// `--parameters` is to be a set that `calibrate` wrote here. Limits on memory and disk need root and control groups of
-    /// version 1; scenarios that need them are left out, and named, where they are not permitted.
+    /// `--parameters` is to be a set that `calibrate` wrote here. Limits on memory and disk need control groups, usually
+    /// root; scenarios that need them are left out, and named, where they are not permitted.
     Validate(ValidateArgs),
     /// Fits the popularity of the six workloads to Table 5 of the paper
     Fit,

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{getpriority_process, setpriority_process};
 
 use super::load::Target;
-use super::server::{Server, confined};
+use super::server::Server;
+use crate::process::confined;
 
 /// Connections in the order of clients, and the worker of each.
 pub(super) struct Spread {

@@ -3,7 +3,7 @@
 //! Owns: the rules. Guarantees: says only what the trial and the prediction show; what caused the difference is not its business.
 
 use super::Row;
-use crate::measure::trial::{FOREIGN_MAX, processors};
+use crate::simulator::trial::{FOREIGN_MAX, processors};
 
 /// A counter differs if it is so far from what was predicted.
 const DIFFERENT: f64 = 0.1;

@@ -1,6 +1,6 @@
 //! For each measured parameter the sentence that says how it was got: the comments of the file that `calibrate` writes.
 
-use crate::measure::trial::Observed;
+use crate::simulator::trial::Observed;
 
 const ENGINE: &str = "with which the model takes this engine's time, 1,000 bytes, 24 connections";
 

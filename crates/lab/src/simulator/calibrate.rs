@@ -25,13 +25,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use self::derive::derive;
+
 pub(super) use self::name::Name;
 pub(super) use self::site::Site;
 pub(super) use self::steps::Steps;
 use super::kept::Kept;
 use super::trial::{Observed, undisturbed};
 use super::{disk, written};
-use crate::parameters::Parameters;
+use lamna_sim::parameters::Parameters;
 
 /// How to measure.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 //!
 //! Owns: the sum. Does not know what the kernel's own structures take beyond those of threads and processes.
 
-use crate::arch::Kind;
-use crate::parameters::Parameters;
-use crate::scenario::Scenario;
+use lamna_sim::arch::Kind;
+use lamna_sim::parameters::Parameters;
+use lamna_sim::scenario::Scenario;
 
 /// What a control group of `memory_bytes` has left for the page cache when the server has taken what it takes: its
 /// processes and threads, and the memory of its caches.

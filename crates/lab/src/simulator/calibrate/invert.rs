@@ -7,19 +7,19 @@ use std::iter;
 use std::ops::Range;
 
 use lamna_policy::cache::Algorithm;
+use lamna_sim::arch::Kind;
+use lamna_sim::parameters::Parameters;
+use lamna_sim::run::{Outcome, run_with};
+use lamna_sim::scenario::{PolicyName, Scenario};
+use lamna_sim::workload::Workload;
 
 use super::name::{
     COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, COPIED_BYTES, COPIED_FILES, LIMIT_BYTES, LIMITED_CACHE_BYTES,
     LONG_FILES, MANY_FILES, Name, SIZES, VARIED_EACH,
 };
 use super::site::mixed_files;
-use crate::arch::Kind;
-use crate::measure::limited::{holds_alone, page_cache_bytes};
-use crate::measure::trial::processors;
-use crate::parameters::Parameters;
-use crate::run::{Outcome, run_with};
-use crate::scenario::{PolicyName, Scenario};
-use crate::workload::Workload;
+use crate::simulator::limited::{holds_alone, page_cache_bytes};
+use crate::simulator::trial::processors;
 
 /// A trial as the models meet it.
 pub(super) struct Model {

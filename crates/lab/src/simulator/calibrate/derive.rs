@@ -1,5 +1,9 @@
 //! From what was observed to parameters: sums, differences and slopes, and the sentence that says which.
 
+use lamna_sim::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
+use lamna_sim::resource::Discipline;
+use lamna_sim::run::Outcome;
+
 use super::invert::{Model, bound, solve, solve_between, solve_for, solve_load, solve_waiting};
 use super::name::{
     BATCHES, COLD_SIZES, CONNECTIONS, ENGINES, FAR_LONGER_FILES, FAR_SMALL_FILES, LONG_SENDERS, LONGER_FILES,
@@ -9,10 +13,7 @@ use super::reads::{copies, reads};
 use super::sentences::sentences;
 use super::steps::Steps;
 use super::{Calibration, Results};
-use crate::measure::trial::{FOREIGN_MAX, Observed, processors};
-use crate::parameters::{DiskParameters, LoadParameters, Parameters, TransmitBy};
-use crate::resource::Discipline;
-use crate::run::Outcome;
+use crate::simulator::trial::{FOREIGN_MAX, Observed, processors};
 
 /// Intercept and slope of the line with the least squares.
 pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64) {

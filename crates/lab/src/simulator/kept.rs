@@ -6,12 +6,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lamna_sim::parameters::DiskParameters;
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::Steps;
 use super::micro;
 use super::trial::Observed;
-use crate::parameters::DiskParameters;
 
 /// What there is so far, in the order in which it was made.
 pub(super) struct Kept {

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use lamna_sim::parameters::DiskParameters;
 use rustix::fs::{Advice, fadvise};
 
 use super::micro::middle;
-use crate::parameters::DiskParameters;
 
 /// Writes files of the given sizes to `folder`, named by their numbers, with content that does not compress. A folder that has
 /// the last of them is believed to have all.

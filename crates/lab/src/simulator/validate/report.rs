@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use lamna_sim::run::Outcome;
+
 use super::Name;
 use super::reason::reason;
-use crate::measure::trial::{Observed, undisturbed};
-use crate::run::Outcome;
+use crate::simulator::trial::{Observed, undisturbed};
 
 /// What came of it: lines, and what had to be left out and why.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! A parameter set as a file, with a comment behind each value that has one.
 
-use crate::parameters::Parameters;
+use lamna_sim::parameters::Parameters;
 
 /// `parameters` as TOML; `comments` by path (`costs.parse_us`). Times keep four decimals, which is more than they are worth.
 pub(super) fn with_comments(parameters: &Parameters, comments: &[(&str, String)]) -> String {

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup;
 use super::load::{Load, Target, Use};
 use super::micro;
 use super::quiet::{APART_NS, Look, QUIET};
-use super::server::{Server, ServerSettings, confined};
+use super::server::{Server, ServerSettings};
 use super::spread::{self, Spread};
+use crate::process::confined;
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -304,24 +304,24 @@ impl Trial<'_> {
         load: &mut Load<'_>,
         next: &mut impl FnMut(usize) -> usize,
     ) -> io::Result<(Observed, bool)> {
-        let before = Look::when_quiet(processors, PATIENCE)?;
+        let look_before = Look::when_quiet(processors, PATIENCE)?;
         // What was under way has waited, too.
         load.run(RESUMED, 0, &mut *next)?;
         let groups = &self.server.groups;
-        let (before_s, busy_before_s) = (server.cpu_s()?, busy_s()?);
-        let beside_before_s = server.bound_threads_s(processors - 1);
-        let (loaded_before, reads_before) = (server.loaded_bytes(), cgroup::disk_reads(groups));
+        let (before, busy_before_s) = (server.cpu_time(), busy_s()?);
+        let beside_before = server.bound_threads_time(processors - 1);
+        let (loaded_before, reads_before) = (server.loaded_bytes(), groups.usage().reads);
         let switches_before = server.switches();
         let seen = load.run(self.measured, self.measured_requests, next)?;
         let switches = server.switches().saturating_sub(switches_before);
-        let server_s = server.cpu_s()? - before_s;
-        let beside_s = server.bound_threads_s(processors - 1) - beside_before_s;
+        let server_s = server.cpu_time().saturating_sub(before).as_secs_f64();
+        let beside_s = server.bound_threads_time(processors - 1).saturating_sub(beside_before).as_secs_f64();
         let foreign_s = busy_s()? - busy_before_s - server_s - seen.cpu_s;
         let loaded = server.loaded_bytes().saturating_sub(loaded_before);
-        let reads = cgroup::disk_reads(groups).saturating_sub(reads_before);
-        let memory = cgroup::memory_use(groups);
+        let usage = groups.usage();
+        let reads = usage.reads.saturating_sub(reads_before);
         let vain_s = if self.spins(processors) { seen.vain_s.min(seen.cpu_s) } else { 0.0 };
-        let after = Look::now(processors)?;
+        let look_after = Look::now(processors)?;
         let completed = seen.completed.max(1) as f64;
         let quantile_us = |share| seen.latency.quantile(share) as f64 / 1e3;
         let observed = Observed {
@@ -329,7 +329,7 @@ impl Trial<'_> {
             latency_p50_us: quantile_us(0.5),
             latency_p99_us: quantile_us(0.99),
             server_us: server_s * 1e6 / completed,
-            beside_us: beside_s.max(0.0) * 1e6 / completed,
+            beside_us: beside_s * 1e6 / completed,
             load_us: seen.cpu_s * 1e6 / completed,
             vain_us: vain_s * 1e6 / completed,
             per_wait: completed / seen.waits.max(1) as f64,
@@ -337,14 +337,14 @@ impl Trial<'_> {
             loaded_bytes: loaded as f64 / completed,
             disk_reads: reads as f64 / completed,
             resident_bytes: server.resident_bytes() as f64,
-            group_bytes: memory.other_bytes as f64,
-            page_cache_bytes: memory.page_cache_bytes as f64,
-            yardstick_us: (before.yardstick_us + after.yardstick_us) / 2.0,
-            line_ns: before.line_ns.max(after.line_ns),
+            group_bytes: usage.total_bytes.saturating_sub(usage.page_cache_bytes) as f64,
+            page_cache_bytes: usage.page_cache_bytes as f64,
+            yardstick_us: (look_before.yardstick_us + look_after.yardstick_us) / 2.0,
+            line_ns: look_before.line_ns.max(look_after.line_ns),
             client_workers: Vec::new(),
             foreign: (foreign_s / (seen.elapsed_s * processors as f64)).max(0.0),
         };
-        Ok((observed, before.is_quiet() && after.is_quiet()))
+        Ok((observed, look_before.is_quiet() && look_after.is_quiet()))
     }
 }
 

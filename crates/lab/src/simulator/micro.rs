@@ -24,7 +24,7 @@ use rustix::pipe::pipe;
 use serde::{Deserialize, Serialize};
 
 use super::load::Target;
-use super::server::confined;
+use crate::process::confined;
 
 /// Content of the response that is measured, in bytes.
 const CONTENT_BYTES: usize = 500;

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::micro;
-use super::server::confined;
+use crate::process::confined;
 
 /// While the yardstick takes no more than this times its least, nobody else is on the processors' cores. One of two processors that shares
 /// its core makes it 1.12.
@@ -135,7 +135,7 @@ fn pass(line: &Line, parity: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::trial::processors;
+    use crate::simulator::trial::processors;
 
     #[test]
     fn a_line_takes_time_if_there_are_two_to_pass_it() {

@@ -14,19 +14,20 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::report::{LATENCY_TOLERANCE, Report, Row, THROUGHPUT_TOLERANCE};
 use super::calibrate::{self, Calibration};
-use super::cgroup::Group;
 use super::disk;
 use super::kept::{Kept, Key};
 use super::load::{Target, Use};
 use super::server::ServerSettings;
 use super::trial::{ATTEMPTS, Observed, Trial, undisturbed};
-use crate::arch::Kind;
-use crate::parameters::Parameters;
-use crate::workload::{Workload, read_trace};
+use crate::cgroup::{Groups, Limits};
+use lamna_sim::arch::Kind;
+use lamna_sim::parameters::Parameters;
+use lamna_sim::workload::{Workload, read_trace};
 
 /// The scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ const PROCESS_CACHE_BYTES_LEAST: u64 = 1 << 20;
 const PROCESS_CACHE_BYTES: u64 = 4 << 20;
 /// Small enough that cold files stay cold.
 const COLD_CACHE_BYTES: u64 = 16 << 20;
-const READS_PER_S: u64 = 200;
+const READS_PER_S: u32 = 200;
 /// One scenario, as the real server and the models meet it.
 struct Setting {
     name: Name,
@@ -299,7 +300,7 @@ impl<'p> Study<'p> {
 
 /// Files and control groups of a scenario, made.
 struct Place {
-    groups: Vec<Group>,
+    groups: Arc<Groups>,
     targets: Vec<Target>,
 }
 
@@ -348,20 +349,19 @@ impl Setting {
     }
 
     /// Control groups for the trials: how the server is held to what the scenario gives it.
-    fn groups(&self, plan: &Plan) -> io::Result<Vec<Group>> {
-        Ok(match self.name {
-            Name::Cached | Name::CachedLarge => Vec::new(),
-            // The second counts only.
-            Name::Trace => {
-                vec![Group::with_memory(self.memory_bytes)?, Group::with_reads_per_s(&plan.scratch, u32::MAX.into())?]
-            }
-            Name::SlowDisk => vec![Group::with_reads_per_s(&plan.scratch, READS_PER_S)?],
-        })
+    fn groups(&self, plan: &Plan) -> io::Result<Arc<Groups>> {
+        let limits = match self.name {
+            Name::Cached | Name::CachedLarge => Limits::default(),
+            // Reads are only counted.
+            Name::Trace => Limits { memory_bytes: Some(self.memory_bytes), read_iops: Some(u32::MAX) },
+            Name::SlowDisk => Limits { memory_bytes: None, read_iops: Some(READS_PER_S) },
+        };
+        Groups::new(&limits, &plan.scratch).map(Arc::new).map_err(io::Error::from)
     }
 
     fn try_out(&self, engine: &str, workers: u32, plan: &Plan, place: &Place) -> io::Result<Option<Observed>> {
         let Place { groups, targets } = place;
-        if !groups.is_empty() {
+        if !groups.entrances().is_empty() {
             disk::forget_files(&self.root)?;
         }
         let slow = if self.name == Name::SlowDisk { 3 } else { 1 };
@@ -373,7 +373,7 @@ impl Setting {
                 root: self.root.clone(),
                 cache_bytes: if engine == "mp" { self.process_cache_bytes() } else { self.cache_bytes },
                 configuration: plan.scratch.join("mp.toml"),
-                groups: groups.iter().map(|group| group.path.clone()).collect(),
+                groups: groups.clone(),
                 processors: Vec::new(),
                 pinned: false,
             },

@@ -4,6 +4,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use lamna_sim::kernel::Stream;
+use lamna_sim::parameters::DiskParameters;
 
 use super::Plan;
 use super::name::{
@@ -12,16 +16,15 @@ use super::name::{
     VARIED_EACH, WATCHED_AFTER,
 };
 use super::steps::Steps;
-use crate::kernel::Stream;
-use crate::measure::cgroup::Group;
-use crate::measure::disk;
-use crate::measure::load::Target;
-use crate::measure::server::{ServerSettings, confined};
-use crate::measure::trial::{ATTEMPTS, Observed, Trial};
-use crate::parameters::DiskParameters;
+use crate::cgroup::{Groups, Limits, NotPermitted};
+use crate::process::confined;
+use crate::simulator::disk;
+use crate::simulator::load::Target;
+use crate::simulator::server::ServerSettings;
+use crate::simulator::trial::{ATTEMPTS, Observed, Trial};
 
 /// Files to serve, made.
-pub(in crate::measure) struct Site<'p> {
+pub(in crate::simulator) struct Site<'p> {
     plan: &'p Plan,
     sizes: Vec<Target>,
     closing: Vec<Target>,
@@ -31,12 +34,14 @@ pub(in crate::measure) struct Site<'p> {
     copied: Vec<Target>,
     mixed: Vec<Target>,
     varied: Vec<Target>,
-    /// For the cold trials.
-    groups: Vec<Group>,
+    /// For the cold trials, where they are permitted.
+    limited: Option<Arc<Groups>>,
+    /// For all others.
+    unlimited: Arc<Groups>,
 }
 
 impl<'p> Site<'p> {
-    pub(in crate::measure) fn make(plan: &'p Plan) -> io::Result<Site<'p>> {
+    pub(in crate::simulator) fn make(plan: &'p Plan) -> io::Result<Site<'p>> {
         disk::make_files(&plan.scratch.join("sizes"), &SIZES)?;
         disk::make_files(&plan.scratch.join("small"), &[SIZES[0]; SMALL_FILES])?;
         let sizes = (0..).zip(SIZES).map(|(number, size): (u32, u64)| Target::get(&format!("/sizes/{number}"), size));
@@ -60,18 +65,19 @@ impl<'p> Site<'p> {
             copied: beneath("/copied", &copied),
             varied: beneath("/mixed", &mixed_files()).into_iter().step_by(VARIED_EACH).collect(),
             mixed: beneath("/mixed", &mixed_files()),
-            groups: limiting_groups(plan).unwrap_or_default(),
+            limited: limiting_groups(plan).ok(),
+            unlimited: Arc::new(Groups::none()),
         })
     }
 
     /// Single steps, and the disk.
-    pub(in crate::measure) fn single_steps(&self) -> io::Result<(Steps, DiskParameters)> {
+    pub(in crate::simulator) fn single_steps(&self) -> io::Result<(Steps, DiskParameters)> {
         // The first processor, as the server's.
         Ok((confined(&[0], Steps::measure)?, disk::measure(&self.plan.scratch.join("disk"))?))
     }
 
     /// Makes one trial.
-    pub(in crate::measure) fn run(&self, name: Name) -> io::Result<Observed> {
+    pub(in crate::simulator) fn run(&self, name: Name) -> io::Result<Observed> {
         let targets = match name {
             Name::NewConnections => &self.closing[..],
             Name::Untranslated => &self.small[..],
@@ -102,7 +108,7 @@ impl<'p> Site<'p> {
             Name::Long | Name::LongBy(_) => disk::fetch_files(&self.cold_folder(2))?,
             _ => {}
         }
-        let groups = if name.is_limited() { &self.groups[..] } else { &[] };
+        let groups = self.limited.as_ref().filter(|_| name.is_limited()).unwrap_or(&self.unlimited);
         let trial = Trial {
             server: ServerSettings {
                 program: self.plan.program.clone(),
@@ -111,7 +117,7 @@ impl<'p> Site<'p> {
                 root: self.plan.scratch.clone(),
                 cache_bytes: name.cache_bytes(),
                 configuration: self.plan.scratch.join("mp.toml"),
-                groups: groups.iter().map(|group| group.path.clone()).collect(),
+                groups: groups.clone(),
                 processors: Vec::new(),
                 pinned: false,
             },
@@ -148,8 +154,10 @@ impl<'p> Site<'p> {
 }
 
 /// For the cold trials; not everybody may have them.
-fn limiting_groups(plan: &Plan) -> io::Result<Vec<Group>> {
-    Ok(vec![Group::with_memory(LIMIT_BYTES)?, Group::with_reads_per_s(&plan.scratch, u32::MAX.into())?])
+fn limiting_groups(plan: &Plan) -> Result<Arc<Groups>, NotPermitted> {
+    // Reads are only counted.
+    let limits = Limits { memory_bytes: Some(LIMIT_BYTES), read_iops: Some(u32::MAX) };
+    Groups::new(&limits, &plan.scratch).map(Arc::new)
 }
 
 /// The smallest file, and cold ones.

@@ -6,14 +6,14 @@
 use std::io;
 
 use lamna_policy::cache::Algorithm;
+use lamna_sim::arch::Kind;
+use lamna_sim::parameters::{DiskParameters, Parameters};
+use lamna_sim::run::{Outcome, run_with};
+use lamna_sim::scenario::{PolicyName, Scenario};
 
 use super::{Name, READS_PER_S, Setting};
-use crate::arch::Kind;
-use crate::measure::limited::{holds_alone, page_cache_bytes};
-use crate::measure::trial::processors;
-use crate::parameters::{DiskParameters, Parameters};
-use crate::run::{Outcome, run_with};
-use crate::scenario::{PolicyName, Scenario};
+use crate::simulator::limited::{holds_alone, page_cache_bytes};
+use crate::simulator::trial::processors;
 
 impl Setting {
     /// What the models say of it.
@@ -65,7 +65,7 @@ impl Setting {
     fn disk(&self, this: DiskParameters) -> DiskParameters {
         match self.name {
             Name::SlowDisk => {
-                DiskParameters { requests_per_s: READS_PER_S as f64, throttle_slice_us: THROTTLE_SLICE_US, ..this }
+                DiskParameters { requests_per_s: READS_PER_S.into(), throttle_slice_us: THROTTLE_SLICE_US, ..this }
             }
             _ => this,
         }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use crate::measure::kept::Key;
-use crate::measure::load::Use;
-use crate::measure::trial::{Observed, least_clients};
+use crate::simulator::kept::Key;
+use crate::simulator::load::Use;
+use crate::simulator::trial::{Observed, least_clients};
 
 pub(super) const CONNECTIONS: u32 = 24;
 /// One request of so many is for a file that is not in memory, in the trials of that. A server that reads oftener has all that reading
@@ -60,7 +60,7 @@ pub(super) const UNIT_BYTES: u64 = 512;
 
 /// The trials. Each engine that takes part must be one of this program.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::measure) enum Name {
+pub(in crate::simulator) enum Name {
     /// `sped` on a file of this size.
     Size(u64),
     /// `sped`, so many requests at once.
@@ -138,7 +138,7 @@ pub(super) const SHARED_SIZES: [u64; 2] = [SIZES[0], 20_000];
 
 impl Name {
     /// All of them.
-    pub(in crate::measure) fn all() -> Vec<Name> {
+    pub(in crate::simulator) fn all() -> Vec<Name> {
         let mut names: Vec<Name> = SIZES.map(Name::Size).into_iter().chain(BATCHES.map(Name::Batch)).collect();
         names.extend([Name::NewConnections, Name::OneClient, Name::Untranslated, Name::UntranslatedLonger]);
         names.extend([Name::UntranslatedLongest, Name::Remote, Name::Copied]);
@@ -159,12 +159,12 @@ impl Name {
     }
 
     /// What it is kept as.
-    pub(in crate::measure) fn key(self) -> Key {
+    pub(in crate::simulator) fn key(self) -> Key {
         Key { scenario: format!("calibrate: {self:?}"), engine: self.architecture().into(), workers: self.workers() }
     }
 
     /// The engine.
-    pub(in crate::measure) fn architecture(self) -> &'static str {
+    pub(in crate::simulator) fn architecture(self) -> &'static str {
         match self {
             Name::Engine(engine) | Name::Content(engine, _) | Name::Few(engine) => engine,
             Name::Many(engine) | Name::MissedBy(engine) | Name::LongBy(engine) => engine,

@@ -2,14 +2,15 @@
 //!
 //! Owns: those values. Where the trials could not be limited the estimates stay.
 
+use lamna_sim::parameters::Parameters;
+
 use super::Results;
 use super::derive::{ROUNDS, long_content_by};
 use super::invert::{Model, bound, solve, solve_between};
 use super::name::{
     CACHE_BYTES_LEAST, COLD_BYTES, COLD_EACH, COLD_SIZES, CONNECTIONS, LIMITED_CACHE_BYTES, Name, PAGE_CACHERS, READERS,
 };
-use crate::measure::trial::Observed;
-use crate::parameters::Parameters;
+use crate::simulator::trial::Observed;
 
 /// What reading from disk costs between answers from memory, from files that are neither in the cache nor in memory. Where the trials could not be
 /// limited they were in memory after all, and the estimates stay.

@@ -6,11 +6,11 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::micro;
+use crate::simulator::micro;
 
 /// Single steps, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(in crate::measure) struct Steps {
+pub(in crate::simulator) struct Steps {
     pub(super) parse: f64,
     pub(super) calls: micro::SocketCalls,
     pub(super) switch: f64,
