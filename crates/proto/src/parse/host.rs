@@ -1,7 +1,7 @@
 //! Host and port, as in `Host` fields and in the authority of a request target (RFC 9110 7.2, RFC 3986 3.2.2).
 //!
-//! Guarantees: every byte of a name is one that RFC 3986 allows there, so a name can be compared, logged and sent on as
-//! it is. Does not decode, resolve or compare names, nor know default ports.
+//! Guarantees: every byte of a name is one that RFC 3986 allows there, and every label of it has one, so a name can be
+//! compared, logged and sent on as it is. Does not decode, resolve or compare names, nor know default ports.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -25,6 +25,8 @@ pub enum HostError {
     Empty,
     /// A name contains a byte that is not allowed there, or a broken percent-encoding.
     Name,
+    /// A name begins with a dot or has two in a row: it has an empty label. One dot at the end is the DNS root, and allowed.
+    Label,
     /// Brackets do not hold an IPv6 address, or something other than a port follows them. Zones and the address formats
     /// of the future (RFC 3986, IPvFuture) are refused as well: no peer can know our zones.
     Literal,
@@ -39,6 +41,7 @@ impl fmt::Display for HostError {
         f.write_str(match self {
             HostError::Empty => "the host is empty",
             HostError::Name => "the host name has bytes that are not allowed",
+            HostError::Label => "the host name has an empty label",
             HostError::Literal => "the host is not an IPv6 address",
             HostError::Port => "the port is not a number up to 65535",
             HostError::Userinfo => "a user is not allowed before the host",
@@ -104,8 +107,9 @@ fn registered(authority: &[u8]) -> Result<(&[u8], &[u8]), HostError> {
     };
     match name {
         [] => Err(HostError::Empty),
-        _ if is_registered_name(name) => Ok((name, port)),
-        _ => Err(HostError::Name),
+        _ if !is_registered_name(name) => Err(HostError::Name),
+        _ if has_empty_label(name) => Err(HostError::Label),
+        _ => Ok((name, port)),
     }
 }
 
@@ -119,6 +123,12 @@ fn is_registered_name(mut name: &[u8]) -> bool {
             _ => return false,
         }
     }
+}
+
+/// RFC 3986 3.2.2 allows any dots. But names of `http` are resolved as domain names, whose labels have at least one byte
+/// (RFC 1034 3.1), and an origin server must not guess which host was meant (RFC 9110 7.2).
+fn has_empty_label(name: &[u8]) -> bool {
+    name[0] == b'.' || name.windows(2).any(|pair| pair == b"..")
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -209,6 +219,14 @@ mod tests {
         assert_refused(&names, HostError::Name);
     }
 
+    // RFC 1034 3.1.
+    #[test]
+    fn every_label_has_a_byte_and_only_one_dot_may_be_the_last() {
+        assert_host("example.org.", "example.org.", None);
+        assert_host("a.:80", "a.", Some(80));
+        assert_refused(&[".", "..", ".a", "a..", "a..b", ".:80", "a..b:80", "..a.b"], HostError::Label);
+    }
+
     // RFC 9110 4.2.4.
     #[test]
     fn users_are_refused() {
@@ -241,11 +259,20 @@ mod tests {
                 prop_assert!(!host.name.is_empty());
                 prop_assert!(authority.starts_with(host.name));
                 prop_assert!(host.name.iter().all(u8::is_ascii_graphic));
+                let labels = host.name.strip_suffix(b".").unwrap_or(host.name);
+                prop_assert!(labels.split(|&byte| byte == b'.').all(|label| !label.is_empty()));
             }
         }
 
         #[test]
-        fn what_is_put_together_comes_apart(name in "[a-z0-9.-]{1,20}", port: Option<u16>) {
+        fn a_name_is_read_exactly_if_all_its_labels_have_a_byte(name in "[a.]{1,8}") {
+            let labels = name.strip_suffix('.').unwrap_or(&name);
+            let expected = labels.split('.').all(|label| !label.is_empty());
+            prop_assert_eq!(parse(name.as_bytes()).is_ok(), expected);
+        }
+
+        #[test]
+        fn what_is_put_together_comes_apart(name in "([a-z0-9-]{1,8}[.]){0,3}[a-z0-9-]{1,8}[.]?", port: Option<u16>) {
             let authority = port.map_or(name.clone(), |port| format!("{name}:{port}"));
             prop_assert_eq!(parse(authority.as_bytes()), Ok(Host { name: name.as_bytes(), port }));
         }
