@@ -10,10 +10,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::time::Instant;
-use crate::workspace::Pages;
+use crate::workspace::PagesByHost;
 
 /// The version of the layout. To be raised whenever anything that is written changes: another version is not read.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A connection as bytes and the files that its answers are in.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ impl std::error::Error for Malformed {}
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) files: VecDeque<OwnedFd>,
-    /// For answers that do not come from a site.
-    pub(crate) pages: &'a Pages,
+    /// For answers that were given without a translation.
+    pub(crate) pages: &'a dyn PagesByHost,
 }
 
 /// A value that has a place in the layout.

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: what two readers could understand differently is an error, because a request that a proxy and a server
 //! delimit differently smuggles another one in. Hence: CR LF and nothing else ends a line; a size is 1 to 16 hexadecimal
-//! digits; no control bytes; a quoted string ends on its line. The outcome does not depend on how the input is divided.
+//! digits; an extension is `name`, `name=token` or `name="quoted string"` and ends on its line. The outcome does not depend on how the input is divided.
 //! Extensions and trailer fields are checked, counted and dropped (7.1.1 and 7.1.2 allow it).
 //!
 //! Does not copy content or bound its length: the caller takes the ranges and adds them up.
@@ -42,7 +42,8 @@ pub enum ChunkError {
     /// A chunk size that is not 1 to 16 hexadecimal digits, or is followed by something else than an extension or the
     /// end of the line.
     Size,
-    /// A byte in an extension that is not allowed there, or a quoted string that does not end on its line.
+    /// An extension without a name, with a value that is neither a token nor a quoted string, or with a quoted string that
+    /// does not end on its line.
     Extension,
     /// A line ends in something else than CR LF.
     LineEnd,
@@ -72,11 +73,10 @@ impl std::error::Error for ChunkError {}
 /// What is expected next; the decoder begins at the upper left.
 ///
 /// ```text
-///   +-> Size --SP--> SizeSpace --";"--> Extension <--DQUOTE--> Quoted <--"\"--> QuotedPair
-///   |   |  |                               ^  |
-///   |   |  +--------------";"--------------+  |
-///   |   CR                                    CR
-///   |   +--------------> SizeEnd <------------+
+///   +-> Size --";" or SP ";"--> extensions, below
+///   |   |                          |
+///   |   CR                         CR
+///   |   +--------------> SizeEnd <-+
 ///   |                    |     |
 ///   |          LF, size > 0   LF, size 0
 ///   |                    v     v
@@ -88,14 +88,33 @@ impl std::error::Error for ChunkError {}
 ///   |                    CR
 ///   |                    v
 ///   +-------LF-- ContentEnd
+///
+///  Extensions: what may follow in each state. SP is a space or a tab.
+///
+///   SizeSpace                SP: the same; ";": NameStart
+///   NameStart                SP: the same; token: Name
+///   Name                     token: the same; SP: NameSpace; "=": ValueStart; ";": NameStart; CR: SizeEnd
+///   NameSpace                SP: the same; "=": ValueStart; ";": NameStart
+///   ValueStart               SP: the same; token: Token; DQUOTE: Quoted
+///   Token                    token: the same; SP: ValueSpace; ";": NameStart; CR: SizeEnd
+///   Quoted                   text: the same; "\": QuotedPair; DQUOTE: ValueEnd
+///   QuotedPair               text: Quoted
+///   ValueEnd                 SP: ValueSpace; ";": NameStart; CR: SizeEnd
+///   ValueSpace               SP: the same; ";": NameStart
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size { digits: u8 },
     SizeSpace,
-    Extension,
+    NameStart,
+    Name,
+    NameSpace,
+    ValueStart,
+    Token,
     Quoted,
     QuotedPair,
+    ValueEnd,
+    ValueSpace,
     SizeEnd,
     Content,
     ContentCr,
@@ -161,8 +180,16 @@ impl ChunkedDecoder {
     fn next(&mut self, byte: u8) -> Result<State, ChunkError> {
         match self.state {
             State::Size { digits } => self.after_size(digits, byte),
-            // RFC 9112 7.1.1: whitespace is bad there, but must be accepted before an extension.
-            State::SizeSpace | State::Extension | State::Quoted | State::QuotedPair => self.after_extension(byte),
+            State::SizeSpace
+            | State::NameStart
+            | State::Name
+            | State::NameSpace
+            | State::ValueStart
+            | State::Token
+            | State::Quoted
+            | State::QuotedPair
+            | State::ValueEnd
+            | State::ValueSpace => self.after_extension(byte),
             State::SizeEnd if self.chunk_bytes == 0 => line_feed(byte, State::TrailerStart),
             State::SizeEnd => line_feed(byte, State::Content),
             State::ContentCr if byte == b'\r' => Ok(State::ContentEnd),
@@ -197,21 +224,36 @@ impl ChunkedDecoder {
         }
     }
 
+    /// RFC 9112 7.1.1: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`. White space is bad there, but must be
+    /// accepted; none may stand before the end of the line.
     fn after_extension(&mut self, byte: u8) -> Result<State, ChunkError> {
-        if self.state == State::Extension && byte == b'\r' {
-            return Ok(State::SizeEnd);
+        let may_end = matches!(self.state, State::Name | State::Token | State::ValueEnd);
+        match byte {
+            b'\r' if may_end => return Ok(State::SizeEnd),
+            b'\n' if may_end => return Err(ChunkError::LineEnd),
+            _ => self.spend_overhead()?,
         }
-        self.spend_overhead()?;
-        match (self.state, byte) {
-            (State::Extension, b'\n') => Err(ChunkError::LineEnd),
-            (State::Size { .. } | State::SizeSpace, b';') => Ok(State::Extension),
-            (State::Size { .. } | State::SizeSpace, b' ' | b'\t') => Ok(State::SizeSpace),
-            (State::Size { .. } | State::SizeSpace, _) => Err(ChunkError::Size),
-            (_, byte) if !is_text_byte(byte) => Err(ChunkError::Extension),
-            (State::Extension, b'"') | (State::QuotedPair, _) => Ok(State::Quoted),
-            (State::Quoted, b'"') => Ok(State::Extension),
-            (State::Quoted, b'\\') => Ok(State::QuotedPair),
-            (state, _) => Ok(state),
+        let is_space = matches!(byte, b' ' | b'\t');
+        let is_token = list::is_token_byte(byte);
+        match self.state {
+            State::Size { .. } | State::SizeSpace if is_space => Ok(State::SizeSpace),
+            State::Size { .. } | State::SizeSpace if byte == b';' => Ok(State::NameStart),
+            State::Size { .. } | State::SizeSpace => Err(ChunkError::Size),
+            State::NameStart if is_space => Ok(State::NameStart),
+            State::NameStart | State::Name if is_token => Ok(State::Name),
+            State::Name | State::NameSpace if is_space => Ok(State::NameSpace),
+            State::Name | State::NameSpace if byte == b'=' => Ok(State::ValueStart),
+            State::ValueStart if is_space => Ok(State::ValueStart),
+            State::ValueStart if byte == b'"' => Ok(State::Quoted),
+            State::ValueStart | State::Token if is_token => Ok(State::Token),
+            State::Quoted if byte == b'"' => Ok(State::ValueEnd),
+            State::Quoted if byte == b'\\' => Ok(State::QuotedPair),
+            State::Quoted | State::QuotedPair if is_text_byte(byte) => Ok(State::Quoted),
+            State::Token | State::ValueEnd | State::ValueSpace if is_space => Ok(State::ValueSpace),
+            State::Name | State::NameSpace | State::Token | State::ValueEnd | State::ValueSpace if byte == b';' => {
+                Ok(State::NameStart)
+            }
+            _ => Err(ChunkError::Extension),
         }
     }
 
@@ -239,7 +281,7 @@ fn line_feed(byte: u8, next: State) -> Result<State, ChunkError> {
     if byte == b'\n' { Ok(next) } else { Err(ChunkError::LineEnd) }
 }
 
-/// Whether a byte may be part of a field value, a quoted string, or what is between them (RFC 9110 5.5 and 5.6.4).
+/// Whether a byte may be part of a field value or a quoted string (RFC 9110 5.5 and 5.6.4).
 fn is_text_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
@@ -332,9 +374,48 @@ mod tests {
     #[test]
     fn extensions_are_dropped() {
         assert_content("1;a\r\nx\r\n0;b=c;d=\"e\"\r\n\r\n", "x");
-        assert_content("1 \t; a = b \r\nx\r\n0\r\n\r\n", "x");
+        assert_content("1 \t; a = b ;c\t;\td=\"\" ;e\r\nx\r\n0\r\n\r\n", "x");
         assert_content("1;a=\"\\\";\\\\\"\r\nx\r\n0\r\n\r\n", "x");
-        assert_content("1;a=\u{e9}\r\nx\r\n0\r\n\r\n", "x");
+        assert_content("1;a=\"\u{e9}\t[\"\r\nx\r\n0\r\n\r\n", "x");
+    }
+
+    // RFC 9112 7.1.1.
+    #[test]
+    fn an_extension_has_a_token_for_its_name_and_a_token_or_a_quoted_string_for_its_value() {
+        let extensions = [
+            ";",
+            "; ",
+            ";;a",
+            ";a;",
+            ";=b",
+            ";a=",
+            ";a= ",
+            ";a=;b",
+            ";a==b",
+            ";bad[=x",
+            ";a[",
+            ";a=b[",
+            ";a=\u{e9}",
+            ";a b",
+            ";a=b c",
+            ";a=b=c",
+            ";a=\"b\"c",
+            ";a=\"b\"\"c\"",
+            ";a=b\"c\"",
+            ";\"a\"",
+            ";\"a\"=b",
+            ";a\"b\"",
+            ";a ",
+            ";a=b ",
+            ";a=\"b\" ",
+            ";a=\\b",
+            ";a,b",
+            ";a=b,c",
+            ";{}",
+        ];
+        for extension in extensions {
+            assert_refused(&[&format!("1{extension}\r\nx\r\n0\r\n\r\n")], ChunkError::Extension);
+        }
     }
 
     // RFC 9112 7.1.2.
@@ -409,6 +490,35 @@ mod tests {
         assert_eq!(decode_pieces([&b"1\r\nx\r\n0\r\n\r\n"[..]], 0).end, Ok(Some(11)));
     }
 
+    /// RFC 9112 7.1.1 written down once more, as a grammar that tries every way.
+    fn are_extensions(rest: &[u8]) -> bool {
+        let skip = |rest: &[u8]| rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let token = |rest: &[u8]| rest.iter().take_while(|byte| list::is_token_byte(**byte)).count();
+        if rest.is_empty() {
+            return true;
+        }
+        let Some(rest) = rest[skip(rest)..].strip_prefix(b";") else { return false };
+        let rest = &rest[skip(rest)..];
+        let name = token(rest);
+        if name == 0 {
+            return false;
+        }
+        let after_name = &rest[name..];
+        let Some(value) = after_name[skip(after_name)..].strip_prefix(b"=") else { return are_extensions(after_name) };
+        let value = &value[skip(value)..];
+        if let Some(mut quoted) = value.strip_prefix(b"\"") {
+            loop {
+                quoted = match quoted {
+                    [b'"', rest @ ..] => return are_extensions(rest),
+                    [b'\\', _, rest @ ..] => rest,
+                    [b'\\'] | [] => return false,
+                    [_, rest @ ..] => rest,
+                };
+            }
+        }
+        token(value) > 0 && are_extensions(&value[token(value)..])
+    }
+
     /// Bodies that are right, or almost.
     fn body() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
@@ -454,6 +564,12 @@ mod tests {
             body.extend_from_slice(b"0\r\n\r\n");
             let expected = Decoded { content: chunks.concat(), end: Ok(Some(body.len())) };
             prop_assert_eq!(decode_pieces([&body[..]], 0), expected);
+        }
+
+        #[test]
+        fn extensions_are_accepted_exactly_if_the_grammar_has_them(line in "[ ]?;(;| |a|=|\"|b|\\\\|\\[|\u{e9}){0,10}") {
+            let outcome = decode(&format!("0{line}\r\n\r\n")).end;
+            prop_assert_eq!(outcome.is_ok(), are_extensions(line.as_bytes()), "{:?}", outcome);
         }
 
         #[test]

@@ -4,11 +4,17 @@ use super::{ChunkedDecoder, SIZE_DIGITS_MAX, State};
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
 
 /// States but [`State::Size`], in the order of the numbers that stand for them. `Size` is the first number after them.
-const STATES: [State; 14] = [
+const STATES: [State; 20] = [
     State::SizeSpace,
-    State::Extension,
+    State::NameStart,
+    State::Name,
+    State::NameSpace,
+    State::ValueStart,
+    State::Token,
     State::Quoted,
     State::QuotedPair,
+    State::ValueEnd,
+    State::ValueSpace,
     State::SizeEnd,
     State::Content,
     State::ContentCr,
