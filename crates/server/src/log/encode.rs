@@ -56,20 +56,20 @@ pub(super) fn push_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends the inside of a JSON string (RFC 8259 7).
+/// Appends the inside of a JSON string (RFC 8259 7). Control characters are escaped, also those above ASCII (C1) and the line
+/// and paragraph separators: terminals act on the former, and some readers end lines at the latter.
 pub(super) fn push_json_escaped(line: &mut Vec<u8>, value: &[u8]) {
     if is_plain(value) {
         return line.extend_from_slice(value);
     }
     for chunk in value.utf8_chunks() {
-        for &byte in chunk.valid().as_bytes() {
-            match byte {
-                b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
-                // DEL needs no escape, but nobody wants it on a terminal.
-                0..=0x1f | 0x7f => {
-                    write!(line, "\\u{byte:04x}").expect("writing to memory cannot fail");
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\\' => line.extend_from_slice(&[b'\\', character as u8]),
+                '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => {
+                    write!(line, "\\u{:04x}", u32::from(character)).expect("writing to memory cannot fail");
                 }
-                other => line.push(other),
+                other => line.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
         if !chunk.invalid().is_empty() {
@@ -115,9 +115,23 @@ pub(super) mod tests {
         assert_eq!(escaped, "a\\\"b\\\\c\\n\\r\\t\\b\\v\\x00\\x1b\\x7f\\xff");
     }
 
+    #[test]
+    fn no_json_string_steers_a_terminal_or_ends_a_line() {
+        let text = "\u{1f}\u{7f}\u{80}\u{85}\u{9b}2J\u{9f}\u{a0}\u{2028}\u{2029}\u{202a}é\u{1f600}";
+        let escaped = pushed(|line| push_json_escaped(line, text.as_bytes()));
+        let expected = "\\u001f\\u007f\\u0080\\u0085\\u009b2J\\u009f\u{a0}\\u2028\\u2029\u{202a}é\u{1f600}";
+        assert_eq!(escaped, expected);
+    }
+
     pub(in crate::log) fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
-        let awkward = proptest::sample::select(b"\"\\\n\r\t /?\0\x7f\xe2\x82\xac\xff".to_vec());
-        vec(prop_oneof![awkward, any::<u8>()], 0..40)
+        let awkward = b"\"\\\n\r\t /?\0\x7f\xe2\x82\xac\xff".map(|byte| vec![byte]).to_vec();
+        let wide = ["\u{85}", "\u{9b}", "\u{2028}", "\u{2029}", "€"].map(|text| text.as_bytes().to_vec()).to_vec();
+        let piece = prop_oneof![
+            4 => proptest::sample::select(awkward),
+            1 => proptest::sample::select(wide),
+            4 => any::<u8>().prop_map(|byte| vec![byte]),
+        ];
+        vec(piece, 0..40).prop_map(|pieces| pieces.concat())
     }
 
     /// Undoes the combined format's escapes.
@@ -155,6 +169,8 @@ pub(super) mod tests {
         #[test]
         fn json_strings_have_the_text(bytes in any_bytes()) {
             let escaped = format!("\"{}\"", pushed(|line| push_json_escaped(line, &bytes)));
+            let steers = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+            prop_assert!(!escaped.contains(steers));
             let text: String = serde_json::from_str(&escaped).expect("JSON");
             prop_assert_eq!(text, String::from_utf8_lossy(&bytes));
         }
