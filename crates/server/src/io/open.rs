@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::io::{Abilities, Blocked, Counters, Wait};
@@ -63,6 +63,8 @@ pub fn open_beneath(root: BorrowedFd<'_>, name: &[u8], wait: Wait, abilities: &A
 
 /// How names are resolved by `openat2`.
 pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// How what is not to be opened is found.
+const FIND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// How files are opened.
 pub const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
@@ -77,13 +79,33 @@ fn open_by_path(root: BorrowedFd<'_>, name: &[u8], wait: Wait) -> Result<OwnedFd
     if wait == Wait::No {
         return Err(Blocked::Disk);
     }
-    let found = retry(|| rustix::fs::openat(root, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))?;
-    let (root_path, found_path) = (real_path(root)?, real_path(found.as_fd())?);
-    if !Path::new(OsStr::from_bytes(&found_path)).starts_with(OsStr::from_bytes(&root_path)) {
-        return Err(Blocked::Failed(Errno::XDEV));
-    }
+    let found = find_by_path(root, name)?;
     let descriptor = format!("/proc/self/fd/{}", found.as_raw_fd());
     Ok(retry(|| rustix::fs::openat(CWD, descriptor.as_str(), READ, Mode::empty()))?)
+}
+
+/// What `name` stands for beneath `root`, found in the way of [`open_by_path`] and not opened.
+fn find_by_path(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let found = retry(|| rustix::fs::openat(root, name, FIND, Mode::empty()))?;
+    let (root_path, found_path) = (real_path(root)?, real_path(found.as_fd())?);
+    let is_beneath = Path::new(OsStr::from_bytes(&found_path)).starts_with(OsStr::from_bytes(&root_path));
+    if is_beneath { Ok(found) } else { Err(Errno::XDEV) }
+}
+
+/// The state of what [`open_beneath`] would open for `name`, without opening it: a device or a FIFO is not touched. Waits.
+///
+/// # Errors
+/// What `open(2)` says, with `EXDEV` for what lies outside.
+pub fn stat_beneath(root: BorrowedFd<'_>, name: &[u8], abilities: &Abilities) -> Result<Stat, Errno> {
+    let found = match abilities.openat2.load(Relaxed) {
+        true => match retry(|| rustix::fs::openat2(root, name, FIND, Mode::empty(), BENEATH)) {
+            Err(Errno::XDEV) => find_by_path(root, name)?,
+            Err(Errno::NOSYS | Errno::PERM) if !works(root) => find_by_path(root, name)?,
+            found => found?,
+        },
+        false => find_by_path(root, name)?,
+    };
+    rustix::fs::fstat(found)
 }
 
 fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
@@ -109,6 +131,39 @@ pub fn open_root_cached(path: &Path) -> Result<OwnedFd, Blocked> {
     match retry(|| rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)) {
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Err(Blocked::Disk),
         result => Ok(result?),
+    }
+}
+
+/// Opens the directory `name` beneath the home directory `home` of the user `owner`, as a root for [`open_beneath`]. No link
+/// of the user's is followed on the way, and what is found must be the user's own: otherwise anybody could have any
+/// directory of the machine served. `name` has no `.`, `..` or empty segments.
+///
+/// # Errors
+/// [`Blocked::Disk`] with [`Wait::No`] if the dentry cache does not know the way; `ENOENT` if the directory is somebody
+/// else's; else what `open(2)` says.
+pub fn open_owned(home: &Path, name: &str, owner: u32, wait: Wait) -> Result<OwnedFd, Blocked> {
+    const DIRECTORY: OFlags = FIND.union(OFlags::DIRECTORY);
+    let directory = match wait {
+        Wait::Yes => {
+            let mut directory = open_root(home)?;
+            for segment in name.split('/') {
+                let flags = DIRECTORY | OFlags::NOFOLLOW;
+                directory = retry(|| rustix::fs::openat(&directory, segment, flags, Mode::empty()))?;
+            }
+            directory
+        }
+        Wait::No => {
+            let home = open_root_cached(home)?;
+            let resolve = BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::CACHED;
+            match retry(|| rustix::fs::openat2(&home, name, DIRECTORY, Mode::empty(), resolve)) {
+                Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => return Err(Blocked::Disk),
+                result => result?,
+            }
+        }
+    };
+    match rustix::fs::fstat(&directory)?.st_uid == owner {
+        true => Ok(directory),
+        false => Err(Blocked::Failed(Errno::NOENT)),
     }
 }
 
@@ -152,6 +207,51 @@ mod tests {
                 assert_eq!(opened.err(), Some(Blocked::Failed(Errno::XDEV)), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn the_state_of_a_name_is_that_of_what_would_be_opened() {
+        let outer = tree();
+        let root = open_root(&outer.path().join("root")).unwrap();
+        let file = rustix::fs::stat(outer.path().join("root/sub/file")).unwrap();
+        for abilities in abilities() {
+            for name in ["sub/file", "relative", "absolute"] {
+                let found = stat_beneath(root.as_fd(), name.as_bytes(), &abilities);
+                assert_eq!(found.map(|stat| stat.st_ino), Ok(file.st_ino), "{name}");
+            }
+            for name in ["escape", "absolute-escape"] {
+                let found = stat_beneath(root.as_fd(), name.as_bytes(), &abilities);
+                assert_eq!(found.err(), Some(Errno::XDEV), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_home_no_link_is_followed_and_what_is_served_is_the_users_own() {
+        let outer = tree();
+        let own = rustix::process::geteuid().as_raw();
+        let home = outer.path().join("root");
+        std::fs::create_dir(home.join("sub/pages")).unwrap();
+        symlink("sub", home.join("linked")).unwrap();
+        symlink(outer.path(), home.join("out")).unwrap();
+        for wait in [Wait::Yes, Wait::No] {
+            let open = |name: &str, owner: u32| open_owned(&home, name, owner, wait);
+            for name in ["sub", "sub/pages"] {
+                assert!(open(name, own).is_ok(), "{name}, {wait:?}");
+                assert_eq!(open(name, own + 1).err(), Some(Blocked::Failed(Errno::NOENT)), "{name}, {wait:?}");
+            }
+            for name in ["linked", "linked/pages", "out", "out/root", "absolute", "sub/file", "nothing"] {
+                assert!(matches!(open(name, own), Err(Blocked::Failed(_))), "{name}, {wait:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_home_may_itself_be_behind_a_link() {
+        let outer = tree();
+        symlink("root", outer.path().join("home")).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        assert!(open_owned(&outer.path().join("home"), "sub", own, Wait::Yes).is_ok());
     }
 
     #[test]
