@@ -4,6 +4,8 @@
 //! by switching a link works), home directories of users, and the pages that a site answers errors with.
 //! Does not look at files beneath the roots.
 
+mod users;
+
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,11 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
+use self::users::Users;
 use crate::cache::Store;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::answers;
 use crate::content::compress::Compression;
-use crate::io::{Blocked, Wait};
+use crate::io::{Blocked, Wait, open};
 
 /// All sites. The first answers for hosts that no site names.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ pub struct Site {
     pub compression: Compression,
     /// Pages for what cannot be served.
     pub errors: Errors,
-    users: Mutex<HashMap<Vec<u8>, User>>,
+    users: Users,
 }
 
 /// Ready answers for errors that translation finds.
@@ -146,7 +149,7 @@ impl Site {
             aliases,
             compression,
             errors: Errors::new(&settings.headers),
-            users: Mutex::new(HashMap::new()),
+            users: Users::default(),
             settings: settings.clone(),
         };
         Ok(site)
@@ -155,47 +158,20 @@ impl Site {
     /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.
     ///
     /// # Errors
-    /// [`Blocked::Disk`] with [`Wait::No`] if the user is not known yet; `ENOENT` if there is none or nothing to serve.
+    /// [`Blocked::Disk`] with [`Wait::No`] if the user is not known yet; `ENOENT` if there is none or nothing to serve;
+    /// `EBUSY` if too many names are looked up.
     pub fn user_root(&self, user: &[u8], wait: Wait, now_ms: u64) -> Result<Arc<Root>, Blocked> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = users.get(user)
-            && now_ms.saturating_sub(known.checked_ms) < USER_FRESH_MS
-        {
-            return known.root.clone().ok_or(Blocked::Failed(Errno::NOENT));
-        }
-        if wait == Wait::No {
-            return Err(Blocked::Disk);
-        }
-        drop(users);
-        let root = self.open_user(user);
-        users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if users.len() >= USERS_MAX {
-            users.clear();
-        }
-        users.insert(user.to_vec(), User { root: root.clone(), checked_ms: now_ms });
-        root.ok_or(Blocked::Failed(Errno::NOENT))
+        self.users.root(user, wait, now_ms, |name| self.open_user(name))
     }
 
-    fn open_user(&self, user: &[u8]) -> Option<Arc<Root>> {
+    fn open_user(&self, name: &str) -> Option<Arc<Root>> {
         let directory = self.settings.user_directory.as_ref()?;
-        let name = std::str::from_utf8(user).ok().filter(|name| !name.is_empty())?;
         let user = uzers::get_user_by_name(name)?;
         // The administrator's home is nobody's business.
         let home = (user.uid() != 0).then(|| uzers::os::unix::UserExt::home_dir(&user).to_owned())?;
-        Root::open(&home.join(directory)).ok().map(Arc::new)
+        Root::open_owned(home, directory.clone(), user.uid()).ok().map(Arc::new)
     }
 }
-
-#[derive(Debug)]
-struct User {
-    root: Option<Arc<Root>>,
-    checked_ms: u64,
-}
-
-/// How long the answer of the user database is believed, in milliseconds.
-const USER_FRESH_MS: u64 = 60_000;
-/// How many users, existing or not, are remembered.
-const USERS_MAX: usize = 1024;
 
 impl Errors {
     fn new(fields: &[(String, String)]) -> Errors {
@@ -214,6 +190,8 @@ impl Errors {
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
+    /// If it is a user's: its name beneath `path`, which is the home, and the number of the user.
+    owned: Option<(String, u32)>,
     current: Mutex<Current>,
 }
 
@@ -226,10 +204,19 @@ struct Current {
 
 impl Root {
     fn open(path: &Path) -> Result<Root, Errno> {
-        let directory = crate::io::open::open_root(path)?;
+        Root::with(path.to_owned(), None, open::open_root(path)?)
+    }
+
+    /// The directory `name` in the home of the user `owner`.
+    fn open_owned(home: PathBuf, name: String, owner: u32) -> Result<Root, Blocked> {
+        let directory = open::open_owned(&home, &name, owner, Wait::Yes)?;
+        Ok(Root::with(home, Some((name, owner)), directory)?)
+    }
+
+    fn with(path: PathBuf, owned: Option<(String, u32)>, directory: OwnedFd) -> Result<Root, Errno> {
         let identity = identity(&directory)?;
         let current = Current { directory: Arc::new(directory), identity, checked_ms: 0 };
-        Ok(Root { path: path.to_owned(), current: Mutex::new(current) })
+        Ok(Root { path, owned, current: Mutex::new(current) })
     }
 
     /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
@@ -244,9 +231,10 @@ impl Root {
                 return Ok(current.directory.clone());
             }
         }
-        let directory = match wait {
-            Wait::Yes => crate::io::open::open_root(&self.path)?,
-            Wait::No => crate::io::open::open_root_cached(&self.path)?,
+        let directory = match (&self.owned, wait) {
+            (Some((name, owner)), wait) => open::open_owned(&self.path, name, *owner, wait)?,
+            (None, Wait::Yes) => open::open_root(&self.path)?,
+            (None, Wait::No) => open::open_root_cached(&self.path)?,
         };
         let identity = identity(&directory)?;
         let mut current = lock();
@@ -299,6 +287,19 @@ mod tests {
         assert_eq!(find("xb.example"), 0);
         assert_eq!(find(&"long.".repeat(100)), 0);
         assert_eq!(sites.find(None).index, 0);
+    }
+
+    #[test]
+    fn a_users_directory_that_becomes_a_link_or_somebody_elses_is_not_followed() {
+        let outer = tempfile::tempdir().unwrap();
+        let (home, own) = (outer.path().join("home"), rustix::process::geteuid().as_raw());
+        std::fs::create_dir_all(home.join("pages")).unwrap();
+        assert!(Root::open_owned(home.clone(), "pages".to_owned(), own + 1).is_err());
+        let root = Root::open_owned(home.clone(), "pages".to_owned(), own).unwrap();
+        assert!(root.directory(Wait::Yes, 5000).is_ok());
+        std::fs::remove_dir(home.join("pages")).unwrap();
+        std::os::unix::fs::symlink("/", home.join("pages")).unwrap();
+        assert!(matches!(root.directory(Wait::Yes, 5100), Err(Blocked::Failed(_))));
     }
 
     #[test]

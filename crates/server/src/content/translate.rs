@@ -382,7 +382,10 @@ impl Question<'_> {
                 }
                 self.error_page(404, &errors.not_found, Stamps::none())
             }
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Ok(self.ready(&errors.overloaded, Stamps::unsettled())),
+            // BUSY: too many unknown users are looked up.
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::BUSY => {
+                Ok(self.ready(&errors.overloaded, Stamps::unsettled()))
+            }
             _ => self.error_page(500, &errors.failed, Stamps::unsettled()),
         }
     }
