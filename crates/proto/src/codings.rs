@@ -125,7 +125,7 @@ mod tests {
 
     fn identity() -> Arc<Representation> {
         let description = Description { etag: Some("\"e\""), ..Description::of(Status(200)) };
-        Arc::new(Representation::with_content(&description, b"content"))
+        Arc::new(Representation::with_content(&description, b"content").unwrap())
     }
 
     fn chosen(codings: &Codings, line: &str) -> Coding {
@@ -139,7 +139,7 @@ mod tests {
         assert!(codings.has_wishes());
         assert_eq!(codings.take_wishes(), CodingSet::IDENTITY.with(Coding::Gzip));
         assert!(!codings.has_wishes());
-        assert!(codings.fill(Coding::Gzip, Some(codings.identity().coded(Coding::Gzip, "gzip", b"gz"))));
+        assert!(codings.fill(Coding::Gzip, Some(codings.identity().coded(Coding::Gzip, "gzip", b"gz").unwrap())));
         assert_eq!(chosen(&codings, "gzip"), Coding::Gzip);
         assert!(!codings.has_wishes());
         assert_eq!(chosen(&codings, "gzip, br"), Coding::Gzip, "what there is, until brotli is there");

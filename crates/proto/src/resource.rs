@@ -5,6 +5,8 @@
 
 mod encoding;
 
+use std::fmt;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
@@ -174,41 +176,39 @@ pub struct Representation {
 impl Representation {
     /// Describes a representation whose content is in `file` (or that has none).
     ///
-    /// # Panics
-    /// If the described head is longer than 64 KiB: the configuration bounds what goes into it.
-    pub fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Representation {
+    /// `Server` and `X-Content-Type-Options` among the described fields stand in the place of ours, so that no field is sent twice.
+    ///
+    /// # Errors
+    /// The described head is longer than [`HEAD_BYTES_MAX`].
+    pub fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Result<Representation, HeadTooLong> {
         let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
-        let here = |head: &Vec<u8>| u16::try_from(head.len()).expect("a head is bounded by the configuration");
         let line = |head: &mut Vec<u8>, name: &str, value: &str| {
             for part in [name, ": ", value, "\r\n"] {
                 head.extend_from_slice(part.as_bytes());
             }
             let end = head.len() - 2;
-            Span {
-                start: u16::try_from(end - value.len()).unwrap_or(u16::MAX),
-                end: u16::try_from(end).unwrap_or(u16::MAX),
-            }
+            end - value.len()..end
         };
+        let configured = |name: &str| description.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         status_line(&mut head, description.status);
-        let date_at = here(&head) + 6;
-        line(&mut head, "Date", EPOCH);
-        line(&mut head, "Server", SERVER);
+        let date_at = line(&mut head, "Date", EPOCH).start;
+        line(&mut head, SERVER_FIELD, configured(SERVER_FIELD).map_or(SERVER, |(_, value)| value));
         if description.status.0 != 204 {
             line(&mut head, "Content-Length", &description.size.to_string());
         }
-        let fields_at = here(&head);
+        let fields_at = head.len();
         let media = description.media_type.map(|media| line(&mut head, "Content-Type", media));
-        let after_type_at = here(&head);
+        let after_type_at = head.len();
         if description.coding != Coding::Identity {
             line(&mut head, "Content-Encoding", description.coding.name());
         }
-        if description.media_type.is_some() {
-            line(&mut head, "X-Content-Type-Options", "nosniff");
+        if description.media_type.is_some() && configured(SNIFFING_FIELD).is_none() {
+            line(&mut head, SNIFFING_FIELD, "nosniff");
         }
         if description.ranges {
             line(&mut head, "Accept-Ranges", "bytes");
         }
-        let kept_at = here(&head);
+        let kept_at = head.len();
         if let Some(modified) = description.modified {
             let text = date::format(modified);
             line(&mut head, "Last-Modified", std::str::from_utf8(&text).unwrap_or(EPOCH));
@@ -217,51 +217,56 @@ impl Representation {
         if let Some(vary) = description.vary {
             line(&mut head, "Vary", vary);
         }
-        for (name, value) in description.fields {
+        for (name, value) in description.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(SERVER_FIELD)) {
             line(&mut head, name, value);
         }
         if let Some(location) = description.location {
             line(&mut head, "Location", location);
         }
         head.extend_from_slice(b"\r\n");
-        let head_length = here(&head);
-        Representation {
+        let head_length = u16::try_from(head.len()).map_err(|_| HeadTooLong)?;
+        // Every place is within the head, whose length is a u16.
+        let span = |range: Range<usize>| Span { start: range.start as u16, end: range.end as u16 };
+        Ok(Representation {
             bytes: head.into_boxed_slice(),
             head_length,
-            date_at,
-            fields_at,
-            after_type_at,
-            kept_at,
-            etag: etag.unwrap_or_default(),
-            media: media.unwrap_or_default(),
+            date_at: date_at as u16,
+            fields_at: fields_at as u16,
+            after_type_at: after_type_at as u16,
+            kept_at: kept_at as u16,
+            etag: etag.map(span).unwrap_or_default(),
+            media: media.map(span).unwrap_or_default(),
             coding: description.coding,
             size: description.size,
             modified: description.modified,
             file,
             version: 0,
             later: OnceLock::new(),
-        }
+        })
     }
 
     /// Describes a representation whose content is `content`, and holds it.
-    pub fn with_content(description: &Description<'_>, content: &[u8]) -> Representation {
-        let described = Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None);
-        Representation { bytes: [described.head(), content].concat().into_boxed_slice(), ..described }
+    ///
+    /// # Errors
+    /// As [`Representation::new`].
+    pub fn with_content(description: &Description<'_>, content: &[u8]) -> Result<Representation, HeadTooLong> {
+        let described = Representation::new(&Description { size: content.len() as u64, ..description.clone() }, None)?;
+        Ok(Representation { bytes: [described.head(), content].concat().into_boxed_slice(), ..described })
     }
 
     /// Describes a representation and holds its content, which `read` writes to where it stays: `description.size` bytes, zeros at
     /// first. Nothing if `read` says that this is not what was described.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Those of `read` and of [`Representation::new`].
     ///
     /// # Panics
     /// If there cannot be as many bytes in memory: the caller bounds the size.
-    pub fn with_content_read<E>(
+    pub fn with_content_read<E: From<HeadTooLong>>(
         description: &Description<'_>,
         read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
     ) -> Result<Option<Representation>, E> {
-        let described = Representation::new(description, None);
+        let described = Representation::new(description, None)?;
         let size = usize::try_from(description.size).expect("the caller bounds the size");
         // Not grown from the head: memory that is asked for as zeros need not be written to.
         let mut bytes = vec![0; described.bytes.len() + size];
@@ -282,13 +287,16 @@ impl Representation {
 
     /// This representation, of status 200, under `coding`, as `content`: with the same fields but for those that describe the coding. The
     /// validator is the same with `suffix` added, as different bytes need different strong ones (RFC 9110 8.8.1).
-    pub fn coded(&self, coding: Coding, suffix: &str, content: &[u8]) -> Representation {
+    ///
+    /// # Errors
+    /// As [`Representation::new`]: the head becomes a little longer.
+    pub fn coded(&self, coding: Coding, suffix: &str, content: &[u8]) -> Result<Representation, HeadTooLong> {
         let media_type = self.media_type();
         let etag = std::str::from_utf8(self.etag.of(&self.bytes)).unwrap_or_default();
         let etag = etag.strip_suffix('"').map(|open| format!("{open}-{suffix}\""));
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         let kept = text(self.fields_kept()).split("\r\n");
-        let mut fields = Vec::new();
+        let mut fields = vec![(SERVER_FIELD.to_owned(), text(self.server()).to_owned())];
         let mut vary = None;
         for (name, value) in kept.filter_map(|line| line.split_once(": ")) {
             match name {
@@ -335,6 +343,13 @@ impl Representation {
         usize::from(self.date_at)
     }
 
+    /// The value of the Server field, whose line follows that of the date.
+    pub fn server(&self) -> &[u8] {
+        let after_date = self.date_at() + EPOCH.len() + "\r\n".len();
+        let line = self.head()[after_date..].split(|&byte| byte == b'\r').next().unwrap_or_default();
+        line.strip_prefix(b"Server: ").unwrap_or_default()
+    }
+
     /// Field lines from Content-Type on, empty line included.
     pub fn fields(&self) -> &[u8] {
         &self.head()[usize::from(self.fields_at)..]
@@ -372,8 +387,25 @@ impl Representation {
     }
 }
 
-/// The Server field (RFC 9110 10.2.4). No version: it helps nobody but attackers.
+/// The value of the Server field (RFC 9110 10.2.4) if none is configured. No version: it helps nobody but attackers.
 pub const SERVER: &str = "Lamna";
+const SERVER_FIELD: &str = "Server";
+const SNIFFING_FIELD: &str = "X-Content-Type-Options";
+
+/// The longest head that is sent, in bytes. No client that is known reads longer ones.
+pub const HEAD_BYTES_MAX: usize = u16::MAX as usize;
+
+/// A head would have been longer than [`HEAD_BYTES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadTooLong;
+
+impl fmt::Display for HeadTooLong {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the head of the answer is too long")
+    }
+}
+
+impl std::error::Error for HeadTooLong {}
 
 /// What a head has room for before it has to grow.
 const HEAD_BYTES_USUAL: usize = 320;
@@ -414,7 +446,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_the_head_are_where_the_drawing_says() {
-        let representation = Representation::with_content(&description(), b"abc");
+        let representation = Representation::with_content(&description(), b"abc").unwrap();
         let head = String::from_utf8_lossy(representation.head());
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nDate: "), "{head}");
         assert!(head.ends_with("ETag: \"e\"\r\n\r\n"), "{head}");
@@ -430,10 +462,41 @@ mod tests {
     fn a_coded_copy_differs_in_what_describes_the_coding_only() {
         let fields = [("X-Extra".to_owned(), "a: b".to_owned())];
         let whole = Description { vary: Some("Accept-Encoding"), fields: &fields, ..description() };
-        let coded = Representation::with_content(&whole, b"abc").coded(Coding::Gzip, "gz9", b"12");
+        let coded = Representation::with_content(&whole, b"abc").unwrap().coded(Coding::Gzip, "gz9", b"12").unwrap();
         let expected = Description { coding: Coding::Gzip, etag: Some("\"e-gz9\""), ..whole };
-        assert_eq!(coded.message(), Representation::with_content(&expected, b"12").message());
+        assert_eq!(coded.message(), Representation::with_content(&expected, b"12").unwrap().message());
         assert_eq!(coded.validators().etag, Some(&b"\"e-gz9\""[..]));
+    }
+
+    #[test]
+    fn configured_fields_stand_in_the_place_of_ours() {
+        let fields = [("sERVER", "x"), ("x-content-type-options", "y"), ("X-A", "1"), ("X-A", "2")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let described = Description { fields: &fields, vary: Some("Accept-Encoding"), ..description() };
+        let whole = Representation::with_content(&described, b"abc").unwrap();
+        for one in [&whole, &whole.coded(Coding::Gzip, "gz9", b"12").unwrap()] {
+            let head = String::from_utf8_lossy(one.head()).to_lowercase();
+            assert_eq!(one.server(), b"x");
+            assert_eq!(head.matches("\r\nserver: x\r\n").count(), 1, "{head}");
+            assert_eq!(head.matches("server:").count() + head.matches("nosniff").count(), 1, "{head}");
+            assert_eq!(head.matches("\r\nx-content-type-options: y\r\n").count(), 1, "{head}");
+            assert_eq!(head.matches("\r\nx-a: 1\r\nx-a: 2\r\n").count(), 1, "{head}");
+        }
+        assert_eq!(Representation::new(&description(), None).unwrap().server(), SERVER.as_bytes());
+    }
+
+    #[test]
+    fn a_head_that_is_too_long_is_an_error_and_the_longest_is_not() {
+        let bare = Representation::new(&Description { location: Some(""), ..description() }, None).unwrap();
+        let room = HEAD_BYTES_MAX - bare.head().len();
+        let with_location = |bytes: usize| {
+            let location = "x".repeat(bytes);
+            let description = Description { location: Some(&location), ..description() };
+            Representation::new(&description, None).map(|one| one.head().len())
+        };
+        assert_eq!(with_location(room), Ok(HEAD_BYTES_MAX));
+        assert_eq!(with_location(room + 1), Err(HeadTooLong));
+        assert_eq!(with_location(3 * HEAD_BYTES_MAX), Err(HeadTooLong));
     }
 
     #[test]
@@ -441,19 +504,21 @@ mod tests {
         let read = |content: &mut [u8]| {
             assert_eq!(content, [0; 3]);
             content.copy_from_slice(b"abc");
-            Ok::<_, ()>(true)
+            Ok::<_, HeadTooLong>(true)
         };
-        let whole = Representation::with_content(&description(), b"abc");
+        let whole = Representation::with_content(&description(), b"abc").unwrap();
         let representation = Representation::with_content_read(&description(), read).unwrap().unwrap();
         assert_eq!(representation.message(), whole.message());
         assert_eq!(representation.buffer_bytes(), whole.buffer_bytes());
-        assert!(Representation::with_content_read(&description(), |_| Ok::<_, ()>(false)).unwrap().is_none());
-        assert!(Representation::with_content_read(&description(), |_| Err(7)).is_err_and(|error| error == 7));
+        assert!(Representation::with_content_read(&description(), |_| Ok::<_, HeadTooLong>(false)).unwrap().is_none());
+        let failed =
+            Representation::with_content_read(&description(), |_| Err(Box::<dyn std::error::Error>::from("7")));
+        assert!(failed.is_err_and(|error| error.to_string() == "7"));
     }
 
     #[test]
     #[should_panic(expected = "content must match its description")]
     fn content_of_another_length_is_never_held() {
-        Representation::new(&description(), None).fill(b"too long");
+        Representation::new(&description(), None).unwrap().fill(b"too long");
     }
 }

@@ -3,6 +3,7 @@
 //! Owns: the receive and output buffers, the date of the second, the pages that explain refusals. Guarantees: a parked
 //! connection holds none of it, so an idle connection costs a few dozen bytes and a worker's buffers stay in its cache.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::conn::Active;
@@ -14,7 +15,21 @@ use crate::resource::Resource;
 use crate::tally::Tally;
 use crate::time::Instant;
 
-/// Answers that do not come from a site: one page for each refusal, and the answer to OPTIONS.
+/// Which pages answer for a host. The core does not know sites: whoever drives it does.
+pub trait PagesByHost: fmt::Debug + Send + Sync {
+    /// The pages of the site that `host` (in any case of letters, without port) names. Without a host, because the request
+    /// has none or cannot be read so far, those of the site that answers for unknown hosts.
+    fn pages_of(&self, host: Option<&[u8]>) -> &Pages;
+}
+
+/// The same for all hosts.
+impl PagesByHost for Pages {
+    fn pages_of(&self, _host: Option<&[u8]>) -> &Pages {
+        self
+    }
+}
+
+/// Answers that the core gives without a translation: one page for each refusal, and the answer to OPTIONS.
 #[derive(Debug)]
 pub struct Pages {
     /// In the order of [`Refusal::ALL`].
@@ -53,7 +68,7 @@ pub struct Workspace {
 #[derive(Debug)]
 pub(crate) struct Outlet {
     pub(crate) limits: Arc<Limits>,
-    pub(crate) pages: Arc<Pages>,
+    pub(crate) pages: Arc<dyn PagesByHost>,
     /// Bytes ready to be sent, before any segment.
     pub(crate) output: Vec<u8>,
     /// How many of them have been sent.
@@ -86,9 +101,14 @@ impl Workspace {
     ///
     /// # Panics
     /// If a page is missing, or `head_bytes_max` is out of its bounds.
-    pub fn new(limits: Arc<Limits>, pages: Arc<Pages>, copy_bytes_max: usize, unix_seconds: u64) -> Box<Workspace> {
+    pub fn new(
+        limits: Arc<Limits>,
+        pages: Arc<dyn PagesByHost>,
+        copy_bytes_max: usize,
+        unix_seconds: u64,
+    ) -> Box<Workspace> {
         assert!((256..=65_535).contains(&limits.head_bytes_max), "see Limits::head_bytes_max");
-        assert_eq!(pages.refusals.len(), Refusal::ALL.len(), "there is a page for every refusal");
+        assert_eq!(pages.pages_of(None).refusals.len(), Refusal::ALL.len(), "there is a page for every refusal");
         let outlet = Outlet {
             output: Vec::with_capacity(OUTPUT_BYTES_MAX + copy_bytes_max + 1024),
             sent: 0,

@@ -64,7 +64,7 @@ fn resource(status: u16, content: &[u8]) -> Arc<Resource> {
         ranges: true,
         ..Description::of(Status(status))
     };
-    Arc::new(Resource::one(Status(status), Representation::with_content(&description, content)))
+    Arc::new(Resource::one(Status(status), Representation::with_content(&description, content).expect("it is short")))
 }
 
 fn workspace() -> Box<Workspace> {

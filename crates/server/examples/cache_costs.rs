@@ -97,7 +97,11 @@ fn entry() -> Entry {
         ranges: true,
         ..Description::of(Status(200))
     };
-    Entry::new(Resource::one(Status(200), Representation::with_content(&description, &CONTENT)), Stamps::none(), NOW_MS)
+    Entry::new(
+        Resource::one(Status(200), Representation::with_content(&description, &CONTENT).expect("it is short")),
+        Stamps::none(),
+        NOW_MS,
+    )
 }
 
 /// The key of this number, in `path`.

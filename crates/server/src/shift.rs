@@ -18,7 +18,6 @@ use crate::board::WORKERS_MAX;
 use crate::cache::{self, Bounds, Headroom, Store, Watcher};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, HelperKind, Settings};
-use crate::content::answers;
 use crate::engine::handover::{Handover, Heir};
 use crate::engine::nursery::Nursery;
 use crate::engine::presence::Guests;
@@ -275,7 +274,6 @@ impl Shift {
             abilities: old.abilities.clone(),
             sending: settings.sending,
             limits: Arc::new(settings.limits.clone()),
-            pages: old.pages.clone(),
             listeners: old.listeners.clone(),
             log,
             clock: old.clock,
@@ -426,7 +424,6 @@ fn prepare(
         abilities: Arc::new(Abilities { counters: commons.disk.clone(), ..abilities }),
         sending: settings.sending,
         limits: Arc::new(settings.limits.clone()),
-        pages: Arc::new(answers::pages()),
         listeners: Arc::new(listeners),
         log: open_log(settings, &commons.log)?,
         clock: commons.clock,

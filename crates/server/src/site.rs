@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lamna_proto::resource::Resource;
+use lamna_proto::error::Refusal;
+use lamna_proto::resource::{HeadTooLong, Resource};
+use lamna_proto::workspace::{Pages, PagesByHost};
 use rustix::io::Errno;
 
 use self::users::Users;
@@ -44,6 +46,8 @@ pub struct Site {
     pub compression: Compression,
     /// Pages for what cannot be served.
     pub errors: Errors,
+    /// What the core answers by itself. Sites with the same further fields share them.
+    pub pages: Arc<Pages>,
     users: Users,
 }
 
@@ -66,7 +70,8 @@ impl Sites {
     /// Opens what `settings` names.
     ///
     /// # Errors
-    /// The first root that cannot be opened, and why.
+    /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
+    /// configuration that was checked never has.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
         let mut sites = Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new() };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
@@ -81,7 +86,9 @@ impl Sites {
                     None => sites.by_host.insert(host.as_bytes().to_vec(), index),
                 };
             }
-            sites.sites.push(Site::open(index as u32, site, compression)?);
+            let alike = sites.sites.iter().find(|other| other.settings.headers == site.headers);
+            let pages = alike.map(|other| other.pages.clone());
+            sites.sites.push(Site::open(index as u32, site, compression, pages)?);
         }
         Ok(sites)
     }
@@ -132,11 +139,23 @@ impl Sites {
     }
 }
 
+impl PagesByHost for Sites {
+    fn pages_of(&self, host: Option<&[u8]>) -> &Pages {
+        &self.find(host).pages
+    }
+}
+
 /// A domain name has at most 253 bytes (RFC 1035 2.3.4); an address in brackets has fewer.
 const HOST_BYTES_MAX: usize = 255;
 
 impl Site {
-    fn open(index: u32, settings: &SiteSettings, compression: Compression) -> Result<Site, (PathBuf, Errno)> {
+    fn open(
+        index: u32,
+        settings: &SiteSettings,
+        compression: Compression,
+        pages: Option<Arc<Pages>>,
+    ) -> Result<Site, (PathBuf, Errno)> {
+        let too_long = |HeadTooLong| (settings.root.clone(), Errno::TOOBIG);
         let root = |path: &Path| Root::open(path).map_err(|errno| (path.to_owned(), errno));
         let mut aliases = Vec::new();
         for alias in &settings.aliases {
@@ -148,7 +167,11 @@ impl Site {
             root: root(&settings.root)?,
             aliases,
             compression,
-            errors: Errors::new(&settings.headers),
+            errors: Errors::new(&settings.headers).map_err(too_long)?,
+            pages: match pages {
+                Some(pages) => pages,
+                None => Arc::new(answers::pages(&settings.headers).map_err(too_long)?),
+            },
             users: Users::default(),
             settings: settings.clone(),
         };
@@ -174,15 +197,18 @@ impl Site {
 }
 
 impl Errors {
-    fn new(fields: &[(String, String)]) -> Errors {
-        let page = |status, cause| Arc::new(answers::error(status, cause, fields));
-        Errors {
-            forbidden: page(403, "The server may not read this, or it is a directory without an index file."),
-            not_found: page(404, "There is nothing at this address."),
-            malformed: page(400, lamna_proto::error::Refusal::TargetPath.cause()),
-            failed: page(500, "The file system reported an error."),
-            overloaded: page(503, "The server is out of descriptors or memory for a moment."),
-        }
+    fn new(fields: &[(String, String)]) -> Result<Errors, HeadTooLong> {
+        let page = |status, cause| answers::error(status, cause, fields).map(Arc::new);
+        Ok(Errors {
+            forbidden: page(403, "The server may not read this, or it is a directory without an index file.")?,
+            not_found: page(404, "There is nothing at this address.")?,
+            malformed: page(400, Refusal::TargetPath.cause())?,
+            failed: page(500, "The file system reported an error.")?,
+            overloaded: page(
+                503,
+                "The server is out of descriptors or memory for a moment, or has too much to look up.",
+            )?,
+        })
     }
 }
 

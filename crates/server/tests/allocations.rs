@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use lamna_server::cache::Store;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
-use lamna_server::content::answers;
 use lamna_server::engine::handover::Handover;
 use lamna_server::engine::presence::Guests;
 use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
@@ -152,7 +151,6 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         abilities: Arc::new(Abilities::default()),
         sending: Plan::default(),
         limits: Arc::new(settings.limits),
-        pages: Arc::new(answers::pages()),
         listeners: Arc::new(listeners),
         log: None,
         clock: Clock::start(),

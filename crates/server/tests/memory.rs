@@ -54,7 +54,7 @@ const PATH_BYTES: usize = 31;
 fn the_cache_counts_what_it_allocates() {
     println!("policy   kind         counted  allocated  bytes each, path of {PATH_BYTES} included");
     for algorithm in Algorithm::ALL {
-        let page = Arc::new(Resource::one(Status(404), Representation::new(&described(0), None)));
+        let page = Arc::new(Resource::one(Status(404), Representation::new(&described(0), None).expect("it is short")));
         let one = Arc::new(Entry::shared(page.clone(), Stamps::none(), 5000));
         let translation = measure(algorithm, "translation", || one.clone());
         assert!(translation < 125.0, "{algorithm}: {translation} bytes, where PIPELINED had 125");
@@ -62,7 +62,8 @@ fn the_cache_counts_what_it_allocates() {
         let file = tempfile::tempfile().expect("a temporary file can be made");
         let stamp = || inspect(std::os::fd::AsFd::as_fd(&file)).expect("it is open").1;
         let head_only = || {
-            let resource = Resource::one(Status(200), Representation::with_content(&described(0), b""));
+            let resource =
+                Resource::one(Status(200), Representation::with_content(&described(0), b"").expect("it is short"));
             Arc::new(Entry::new(resource, Stamps { files: [stamp()].into(), settled: true }, 5000))
         };
         let entry = measure(algorithm, "with entry", head_only) - translation;

@@ -173,6 +173,24 @@ impl Response {
         if count("Content-Length") > usize::from(!forbidden) {
             return Err("RFC 9110 8.6: Content-Length where it must not be".to_owned());
         }
+        const AT_MOST_ONCE: [&str; 13] = [
+            "Server",
+            "Content-Type",
+            "Content-Encoding",
+            "Content-Range",
+            "ETag",
+            "Last-Modified",
+            "Location",
+            "X-Content-Type-Options",
+            "Allow",
+            "Accept-Ranges",
+            "Vary",
+            "Connection",
+            "Retry-After",
+        ];
+        if let Some(name) = AT_MOST_ONCE.iter().find(|name| count(name) > 1) {
+            return Err(format!("RFC 9110 5.3: {name} twice"));
+        }
         if self.status == 405 && count("Allow") != 1 {
             return Err("RFC 9110 15.5.6: a 405 without Allow".to_owned());
         }

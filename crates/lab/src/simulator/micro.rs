@@ -49,7 +49,8 @@ impl Talk {
     fn new() -> Talk {
         let page = |status: Status, content: &[u8]| {
             let description = Description { media_type: Some("text/html"), ..Description::of(status) };
-            Arc::new(Resource::one(status, Representation::with_content(&description, content)))
+            let described = Representation::with_content(&description, content);
+            Arc::new(Resource::one(status, described.expect("these fields are short")))
         };
         let refusals = Refusal::ALL.iter().map(|refusal| page(refusal.status(), b"")).collect();
         let pages = Arc::new(Pages { refusals, options: page(Status(204), b"") });

@@ -13,6 +13,8 @@ use crate::exchange::conditional::{self, Outcome, Preconditions};
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
 use crate::message::{Field, FieldSet, Method, Request, Status};
+use crate::parse::host;
+use crate::parse::target::{self, Target};
 use crate::resource::{Representation, Resource, Variants, status_line};
 use crate::workspace::Outlet;
 
@@ -126,6 +128,18 @@ pub(crate) fn decide(request: Request<'_>, resource: &Resource, persistence: Per
     answer
 }
 
+/// The host that a request asks, without its port, if it says so in one way: it may be a request that is refused for its host.
+/// As received.
+pub(crate) fn host_of(request: Request<'_>) -> Option<&[u8]> {
+    let is_told_once = !request.head.repeated.contains(Field::Host);
+    let authority = match target::parse(request.target(), request.head.method == Method::Connect) {
+        Ok(Target::Absolute { authority, .. }) if is_told_once => authority,
+        Ok(_) if is_told_once => request.field(Field::Host)?,
+        _ => return None,
+    };
+    host::parse_field(authority).ok().flatten().map(|host| host.name)
+}
+
 /// The page that explains `refusal`. `request` is there if its head could be read.
 pub(crate) fn refuse(
     refusal: Refusal,
@@ -133,7 +147,7 @@ pub(crate) fn refuse(
     persistence: Persistence,
     outlet: &Outlet,
 ) -> Answer {
-    let page = outlet.pages.refusal(refusal);
+    let page = outlet.pages.pages_of(request.and_then(host_of)).refusal(refusal);
     let representation = match request {
         Some(request) => choose(request, &page.variants),
         None => page.variants.first(),
@@ -420,7 +434,7 @@ impl Answer {
     fn open_head(&self, outlet: &mut Outlet) {
         let Outlet { output, date, .. } = outlet;
         status_line(output, self.status);
-        for part in [b"Date: ", &date[..], b"\r\nServer: ", crate::resource::SERVER.as_bytes(), b"\r\n"] {
+        for part in [b"Date: ", &date[..], b"\r\nServer: ", self.representation.server(), b"\r\n"] {
             output.extend_from_slice(part);
         }
     }
@@ -473,4 +487,40 @@ fn boundary(representation: &Representation, unix_seconds: u64) -> String {
     let first = hasher.finish();
     first.hash(&mut hasher);
     format!("lamna-{first:016x}{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::parse::head::{self, Parsed};
+
+    #[track_caller]
+    fn assert_host(head: &str, expected: Option<&str>) {
+        let bytes = format!("{head}\r\n\r\n");
+        let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else {
+            panic!("{bytes} is a head");
+        };
+        let host = host_of(Request { bytes: bytes.as_bytes(), head: &head });
+        assert_eq!(host.map(String::from_utf8_lossy).as_deref(), expected, "{bytes}");
+    }
+
+    #[test]
+    fn the_host_of_a_request_that_is_refused_is_known_if_it_says_so_in_one_way() {
+        assert_host("POST /a HTTP/1.1\r\nHost: B.example:80", Some("B.example"));
+        assert_host("POST http://c.example/ HTTP/1.1\r\nHost: b", Some("c.example"));
+        assert_host("OPTIONS * HTTP/1.1\r\nHost: [::1]:80", Some("[::1]"));
+        assert_host("CONNECT a:80 HTTP/1.1\r\nHost: b", Some("b"));
+        for head in [
+            "POST / HTTP/1.0",
+            "POST / HTTP/1.1\r\nHost:",
+            "POST / HTTP/1.1\r\nHost: a\r\nHost: b",
+            "POST http://c/ HTTP/1.1\r\nHost: a\r\nHost: b",
+            "POST / HTTP/1.1\r\nHost: a..b",
+            "POST http://./ HTTP/1.1\r\nHost: a",
+            "POST a HTTP/1.1\r\nHost: a",
+        ] {
+            assert_host(head, None);
+        }
+    }
 }

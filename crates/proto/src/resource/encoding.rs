@@ -85,7 +85,7 @@ impl Representation {
         let length = self.head().len();
         let within = |span: Span| span.start <= span.end && usize::from(span.end) <= length;
         self.head().ends_with(b"\r\n\r\n")
-            && self.date_at() + DATE_BYTES <= length
+            && self.date_at() + DATE_BYTES + "\r\n".len() <= length
             && self.fields_at <= self.after_type_at
             && self.after_type_at <= self.kept_at
             && usize::from(self.kept_at) <= length - 2

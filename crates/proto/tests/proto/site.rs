@@ -49,8 +49,7 @@ impl Site {
             let fields = if refusal.status() == Status(405) { &allow[..] } else { &[] };
             let plain = Description { status: refusal.status(), fields, ..plain() };
             let html = Description { media_type: Some("text/html"), ..plain.clone() };
-            let variants =
-                [html, plain].map(|one| Arc::new(Representation::with_content(&one, refusal.cause().as_bytes())));
+            let variants = [html, plain].map(|one| Arc::new(with_content(&one, refusal.cause().as_bytes())));
             let variants = Variants::Typed(Box::new(variants));
             Arc::new(Resource { status: refusal.status(), variants, query_follows: false })
         };
@@ -58,10 +57,10 @@ impl Site {
         let options = Description { status: Status(204), media_type: None, fields: &allow, ..plain() };
         let pages = Pages {
             refusals: Refusal::ALL.iter().map(page).collect(),
-            options: Arc::new(Resource::one(Status(204), Representation::with_content(&options, b""))),
+            options: Arc::new(Resource::one(Status(204), with_content(&options, b""))),
         };
         let missing = Description { status: Status(404), ..plain() };
-        let not_found = Resource::one(Status(404), Representation::with_content(&missing, b"No such page.\n"));
+        let not_found = Resource::one(Status(404), with_content(&missing, b"No such page.\n"));
         Site {
             resources: resources(),
             not_found: Arc::new(not_found),
@@ -110,6 +109,14 @@ pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| b'a' + (index % 23) as u8 + ((index / 256) % 3) as u8).collect()
 }
 
+fn with_content(description: &Description<'_>, content: &[u8]) -> Representation {
+    Representation::with_content(description, content).expect("these fields are short")
+}
+
+fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Representation {
+    Representation::new(description, file).expect("these fields are short")
+}
+
 fn plain() -> Description<'static> {
     Description { media_type: Some("text/plain"), ..Description::of(Status(200)) }
 }
@@ -123,15 +130,15 @@ fn resources() -> Vec<(&'static str, Arc<Resource>)> {
     let file = Description { size: FILE_BYTES as u64, ..validated("\"file\"") };
     let lazy = Description { size: 5_000, ..validated("\"lazy\"") };
     let moved = Description { status: Status(308), location: Some("/there/"), ..plain() };
-    let redirect = Resource::one(Status(308), Representation::with_content(&moved, b"Moved.\n"));
+    let redirect = Resource::one(Status(308), with_content(&moved, b"Moved.\n"));
     let resources = [
-        ("/small", ok(Representation::with_content(&validated("\"small\""), SMALL))),
-        ("/large", ok(Representation::with_content(&validated("\"large\""), &pattern(LARGE_BYTES)))),
-        ("/empty", ok(Representation::with_content(&validated("\"empty\""), b""))),
-        ("/weak", ok(Representation::with_content(&validated("W/\"weak\""), SMALL))),
-        ("/file", ok(Representation::new(&file, Some(Arc::new(temporary_file(&pattern(FILE_BYTES))))))),
+        ("/small", ok(with_content(&validated("\"small\""), SMALL))),
+        ("/large", ok(with_content(&validated("\"large\""), &pattern(LARGE_BYTES)))),
+        ("/empty", ok(with_content(&validated("\"empty\""), b""))),
+        ("/weak", ok(with_content(&validated("W/\"weak\""), SMALL))),
+        ("/file", ok(new(&file, Some(Arc::new(temporary_file(&pattern(FILE_BYTES))))))),
         // Nowhere yet: whoever carries out the Read fills it in.
-        ("/lazy", ok(Representation::new(&lazy, None))),
+        ("/lazy", ok(new(&lazy, None))),
         ("/coded", coded()),
         ("/typed", typed()),
         ("/redirect", Resource { query_follows: true, ..redirect }),
@@ -143,7 +150,7 @@ fn coded() -> Resource {
     let codings = [(Coding::Identity, "\"i\""), (Coding::Gzip, "\"g\""), (Coding::Brotli, "\"b\"")];
     let variants = codings.map(|(coding, etag)| {
         let description = Description { coding, vary: Some("Accept-Encoding"), ..validated(etag) };
-        Arc::new(Representation::with_content(&description, coding.name().as_bytes()))
+        Arc::new(with_content(&description, coding.name().as_bytes()))
     });
     Resource { status: Status(200), variants: Variants::Coded(Box::new(variants)), query_follows: false }
 }
@@ -151,7 +158,7 @@ fn coded() -> Resource {
 fn typed() -> Resource {
     let variants = ["text/html; charset=utf-8", "application/json"].map(|media_type| {
         let description = Description { media_type: Some(media_type), vary: Some("Accept"), ..plain() };
-        Arc::new(Representation::with_content(&description, media_type.as_bytes()))
+        Arc::new(with_content(&description, media_type.as_bytes()))
     });
     Resource { status: Status(200), variants: Variants::Typed(Box::new(variants)), query_follows: false }
 }

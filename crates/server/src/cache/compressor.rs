@@ -158,7 +158,8 @@ impl Pool {
             }
             None => drop(counters.compressed_in_vain.fetch_add(1, Relaxed)),
         }
-        codings.fill(coding, made.map(|made| codings.identity().coded(coding, &suffix(coding), &made)));
+        let coded = made.and_then(|made| codings.identity().coded(coding, &suffix(coding), &made).ok());
+        codings.fill(coding, coded);
     }
 }
 

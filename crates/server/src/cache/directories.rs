@@ -378,7 +378,7 @@ mod tests {
     fn entry(path: &Path) -> Arc<Entry> {
         let file = fs::File::open(path).unwrap();
         let stamps = Stamps { files: [inspect(file.as_fd()).unwrap().1].into(), settled: true };
-        let representation = Representation::with_content(&Description::of(Status(200)), b"one");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"one").unwrap();
         Arc::new(Entry::new(Resource::one(Status(200), representation), stamps, 5000))
     }
 
@@ -490,7 +490,7 @@ mod tests {
         symlink("../../compressed", root.join("sub/deep/a.txt.gz")).unwrap();
         let stamp = |name: &str| inspect(fs::File::open(root.join(name)).unwrap().as_fd()).unwrap().1;
         let files = [stamp("sub/deep/a.txt"), stamp("sub/deep/a.txt.gz")].into();
-        let representation = Representation::with_content(&Description::of(Status(200)), b"one");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"one").unwrap();
         let resource = Resource::one(Status(200), representation);
         let entry = Arc::new(Entry::new(resource, Stamps { files, settled: true }, 5000));
         let names = vec![NAME.to_vec(), [NAME, b".gz"].concat()];

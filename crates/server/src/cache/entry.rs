@@ -201,7 +201,7 @@ mod tests {
     fn entry() -> Entry {
         let file = tempfile::NamedTempFile::new().unwrap();
         let stamps = Stamps { files: [inspect(file.as_file().as_fd()).unwrap().1].into(), settled: true };
-        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         Entry::new(Resource::one(Status(200), representation), stamps, 5000)
     }
 

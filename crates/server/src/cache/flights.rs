@@ -33,7 +33,7 @@ mod tests {
     const KEY: Key<'static> = Key { site: 0, path: b"/a" };
 
     fn entry() -> Arc<Entry> {
-        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 5000))
     }
 

@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_store_is_asked_for_what_the_front_would_ask_it_and_for_nothing_else() {
         let store = Store::new(4 << 20, 100);
-        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         let entry = Entry::new(Resource::one(Status(200), representation), Stamps::none(), NOW_MS);
         store.insert(KEY, Arc::new(entry));
         let (mut front, mut foresight) = (Front::new(&store), Foresight::default());

@@ -100,7 +100,7 @@ mod tests {
 
     fn entry(now_ms: u64) -> Arc<Entry> {
         let description = Description::of(Status(200));
-        let resource = Resource::one(Status(200), Representation::with_content(&description, b"x"));
+        let resource = Resource::one(Status(200), Representation::with_content(&description, b"x").unwrap());
         Arc::new(Entry::new(resource, Stamps::none(), now_ms))
     }
 

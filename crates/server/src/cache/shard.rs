@@ -346,7 +346,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn entry() -> Arc<Entry> {
-        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 5000))
     }
 

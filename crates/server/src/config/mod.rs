@@ -16,6 +16,7 @@ mod limits;
 mod load;
 mod memory;
 pub mod profile;
+mod redirect;
 mod render;
 pub mod settings;
 mod site;

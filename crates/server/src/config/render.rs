@@ -188,7 +188,11 @@ mod tests {
 
     fn site(root: PathBuf) -> impl Strategy<Value = SiteSettings> {
         let field = ("[A-Z][a-z!'`|~]{0,5}", prop::collection::vec(text(), 1..3));
-        let redirect = ("/[a-z\"]{0,5}", "/[!-)+-~]{0,9}", prop::sample::select(vec![301, 302, 303, 307, 308]))
+        let redirect = (
+            "/[a-z\"]{0,5}",
+            "/[a-z]{1,2}/[!-)+,/-\\[\\]-~-]{0,9}",
+            prop::sample::select(vec![301, 302, 303, 307, 308]),
+        )
             .prop_map(|(from, to, status)| Redirect { from, to, status });
         let parts = (
             prop::collection::vec("[a-z0-9.\"'\\\\]{0,3}[a-z]{1,3}", 0..3),

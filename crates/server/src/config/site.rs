@@ -8,26 +8,54 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 
-use super::file::{AliasTable, Amount, RedirectTable, SiteTable, Text, Texts};
-use super::limits::Unit;
-use super::settings::{Alias, Redirect, SiteSettings};
+use super::file::{AliasTable, SiteTable, Text, Texts};
+use super::redirect;
+use super::settings::{Alias, SiteSettings};
+use super::size::format_size;
 use super::validate::Checker;
 
-/// Fields that the server computes for each response: a fixed value would contradict it.
-const OWNED_FIELDS: [&str; 10] = [
-    "Date",
-    "Content-Length",
-    "Transfer-Encoding",
-    "Connection",
-    "Content-Range",
-    "Content-Encoding",
-    "Last-Modified",
-    "ETag",
+/// Fields that the server computes for each response, or that are about the connection: a fixed value would contradict it.
+const OWNED_FIELDS: [&str; 19] = [
     "Accept-Ranges",
+    "Allow",
+    "Connection",
+    "Content-Encoding",
+    "Content-Length",
+    "Content-Range",
+    "Content-Type",
+    "Date",
+    "ETag",
+    "Keep-Alive",
+    "Last-Modified",
+    "Location",
+    "Proxy-Connection",
+    "Retry-After",
+    "TE",
+    "Trailer",
+    "Transfer-Encoding",
+    "Upgrade",
     "Vary",
 ];
 
-const REDIRECT_STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
+/// Fields that have one value in a response: a second line would contradict the first. `Server` and `X-Content-Type-Options`
+/// replace what the server sends by itself.
+const SINGLE_FIELDS: [&str; 12] = [
+    "Access-Control-Allow-Credentials",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Max-Age",
+    "Age",
+    "Content-Disposition",
+    "Content-Location",
+    "Cross-Origin-Resource-Policy",
+    "Expires",
+    "Server",
+    "Strict-Transport-Security",
+    "X-Content-Type-Options",
+    "X-Frame-Options",
+];
+
+/// Bytes of all further fields of a site, names, separators and line ends included. Clients refuse heads that are much longer.
+const HEADERS_BYTES_MAX: usize = 16 * 1024;
 
 /// The sites of a file, in its order.
 pub(super) fn sites(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) -> Vec<SiteSettings> {
@@ -54,7 +82,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.browse = given.browse;
     site.spa = given.spa;
     site.headers = headers(&given.headers, checker);
-    site.redirects = given.redirect.iter().map(|table| redirect(table, checker)).collect();
+    site.redirects = redirect::redirects(&given.redirect, checker);
     site.error_pages = error_pages(&given.error_pages, checker);
     site.aliases = aliases(&given.alias, checker);
     site.user_directory = given.user_directory.as_ref().map(|name| user_directory(name, checker));
@@ -143,8 +171,23 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
             }
             headers.push((name.get_ref().clone(), value.clone()));
         }
+        if values.get_ref().0.len() > 1 && is_among(name, &SINGLE_FIELDS) {
+            checker.problem(values.span(), format!("`{}` has one value: give one string", name.get_ref()));
+        }
+    }
+    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum();
+    if let (true, Some((first, _))) =
+        (bytes > HEADERS_BYTES_MAX, given.iter().min_by_key(|(name, _)| name.span().start))
+    {
+        let most = format_size(HEADERS_BYTES_MAX as u64);
+        checker
+            .problem(first.span(), format!("the fields of this site have {bytes} bytes: at most {most} can be sent"));
     }
     headers
+}
+
+fn is_among(name: &Text, names: &[&str]) -> bool {
+    names.iter().any(|other| other.eq_ignore_ascii_case(name.get_ref()))
 }
 
 fn field_name(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_>) {
@@ -153,9 +196,11 @@ fn field_name(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_
         name,
         "is not the name of a field: expected letters, digits and !#$%&'*+-.^_`|~",
     );
-    if OWNED_FIELDS.iter().any(|owned| owned.eq_ignore_ascii_case(name.get_ref())) {
-        checker.expect(false, name, "is computed by the server for each response and cannot be fixed");
-    }
+    checker.expect(
+        !is_among(name, &OWNED_FIELDS),
+        name,
+        "is computed by the server for each response and cannot be fixed",
+    );
     checker.expect(
         seen.insert(name.get_ref().to_ascii_lowercase()),
         name,
@@ -166,49 +211,6 @@ fn field_name(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_
 /// RFC 9110 5.6.2.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-fn redirect(table: &RedirectTable, checker: &mut Checker<'_>) -> Redirect {
-    let (from, to) = (table.from.get_ref(), table.to.get_ref());
-    checker.expect(from.starts_with('/'), &table.from, "must start with `/`: it is compared with the path");
-    checker.expect(star_is_last(from), &table.from, "may have a `*` at its end only");
-    checker.expect(
-        to.starts_with('/') || to.starts_with("http://") || to.starts_with("https://"),
-        &table.to,
-        "must be a path that starts with `/`, or start with http:// or https://",
-    );
-    checker.expect(
-        to.bytes().all(|byte| byte.is_ascii_graphic()),
-        &table.to,
-        "is sent as it is: write spaces and other than ASCII characters percent-encoded",
-    );
-    checker.expect(star_is_last(to), &table.to, "may have a `*` at its end only");
-    checker.expect(
-        !to.ends_with('*') || from.ends_with('*'),
-        &table.to,
-        "has a `*`, and `from` has none that it could stand for",
-    );
-    Redirect { from: from.clone(), to: to.clone(), status: redirect_status(table.status.as_ref(), checker) }
-}
-
-fn star_is_last(pattern: &str) -> bool {
-    pattern.find('*').is_none_or(|at| at + 1 == pattern.len())
-}
-
-/// The default is 302: browsers keep a 301 for good, which no one wants from a first attempt.
-fn redirect_status(given: Option<&Spanned<Amount>>, checker: &mut Checker<'_>) -> u16 {
-    let default = 302;
-    let Some(given) = given else {
-        return default;
-    };
-    let Some(status) = checker.amount("status", given, Unit::Count, &(300..=399)) else {
-        return default;
-    };
-    if !REDIRECT_STATUSES.contains(&status) {
-        let message = format!("{status} does not redirect: expected 301, 302, 303, 307 or 308");
-        checker.problem(given.span(), message);
-    }
-    status as u16 // Between 300 and 399.
 }
 
 fn error_pages(given: &BTreeMap<Text, Text>, checker: &mut Checker<'_>) -> BTreeMap<u16, String> {

@@ -352,6 +352,8 @@ fn top_level_values_are_within_their_bounds() {
 
 #[test]
 fn values_of_a_site_are_judged() {
+    let long_field = format!("headers = {{ X-A = \"{}\" }}", "x".repeat(17_000));
+    let long_location = format!("redirect = [{{ from = \"/a\", to = \"/{}\" }}]", "x".repeat(9000));
     for (lines, message) in [
         ("hosts = [\"a..b\"]", "is not a host name"),
         ("hosts = [\"*\"]", "is not a host name"),
@@ -364,6 +366,15 @@ fn values_of_a_site_are_judged() {
         ("headers = { X-A = \"1\\r\\nB: 2\" }", "control characters"),
         ("headers = { date = \"1\" }", "computed by the server"),
         ("headers = { X-A = \"1\", x-a = \"2\" }", "given twice"),
+        ("headers = { content-type = \"text/plain\" }", "computed by the server"),
+        ("headers = { Location = \"/\" }", "computed by the server"),
+        ("headers = { Trailer = \"X\" }", "computed by the server"),
+        ("headers = { Keep-Alive = \"timeout=5\" }", "computed by the server"),
+        ("headers = { Allow = \"PUT\" }", "computed by the server"),
+        ("headers = { Retry-After = \"1\" }", "computed by the server"),
+        ("headers = { server = [\"a\", \"b\"] }", "`server` has one value"),
+        ("headers = { X-Content-Type-Options = [\"nosniff\", \"x\"] }", "has one value"),
+        (&long_field, "at most 16KiB can be sent"),
         ("headers = { X-A = 1 }", "a string or a list of strings"),
         ("error_pages = { \"200\" = \"/a\" }", "expected 400 to 599"),
         ("error_pages = { \"0404\" = \"/a\" }", "expected 400 to 599"),
@@ -373,6 +384,19 @@ fn values_of_a_site_are_judged() {
         ("redirect = [{ from = \"/a\", to = \"/b*\" }]", "has none"),
         ("redirect = [{ from = \"/a\", to = \"b\" }]", "must be a path"),
         ("redirect = [{ from = \"/a\", to = \"/b c\" }]", "percent-encoded"),
+        ("redirect = [{ from = \"/sp%20ace\", to = \"/b\" }]", "write `/sp ace`"),
+        ("redirect = [{ from = \"/a%2Fb*\", to = \"/b\" }]", "encoded slash"),
+        ("redirect = [{ from = \"/a//b\", to = \"/b\" }]", "never fits"),
+        ("redirect = [{ from = \"/a/../b\", to = \"/b\" }]", "never fits"),
+        ("redirect = [{ from = \"/a?b\", to = \"/b\" }]", "the path alone"),
+        ("redirect = [{ from = \"/loop*\", to = \"/loop*\" }]", "for ever"),
+        ("redirect = [{ from = \"/sp ace\", to = \"/sp%20ace\" }]", "for ever"),
+        ("redirect = [{ from = \"/a*\", to = \"https://b.example*\" }]", "write `https://b.example/*`"),
+        ("redirect = [{ from = \"/a*\", to = \"https://*\" }]", "anybody's host"),
+        ("redirect = [{ from = \"/a*\", to = \"/*\" }]", "`/a/*`"),
+        ("redirect = [{ from = \"/a\", to = \"//b.example/\" }]", "the name of a host"),
+        ("redirect = [{ from = \"/a\", to = \"/\\\\b.example/\" }]", "percent-encoded"),
+        (&long_location, "at most 8KiB can be sent"),
         ("redirect = [{ from = \"/a\", to = \"/b\", status = 304 }]", "304 does not redirect"),
         ("redirect = [{ from = \"/a\", to = \"/b\", status = 200 }]", "between 300 and 399"),
         ("alias = [{ prefix = \"/a\", root = \"other\" }]", "start and end with `/`"),
@@ -386,6 +410,18 @@ fn values_of_a_site_are_judged() {
         let report = site_report(lines);
         assert!(report.contains(message), "{lines}: {report}");
         assert_eq!(report.matches("lamna.toml:").count(), 1, "{lines}: {report}");
+    }
+}
+
+#[test]
+fn values_of_a_site_that_are_right_are_accepted() {
+    for lines in [
+        "headers = { Server = \"x\", X-Content-Type-Options = \"nosniff\", Link = [\"<a>\", \"<b>\"], Set-Cookie = [\"a=1\", \"b=2\"] }",
+        "redirect = [{ from = \"/*\", to = \"https://example.org/*\" }, { from = \"/100%\", to = \"/b\" }]",
+        "redirect = [{ from = \"/old/*\", to = \"/*\" }, { from = \"/a*\", to = \"https://example.org?q=*\" }]",
+        "redirect = [{ from = \"/a/.\u{e9}*\", to = \"/b/*\" }, { from = \"/b\", to = \"/c\" }, { from = \"/c\", to = \"/d\" }]",
+    ] {
+        accepted(&format!("[[site]]\nroot = \"site\"\n{lines}\n"));
     }
 }
 

@@ -171,6 +171,11 @@ impl<'a> Checker<'a> {
         Checker { base, findings: Vec::new() }
     }
 
+    /// How many problems have been found so far.
+    pub(super) fn count_findings(&self) -> usize {
+        self.findings.len()
+    }
+
     /// What was found, in the order of the file.
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         self.findings.sort_by_key(|finding| finding.span.as_ref().map(|span| span.start));

@@ -6,26 +6,32 @@ use std::sync::Arc;
 
 use lamna_proto::error::Refusal;
 use lamna_proto::message::Status;
-use lamna_proto::resource::{Description, Representation, Resource, Variants};
+use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, Variants};
 use lamna_proto::workspace::Pages;
+use rustix::io::Errno;
 
 use super::escape::push_path_segment;
 use super::pages::{self, Page};
+use crate::io::Blocked;
 
 /// The methods that everything here takes.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// The pages that do not belong to a site.
-pub fn pages() -> Pages {
-    let refusals = Refusal::ALL.iter().map(|refusal| Arc::new(refusal_page(*refusal))).collect();
-    let description = Description { fields: &[allow()], ..Description::of(Status(204)) };
-    let options = Resource::one(Status(204), Representation::with_content(&description, b""));
-    Pages { refusals, options: Arc::new(options) }
+/// What the core answers by itself for a site with these further `fields`.
+///
+/// # Errors
+/// The fields are too long for a head.
+pub fn pages(fields: &[(String, String)]) -> Result<Pages, HeadTooLong> {
+    let refusals = Refusal::ALL.iter().map(|refusal| refusal_page(*refusal, fields).map(Arc::new));
+    let allowing = [fields, &[allow()]].concat();
+    let description = Description { fields: &allowing, ..Description::of(Status(204)) };
+    let options = Resource::one(Status(204), Representation::with_content(&description, b"")?);
+    Ok(Pages { refusals: refusals.collect::<Result<_, _>>()?, options: Arc::new(options) })
 }
 
-fn refusal_page(refusal: Refusal) -> Resource {
-    let fields = if refusal.status() == Status(405) { vec![allow()] } else { Vec::new() };
-    error(refusal.status().0, refusal.cause(), &fields)
+fn refusal_page(refusal: Refusal, fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
+    let allow = if refusal.status() == Status(405) { vec![allow()] } else { Vec::new() };
+    error(refusal.status().0, refusal.cause(), &[fields, &allow].concat())
 }
 
 fn allow() -> (String, String) {
@@ -33,7 +39,10 @@ fn allow() -> (String, String) {
 }
 
 /// An error page with further `fields`.
-pub fn error(status: u16, cause: &str, fields: &[(String, String)]) -> Resource {
+///
+/// # Errors
+/// The fields are too long for a head.
+pub fn error(status: u16, cause: &str, fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
     let status = Status(status);
     let page = pages::error(status.0, status.reason_phrase(), cause);
     let retry = [("Retry-After".to_owned(), "1".to_owned())];
@@ -42,31 +51,50 @@ pub fn error(status: u16, cause: &str, fields: &[(String, String)]) -> Resource 
 }
 
 /// A redirect to `location`, which gets the query of the request if `query_follows`.
-pub fn redirect(status: u16, location: &str, query_follows: bool, fields: &[(String, String)]) -> Resource {
+///
+/// # Errors
+/// The location and the fields are too long for a head.
+pub fn redirect(
+    status: u16,
+    location: &str,
+    query_follows: bool,
+    fields: &[(String, String)],
+) -> Result<Resource, HeadTooLong> {
     let page = pages::redirect(status, location);
     let description = Description { fields, location: Some(location), ..Description::of(Status(status)) };
-    Resource { query_follows, ..typed(&description, &page, "application/json") }
+    Ok(Resource { query_follows, ..typed(&description, &page, "application/json")? })
 }
 
 /// A listing as a resource.
-pub fn listing(html: &[u8], json: &[u8], fields: &[(String, String)]) -> Resource {
+///
+/// # Errors
+/// The fields are too long for a head.
+pub fn listing(html: &[u8], json: &[u8], fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
     let description = Description { vary: Some("Accept"), fields, ..Description::of(Status(200)) };
     let one = |media_type, content| {
-        Arc::new(Representation::with_content(&Description { media_type: Some(media_type), ..description }, content))
+        let description = Description { media_type: Some(media_type), ..description };
+        Representation::with_content(&description, content).map(Arc::new)
     };
-    let variants = Variants::Typed([one(HTML, html), one("application/json", json)].into());
-    Resource { status: Status(200), variants, query_follows: false }
+    let variants = Variants::Typed([one(HTML, html)?, one("application/json", json)?].into());
+    Ok(Resource { status: Status(200), variants, query_follows: false })
 }
 
 const HTML: &str = "text/html; charset=utf-8";
 
-fn typed(description: &Description<'_>, page: &Page, json_type: &str) -> Resource {
+fn typed(description: &Description<'_>, page: &Page, json_type: &str) -> Result<Resource, HeadTooLong> {
     let one = |media_type, content: &[u8]| {
         let description = Description { media_type: Some(media_type), vary: Some("Accept"), ..description.clone() };
-        Arc::new(Representation::with_content(&description, content))
+        Representation::with_content(&description, content).map(Arc::new)
     };
-    let all = [one(HTML, &page.html), one(json_type, &page.json), one("text/plain; charset=utf-8", &page.text)];
-    Resource { status: description.status, variants: Variants::Typed(all.into()), query_follows: false }
+    let all = [one(HTML, &page.html)?, one(json_type, &page.json)?, one("text/plain; charset=utf-8", &page.text)?];
+    Ok(Resource { status: description.status, variants: Variants::Typed(all.into()), query_follows: false })
+}
+
+/// The fields of the site and what the name adds to them are too long for a head.
+impl From<HeadTooLong> for Blocked {
+    fn from(HeadTooLong: HeadTooLong) -> Blocked {
+        Blocked::Failed(Errno::OVERFLOW)
+    }
 }
 
 /// `path` with everything that may not stand in a Location percent-encoded; slashes stay.
@@ -87,11 +115,28 @@ mod tests {
 
     #[test]
     fn there_is_a_page_for_every_refusal_and_405_says_what_is_allowed() {
-        let pages = pages();
+        let pages = pages(&[]).unwrap();
         assert_eq!(pages.refusals.len(), Refusal::ALL.len());
-        let page = &pages.refusals[Refusal::MethodNotAllowed as usize];
-        let head = String::from_utf8_lossy(page.variants.first().head()).into_owned();
+        let head = head(&pages.refusals[Refusal::MethodNotAllowed as usize]);
         assert!(head.contains("Allow: GET, HEAD, OPTIONS\r\n"), "{head}");
+    }
+
+    fn head(resource: &Resource) -> String {
+        String::from_utf8_lossy(resource.variants.first().head()).into_owned()
+    }
+
+    #[test]
+    fn the_fields_of_a_site_are_on_all_its_pages() {
+        let pages = pages(&[("X-A".to_owned(), "1".to_owned())]).unwrap();
+        for page in pages.refusals.iter().chain([&pages.options]) {
+            assert!(head(page).contains("\r\nX-A: 1\r\n"), "{}", head(page));
+        }
+        assert!(head(&pages.options).contains("Allow: GET, HEAD, OPTIONS\r\n"));
+    }
+
+    #[test]
+    fn a_location_that_is_too_long_is_an_error() {
+        assert_eq!(redirect(302, &"/".repeat(70_000), false, &[]).err(), Some(HeadTooLong));
     }
 
     #[test]

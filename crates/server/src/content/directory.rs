@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use lamna_proto::resource::Resource;
 use rustix::fs::{AtFlags, FileType};
-use rustix::io::Errno;
 
 use super::answers;
 use super::file::Stamp;
 use super::listing::{self, Item, Kind, Listing, Order};
+use crate::io::Blocked;
 
 /// Lists `directory`, whose normalised path is `path`.
 ///
@@ -21,7 +21,7 @@ pub fn list(
     path: &[u8],
     query: Option<&[u8]>,
     fields: &[(String, String)],
-) -> Result<Resource, Errno> {
+) -> Result<Resource, Blocked> {
     let mut entries = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory.as_fd())? {
         let entry = entry?;
@@ -34,7 +34,7 @@ pub fn list(
     let path = String::from_utf8_lossy(path);
     let order = Order::from_query(&String::from_utf8_lossy(query.unwrap_or_default()));
     let listing = Listing { path: &path, entries };
-    Ok(answers::listing(&listing::html(&listing, order), &listing::json(&listing, order), fields))
+    Ok(answers::listing(&listing::html(&listing, order), &listing::json(&listing, order), fields)?)
 }
 
 /// Entries that are looked at, each at the cost of a `stat`: bounds the time that one request can keep a helper.

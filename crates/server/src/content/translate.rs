@@ -12,10 +12,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_proto::codings::Codings;
+use lamna_proto::error::Refusal;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::parse::path;
-use lamna_proto::resource::{Description, Representation, Resource, Variants};
+use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, Variants};
 use rustix::io::Errno;
 
 use super::answers;
@@ -142,7 +143,7 @@ impl Question<'_> {
                 let open = Open { file: opened, stamp, name: name.to_vec() };
                 self.file(&place.directory, open, Status(200))
             }
-            (Kind::Directory, false) => Ok(self.slash_redirect(&normalised)),
+            (Kind::Directory, false) => Ok(self.slash_redirect(&normalised)?),
             (Kind::Directory, true) => self.directory(&place, name, opened, &normalised),
             (Kind::Regular, true) => Err(Blocked::Failed(Errno::NOTDIR)),
             (Kind::Special, _) => Err(Blocked::Failed(Errno::ACCESS)),
@@ -228,7 +229,7 @@ impl Question<'_> {
             let (representation, held) = match known.and_then(|entry| held(entry, coding)) {
                 Some(content) => {
                     let state = State { coding, stamp: open.stamp, is_steady: true };
-                    (self.describe(&state, &kind, Content::Held(content)), true)
+                    (self.describe(&state, &kind, Content::Held(content))?, true)
                 }
                 None => self.represent(coding, open, &kind, stamps.settled)?,
             };
@@ -282,7 +283,7 @@ impl Question<'_> {
         for _ in 0..READ_TRIES {
             let description = State { coding, stamp, is_steady };
             if stamp.size > self.content_bytes_max {
-                return Ok((self.describe(&description, kind, Content::In(Arc::new(file))), is_steady));
+                return Ok((self.describe(&description, kind, Content::In(Arc::new(file)))?, is_steady));
             }
             if let Some(representation) = self.describe_and_read(&description, kind, &file)? {
                 return Ok((representation, is_steady));
@@ -292,15 +293,15 @@ impl Question<'_> {
         }
         // It changes faster than it can be read: send it from the file, where every stretch is checked.
         let state = State { coding, stamp, is_steady: false };
-        Ok((self.describe(&state, kind, Content::In(Arc::new(file))), false))
+        Ok((self.describe(&state, kind, Content::In(Arc::new(file)))?, false))
     }
 
-    fn describe(&self, state: &State, kind: &Kindred<'_>, content: Content<'_>) -> Representation {
+    fn describe(&self, state: &State, kind: &Kindred<'_>, content: Content<'_>) -> Result<Representation, HeadTooLong> {
         let representation = self.with_description(state, kind, |description| match content {
             Content::Held(content) => Representation::with_content(description, content),
             Content::In(file) => Representation::new(description, Some(file)),
-        });
-        of_state(representation, state)
+        })?;
+        Ok(of_state(representation, state))
     }
 
     /// With the content of `file`, which is read to where it stays. Nothing if it is in another state than it is described in.
@@ -345,26 +346,24 @@ impl Question<'_> {
     fn configured_redirect(&self, path: &[u8]) -> Option<Arc<Entry>> {
         let text = std::str::from_utf8(path).ok()?;
         self.site.settings.redirects.iter().find_map(|redirect| {
-            let rest = match redirect.from.strip_suffix('*') {
-                Some(prefix) => text.strip_prefix(prefix)?,
-                None if redirect.from == text => "",
-                None => return None,
-            };
-            let location = match redirect.to.strip_suffix('*') {
-                Some(prefix) => format!("{prefix}{}", answers::encode_path(rest.as_bytes())),
-                None => redirect.to.clone(),
-            };
+            let location = redirect.location(text)?;
             let query_follows = !location.contains('?');
-            let resource = answers::redirect(redirect.status, &location, query_follows, &self.site.settings.headers);
-            Some(self.entry(resource, Stamps::none()))
+            Some(self.redirect(redirect.status, &location, query_follows).unwrap_or_else(|HeadTooLong| {
+                // What `*` stands for is the client's: escaped, it is three times as long.
+                let page = &self.site.pages.refusals[Refusal::TargetTooLong as usize];
+                self.ready(page, Stamps::none())
+            }))
         })
     }
 
+    fn redirect(&self, status: u16, location: &str, query_follows: bool) -> Result<Arc<Entry>, HeadTooLong> {
+        let resource = answers::redirect(status, location, query_follows, &self.site.settings.headers)?;
+        Ok(self.entry(resource, Stamps::none()))
+    }
+
     /// A directory is found at its name with a slash, so that relative links in it work.
-    fn slash_redirect(&self, path: &[u8]) -> Arc<Entry> {
-        let location = format!("{}/", answers::encode_path(path));
-        let resource = answers::redirect(301, &location, true, &self.site.settings.headers);
-        self.entry(resource, Stamps::none())
+    fn slash_redirect(&self, path: &[u8]) -> Result<Arc<Entry>, HeadTooLong> {
+        self.redirect(301, &format!("{}/", answers::encode_path(path)), true)
     }
 
     /// What is answered when a name cannot be served.
@@ -445,9 +444,11 @@ impl Question<'_> {
                 Some(file) => Content::In(file.clone()),
                 None => Content::Held(one.content().unwrap_or_default()),
             };
-            Arc::new(self.describe(&state, &kind, content))
+            self.describe(&state, &kind, content).map(Arc::new)
         };
-        let mut described: Vec<_> = variants.all().zip(&stamps.files).map(again).collect();
+        let described: Result<Vec<_>, HeadTooLong> = variants.all().zip(&stamps.files).map(again).collect();
+        // Its head was short enough before.
+        let Ok(mut described) = described else { return known.clone() };
         let variants = match described.len() {
             1 => Variants::One(described.remove(0)),
             _ => Variants::Coded(described.into()),

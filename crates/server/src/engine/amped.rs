@@ -180,7 +180,7 @@ mod tests {
     fn stretch(root: &tempfile::TempDir) -> Stretch {
         let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
         let stamp = inspect(file.as_fd()).unwrap().1;
-        let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file)));
+        let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file))).unwrap();
         representation.version = stamp.version();
         Stretch { representation: Arc::new(representation), offset: 1, length: 4 }
     }

@@ -54,7 +54,7 @@ impl Arrivals {
 
 fn take(shared: &Shared, receiver: &Receiver, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
-        match receiver.take(&shared.pages, shared.clock.now()) {
+        match receiver.take(&*shared.sites, shared.clock.now()) {
             Arrival::Connection(slot) => shared.adopt(*slot),
             Arrival::Nothing => {
                 // Whatever it returns, taking tells.

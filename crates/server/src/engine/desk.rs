@@ -133,9 +133,9 @@ impl<'a> Desk<'a> {
 
     /// A workspace for the connections of this worker.
     pub fn workspace(&self) -> Box<Workspace> {
-        let Shared { limits, pages, sending, .. } = self.shared;
+        let Shared { limits, sites, sending, .. } = self.shared;
         let copy_bytes_max = sending.message_copy_bytes_max;
-        let mut workspace = Workspace::new(limits.clone(), pages.clone(), copy_bytes_max, self.unix_seconds);
+        let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_seconds);
         workspace.count_in(self.tally.clone());
         if self.log.is_some() {
             workspace.keep_requests();

@@ -137,7 +137,7 @@ mod tests {
         second.close_arrivals(0);
         first.hand_over(slots(&first, 2));
         let receiver = Receiver::new(other);
-        let take = || receiver.take(&second.pages, second.clock.now());
+        let take = || receiver.take(&*second.sites, second.clock.now());
         assert!(matches!((take(), take(), take()), (Arrival::Connection(_), Arrival::Connection(_), Arrival::Nothing)));
     }
 

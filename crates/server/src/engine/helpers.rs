@@ -267,7 +267,7 @@ mod tests {
     fn what_is_known_is_compared_first_and_of_what_is_cold_what_most_wait_for() {
         let (shared, _root) = testing::shared(1, 1);
         let mut desk = Desk::new(&shared);
-        let representation = Representation::with_content(&Description::of(Status(200)), b"x");
+        let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         let entry = Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 1));
         let mut agenda = Agenda::default();
         for (path, wanted, previous) in

@@ -47,7 +47,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lamna_proto::limits::Limits;
 use lamna_proto::tally::BUCKETS;
 use lamna_proto::time::Instant;
-use lamna_proto::workspace::Pages;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -107,8 +106,6 @@ pub struct Shared {
     pub sending: Plan,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
-    /// Answers that belong to no site.
-    pub pages: Arc<Pages>,
     /// Where connections come from.
     pub listeners: Arc<Vec<Listener>>,
     /// The access log, if there is one.
@@ -297,7 +294,6 @@ pub(crate) mod testing {
 
     use super::*;
     use crate::config::settings::{Settings, SiteSettings};
-    use crate::content::answers;
 
     /// What workers share, one file `a` with the content `hello`, and the directory it is in.
     pub(crate) fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
@@ -320,7 +316,6 @@ pub(crate) mod testing {
             abilities: Arc::default(),
             sending: Plan::default(),
             limits: Arc::new(Limits::default()),
-            pages: Arc::new(answers::pages()),
             listeners: Arc::default(),
             log: None,
             clock: Clock::start(),

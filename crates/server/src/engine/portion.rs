@@ -104,7 +104,7 @@ mod tests {
     fn stretch(content: &[u8], offset: u64, length: u64) -> Stretch {
         let file = tempfile::tempfile().unwrap();
         rustix::io::pwrite(&file, content, 0).unwrap();
-        let representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file.into())));
+        let representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file.into()))).unwrap();
         Stretch { representation: Arc::new(representation), offset, length }
     }
 

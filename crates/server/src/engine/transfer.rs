@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::time::Instant;
-use lamna_proto::workspace::Pages;
+use lamna_proto::workspace::PagesByHost;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, pread, pwrite};
@@ -136,7 +136,7 @@ impl Receiver {
     }
 
     /// Takes the next connection, if there is one. `pages` are those of the workspaces that it will be lent.
-    pub fn take(&self, pages: &Pages, now: Instant) -> Arrival {
+    pub fn take(&self, pages: &dyn PagesByHost, now: Instant) -> Arrival {
         if self.is_over() {
             return Arrival::End;
         }
@@ -229,7 +229,7 @@ fn bytes_of(memory: &OwnedFd) -> Option<Vec<u8>> {
 }
 
 /// The connection that a message stands for, if it is one.
-fn slot_of(message: &[u8], passed: Vec<OwnedFd>, pages: &Pages, now: Instant) -> Option<Slot> {
+fn slot_of(message: &[u8], passed: Vec<OwnedFd>, pages: &dyn PagesByHost, now: Instant) -> Option<Slot> {
     let (kind, here) = message.split_first()?;
     let mut passed = passed.into_iter();
     let socket = passed.next()?;
@@ -277,13 +277,15 @@ mod tests {
         sender.send(&slot);
         drop((sender, slot));
         peer.write_all(b"Host: x\r\n\r\n").unwrap();
-        let Arrival::Connection(mut slot) = receiver.take(&shared.pages, shared.clock.now()) else { panic!("nothing") };
+        let Arrival::Connection(mut slot) = receiver.take(&*shared.sites, shared.clock.now()) else {
+            panic!("nothing")
+        };
         assert_eq!(Driver::new(&shared).serve(&mut slot), Left::Idle);
         drop(slot);
         let mut answer = String::new();
         peer.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
-        assert!(matches!(receiver.take(&shared.pages, shared.clock.now()), Arrival::End) && receiver.is_over());
+        assert!(matches!(receiver.take(&*shared.sites, shared.clock.now()), Arrival::End) && receiver.is_over());
     }
 
     #[test]
@@ -292,7 +294,7 @@ mod tests {
         let ((sender, receiver), (_peer, mut slot)) = (ends(), connection());
         slot.connection.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
         sender.send(&slot);
-        let Arrival::Connection(arrived) = receiver.take(&shared.pages, Instant(0)) else { panic!("nothing") };
+        let Arrival::Connection(arrived) = receiver.take(&*shared.sites, Instant(0)) else { panic!("nothing") };
         assert_eq!(arrived.connection.encode().bytes, slot.connection.encode().bytes);
         assert_eq!(sender.lost(), 0);
     }
@@ -304,8 +306,8 @@ mod tests {
         first.send(&slot);
         drop(first);
         second.relay(&middle);
-        assert!(matches!(last.take(&shared.pages, Instant(0)), Arrival::Connection(_)));
-        assert!(matches!(last.take(&shared.pages, Instant(0)), Arrival::Nothing));
+        assert!(matches!(last.take(&*shared.sites, Instant(0)), Arrival::Connection(_)));
+        assert!(matches!(last.take(&*shared.sites, Instant(0)), Arrival::Nothing));
     }
 
     #[test]
@@ -321,7 +323,7 @@ mod tests {
         fn any_message_is_a_connection_or_none(message in proptest::collection::vec(any::<u8>(), 0..60), files in 0..3_usize) {
             let passed = (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect();
             // That it does not panic is what is tested: all that begins right is tested by the core.
-            let slot = slot_of(&message, passed, &crate::content::answers::pages(), Instant(0));
+            let slot = slot_of(&message, passed, &crate::content::answers::pages(&[]).unwrap(), Instant(0));
             prop_assert!(slot.is_none() || files > 0);
         }
     }

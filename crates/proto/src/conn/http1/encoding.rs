@@ -12,14 +12,14 @@ use super::{Active, Connection, Receiving};
 use crate::conn::framing::Content;
 use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
 use crate::error::Refusal;
-use crate::exchange::answer::Answer;
+use crate::exchange::answer::{Answer, host_of};
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
 use crate::message::Method;
 use crate::parse::chunked::ChunkedDecoder;
 use crate::parse::head::{self, Parsed};
 use crate::time::Instant;
-use crate::workspace::Pages;
+use crate::workspace::PagesByHost;
 
 impl Connection {
     /// The connection as bytes and open files.
@@ -51,7 +51,7 @@ impl Connection {
     ///
     /// # Errors
     /// It is not a connection, or one of another [`VERSION`].
-    pub fn decode(bytes: &[u8], files: Vec<OwnedFd>, pages: &Pages) -> Result<Connection, Malformed> {
+    pub fn decode(bytes: &[u8], files: Vec<OwnedFd>, pages: &dyn PagesByHost) -> Result<Connection, Malformed> {
         let from = &mut Source { bytes, files: files.into(), pages };
         checked((), u16::read(from)? == VERSION)?;
         let mut connection = Connection {
@@ -174,7 +174,10 @@ impl Portable for Exchange {
         let (started, request) = (Instant::read(from)?, Option::<Saved>::read(from)?);
         let state = match u8::read(from)? {
             WANTING => State::Wanting,
-            OPTIONS => State::Translated(from.pages.options.clone()),
+            OPTIONS => {
+                let host = request.as_ref().and_then(|saved| host_of(saved.request()));
+                State::Translated(from.pages.pages_of(host).options.clone())
+            }
             ANSWERING => State::Answering(Answer::read(from)?),
             _ => return Err(Malformed),
         };

@@ -73,7 +73,10 @@ impl Connection {
     }
 
     pub(super) fn answer_options(&mut self) {
-        let options = driven(&mut self.workspace).outlet.pages.options.clone();
+        let workspace = driven(&mut self.workspace);
+        let head = workspace.current.as_ref().expect("a request is current");
+        let host = answer::host_of(Request { bytes: workspace.input.unread(), head });
+        let options = workspace.outlet.pages.pages_of(host).options.clone();
         self.push_current(State::Translated(options), true);
         self.advance();
     }

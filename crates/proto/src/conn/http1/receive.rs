@@ -125,13 +125,14 @@ impl Connection {
         self.receiving = Receiving::Idle;
         self.closing = closing;
         self.lingers |= workspace.input.discard_if(closing);
-        let options = exchange.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
+        let options = exchange.request.as_ref().filter(|saved| saved.head.method == Method::Options);
         if let Some(refusal) = refusal {
             let request = exchange.request.as_ref().map(Saved::request);
             let persistence = request.map_or(Persistence::Close, |request| persistence_of(request, closing));
             exchange.state = State::Answering(answer::refuse(refusal, request, persistence, &workspace.outlet));
-        } else if options {
-            exchange.state = State::Translated(workspace.outlet.pages.options.clone());
+        } else if let Some(saved) = options {
+            let host = answer::host_of(saved.request());
+            exchange.state = State::Translated(workspace.outlet.pages.pages_of(host).options.clone());
         }
         active.exchanges.push_back(exchange);
         self.advance();

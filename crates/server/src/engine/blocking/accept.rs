@@ -63,7 +63,7 @@ impl Driver<'_> {
     /// A connection that another process gives away.
     fn take_arrival(&mut self) -> Option<Slot> {
         let receiver = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over())?;
-        match receiver.take(&self.shared.pages, self.desk.now) {
+        match receiver.take(&*self.shared.sites, self.desk.now) {
             Arrival::Connection(slot) => Some(*slot),
             Arrival::Nothing => None,
             Arrival::Crowded => {
