@@ -41,7 +41,7 @@ refusals! {
     /// RFC 9112 3.2: the target has none of the four forms.
     TargetForm = 400, true, "The request target has none of the four forms, or the wrong one for its method.";
     /// RFC 3986 2.1 and our rules on paths.
-    TargetPath = 400, false, "The path of the request target has a broken escape, a control byte or climbs above the root.";
+    TargetPath = 400, false, "The path of the request target has a broken escape, NUL, an encoded slash or a raw backslash, or climbs above the root.";
     /// RFC 9112 5: field-name ":" value.
     FieldName = 400, true, "A header field name is empty, holds a byte that is not allowed, or is followed by white space.";
     /// RFC 9112 5.2: obs-fold is refused.

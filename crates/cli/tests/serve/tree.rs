@@ -12,10 +12,25 @@ const MODIFIED_UNIX_SECONDS: u64 = 784_111_777;
 /// More than the server holds in memory: sent from the file.
 pub(crate) const LARGE_BYTES: usize = 3_000_000;
 
+/// A directory whose name would add a field to a head that does not escape it.
+const INJECTING: &str = "no index/odd\r\nX-Injected: yes";
+
 /// Fills `directory` (which has an empty `site`) with the site and what surrounds it.
 pub(crate) fn plant(directory: &Path) {
     let site = directory.join("site");
-    for name in ["sub/deep", "bare/inner", "list/b", "no index", ".git", ".well-known", "app", "errors", "dots/..."] {
+    for name in [
+        "sub/deep",
+        "bare/inner",
+        "list/b",
+        "no index",
+        ".git",
+        ".well-known",
+        "app",
+        "errors",
+        "dots/...",
+        "odd",
+        INJECTING,
+    ] {
         fs::create_dir_all(site.join(name)).expect("directories can be made");
     }
     for name in ["outside", "other/sub", "aliased/sub"] {
@@ -53,6 +68,12 @@ pub(crate) fn plant(directory: &Path) {
         ("page.html.gz", b"<gzip>"),
         ("only-gzip.css", b"body{}\n"),
         ("only-gzip.css.gz", b"<gzipped css>"),
+        ("odd\nname.txt", b"line\n"),
+        ("odd\tname.txt", b"tab\n"),
+        ("odd\\name.txt", b"backslash\n"),
+        ("odd/a\nb.txt", b"line\n"),
+        ("odd/a\tb.txt", b"tab\n"),
+        ("odd/a\\b.txt", b"backslash\n"),
         ("photo.png", b"png"),
         ("photo.png.gz", b"<gzipped png>"),
         ("errors/404.html", b"<h1>our own 404</h1>\n"),
@@ -89,6 +110,14 @@ fn link(directory: &Path, site: &Path) {
         ("link-outside.txt", Path::new("../outside/secret.txt").to_owned()),
         ("link-outside-absolute.txt", directory.join("secret.txt")),
         ("link-outside-directory", Path::new("../outside").to_owned()),
+        ("odd/link-inside.txt", Path::new("../hello.txt").to_owned()),
+        ("odd/link-inside-absolute", site.join("sub")),
+        ("odd/link-outside.txt", Path::new("../../outside/secret.txt").to_owned()),
+        ("odd/link-outside-absolute.txt", Path::new("/etc/passwd").to_owned()),
+        ("odd/link-outside-directory", Path::new("../../outside").to_owned()),
+        ("odd/link-nowhere", Path::new("nothing").to_owned()),
+        ("odd/link-device", Path::new("/dev/zero").to_owned()),
+        ("odd/link-fifo", Path::new("../fifo").to_owned()),
         ("link-loop", Path::new("link-loop").to_owned()),
         ("link-nowhere", Path::new("nothing").to_owned()),
         ("link-process", Path::new("/proc/self/environ").to_owned()),

@@ -199,7 +199,9 @@ impl Question<'_> {
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
         }
-        let resource = directory::list(opened, path, self.query, &self.site.settings.headers)?;
+        let root = place.directory.as_fd();
+        let listed = directory::Place { root, name, path, abilities: self.abilities };
+        let resource = directory::list(opened, &listed, self.query, &self.site.settings.headers)?;
         // Sizes and times of what is listed change without a trace in the directory itself.
         Ok(self.entry(resource, Stamps::unsettled()))
     }
