@@ -48,6 +48,7 @@ fn report(failed: Failed) -> Exit {
 fn serve(args: &ServeArgs) -> Result<(), Failed> {
     let mut heritage = upgrade::heritage()?;
     let settings = load(args)?;
+    warn(&settings);
     let listeners = match &mut heritage {
         Some(heritage) => std::mem::take(&mut heritage.listeners),
         None => listen::bind(&settings.listen)?,
@@ -81,7 +82,15 @@ fn open_admin(asked: Option<&AdminAddress>) -> Result<Admin, Failed> {
 
 fn check(args: &ServeArgs) -> Result<(), Failed> {
     let settings = load(args)?;
+    warn(&settings);
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
+}
+
+/// Says what in the settings will not do what was probably meant.
+fn warn(settings: &Settings) {
+    for doubt in config::doubts(settings) {
+        eprintln!("lamna: warning: {doubt}");
+    }
 }
 
 fn load(args: &ServeArgs) -> Result<Settings, ConfigError> {

@@ -5,7 +5,7 @@
 use std::io::IsTerminal;
 
 use crate::admin::office::url;
-use crate::config::settings::{Architecture, Settings};
+use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::engine::transfer::Sender;
 use crate::lifecycle::DRAIN_TIME_MAX;
 use crate::listen::Listener;
@@ -34,8 +34,23 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
         addresses.join(", "),
         settings.choice().describe(settings.architecture)
     );
+    if rustix::process::geteuid().is_root() {
+        eprintln!("lamna: warning: {}", root_doubt(listeners.iter().map(Listener::address)));
+    }
     if std::io::stderr().is_terminal() {
         eprintln!("lamna: press Ctrl-C to stop");
+    }
+}
+
+/// Why not to serve as root on these addresses: nothing that serves files needs it, and Lamna does not change users by itself.
+fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'static str {
+    let is_privileged =
+        |address: &ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if (1..1024).contains(&tcp.port()));
+    if addresses.any(is_privileged) {
+        "serving as root: for a port below 1024, CAP_NET_BIND_SERVICE or a socket passed by a service manager is enough; start \
+         it as another user"
+    } else {
+        "serving as root, which nothing here needs: start it as another user"
     }
 }
 
@@ -75,5 +90,22 @@ pub(crate) fn report_reload(result: Result<String, String>) {
     match result {
         Ok(done) => eprintln!("lamna: reloaded: {done}"),
         Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_as_root_is_told_what_is_enough() {
+        let doubt = |addresses: &[&str]| {
+            let addresses: Vec<ListenAddress> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+            root_doubt(addresses.iter())
+        };
+        for needless in [&["8080"][..], &["127.0.0.1:1024", "unix:/x"], &["127.0.0.1:0"]] {
+            assert!(doubt(needless).contains("which nothing here needs"), "{needless:?}");
+        }
+        assert!(doubt(&["8080", "[::]:443"]).contains("CAP_NET_BIND_SERVICE"));
     }
 }

@@ -7,9 +7,11 @@
 //! ```
 //!
 //! Owns: the types ([`settings`]), the syntax of single values ([`address`], [`size`]), loading ([`mod@load`]) and its
-//! inverse ([`mod@render`]). Reads one file and looks whether directories exist; opens nothing else and keeps nothing open.
+//! inverse ([`mod@render`]). Reads one file and looks whether directories and pages exist; opens nothing else and keeps
+//! nothing open.
 
 pub mod address;
+mod doubts;
 mod explain;
 mod file;
 mod limits;
@@ -26,6 +28,7 @@ mod suggest;
 mod tests;
 mod validate;
 
+pub use doubts::doubts;
 pub use explain::ConfigError;
 pub use load::{Overrides, Workers, load, parse};
 pub use memory::{

@@ -1,0 +1,71 @@
+//! What in valid settings will not do what was probably meant: said when they are checked and when a server starts.
+//!
+//! Owns: these sentences. Nothing here keeps a server from starting, as files come and go while it serves.
+
+use super::settings::{Settings, SiteSettings};
+
+/// The statuses that a page of the site's own is sent with. Others are answered where no file may be looked for.
+const PAGE_STATUSES: [u16; 3] = [403, 404, 500];
+
+/// One line each.
+pub fn doubts(settings: &Settings) -> Vec<String> {
+    let of_site = |(index, site): (usize, &SiteSettings)| {
+        let name = match (settings.sites.len(), site.hosts.first()) {
+            (1, _) => "the site".to_owned(),
+            (_, Some(host)) => format!("site {} ({host})", index + 1),
+            (_, None) => format!("site {}", index + 1),
+        };
+        error_pages(&name, site)
+    };
+    settings.sites.iter().enumerate().flat_map(of_site).collect()
+}
+
+fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
+    let doubt = |(status, page): (&u16, &String)| {
+        let file = site.root.join(page.trim_start_matches('/'));
+        if !PAGE_STATUSES.contains(status) {
+            let message =
+                format!("{name} has a page for {status} that is never sent: it may have one for 403, 404 and 500");
+            return Some(message);
+        }
+        let shown = file.display().to_string();
+        let message = format!(
+            "{name} has `{}` as its page for {status}, and `{}` is not a file: Lamna's own page is sent",
+            page.escape_debug(),
+            shown.escape_debug()
+        );
+        (!file.is_file()).then_some(message)
+    };
+    site.error_pages.iter().filter_map(doubt).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn doubts_of(pages: &[(u16, &str)]) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("404.html"), "gone").unwrap();
+        std::fs::create_dir(directory.path().join("sub")).unwrap();
+        let mut site = SiteSettings::new(directory.path().to_owned());
+        site.error_pages = pages.iter().map(|(status, page)| (*status, (*page).to_owned())).collect::<BTreeMap<_, _>>();
+        doubts(&Settings { sites: vec![site], ..Settings::default() })
+    }
+
+    #[test]
+    fn an_error_page_that_is_no_file_is_doubted_and_one_that_is_is_not() {
+        assert!(doubts_of(&[(404, "/404.html")]).is_empty());
+        for page in ["/nothing.html", "/sub"] {
+            let said = doubts_of(&[(404, "/404.html"), (403, page)]);
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].contains(page) && said[0].contains("403") && said[0].contains("is not a file"), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_for_a_status_that_no_file_is_sent_with_is_doubted() {
+        let said = doubts_of(&[(503, "/404.html")]);
+        assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
+    }
+}
