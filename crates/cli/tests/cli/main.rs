@@ -46,6 +46,14 @@ fn check_prints_settings_that_check_again_to_the_same() {
 }
 
 #[test]
+fn check_says_which_error_page_is_not_there_and_accepts_the_file() {
+    let directory = directory_with("[[site]]\nroot = \"www\"\nerror_pages = { \"404\" = \"/gone.html\" }\n");
+    let (code, settings, errors) = outcome(&directory, &["check", "--config", "lamna.toml"]);
+    assert_eq!((code, settings.is_empty()), (0, false));
+    assert!(errors.starts_with("lamna: warning: ") && errors.contains("/gone.html"), "{errors}");
+}
+
+#[test]
 fn check_shows_flags_over_the_file() {
     let directory = directory_with("workers = 2\n[[site]]\nroot = \"www\"\n");
     let arguments = [

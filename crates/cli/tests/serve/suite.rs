@@ -2,7 +2,9 @@
 //!
 //! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that failed.
 
-use crate::engine::{AMPED, Engine, for_engines};
+use crate::engine::{
+    AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines,
+};
 use crate::script::{self, Sending};
 use crate::server::Launch;
 use crate::tree;
@@ -167,6 +169,36 @@ fn the_largest_limits_are_served() {
     client.send(format!("GET /hello.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
     assert_eq!(client.receive(true).unwrap().content, b"hello\n");
     server.finish();
+}
+
+#[test]
+fn a_location_that_is_too_long_for_a_head_is_refused_and_the_next_request_served() {
+    let config = "[limits]\nhead_bytes_max = \"63KiB\"\ntarget_bytes_max = \"62KiB\"\n\
+                  [[site]]\nroot = \"site\"\nredirect = [{ from = \"/old/*\", to = \"/new/*\" }]\n";
+    for engine in [SPED, AMPED, AMPED_WITH_HELPER_PROCESSES, MP, CO_AMPED, PIPELINED, PROACTOR, THREAD_POOL] {
+        let server = Launch::new(engine).config(config).file("hello.txt", "hello\n").start();
+        let mut client = server.connect();
+        let redirected = client.get(&format!("/old/{}", "!".repeat(20_000))).unwrap();
+        assert_eq!((redirected.status, redirected.field("Location").map(str::len)), (302, Some(60_005)));
+        assert_eq!(client.get(&format!("/old/{}", "!".repeat(22_000))).unwrap().status, 414);
+        assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
+        server.finish();
+    }
+}
+
+#[test]
+fn a_server_that_runs_as_root_says_what_would_be_enough() {
+    let said = Launch::new(AMPED).start().finish();
+    assert_eq!(said.contains("warning: serving as root"), rustix::process::geteuid().is_root(), "{said}");
+}
+
+#[test]
+fn an_error_page_that_is_not_there_is_said_and_the_server_serves() {
+    let config = "[[site]]\nroot = \"site\"\nerror_pages = { \"404\" = \"/gone.html\" }\n";
+    let server = Launch::new(AMPED).config(config).start();
+    assert_eq!(server.connect().get("/nothing").unwrap().status, 404);
+    let said = server.finish();
+    assert!(said.contains("`/gone.html` as its page for 404") && said.contains("is not a file"), "{said}");
 }
 
 /// Holds every conversation of `text` with a server of `engine`.

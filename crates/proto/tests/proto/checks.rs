@@ -8,8 +8,8 @@ use lamna_proto::encoding;
 use lamna_proto::limits::Limits;
 use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::head::{self, Parsed};
-use lamna_proto::parse::path;
 use lamna_proto::parse::target::{self, Target};
+use lamna_proto::parse::{host, path};
 
 use crate::peer::{self, Habits, Peer};
 use crate::responses;
@@ -53,6 +53,11 @@ pub(crate) const PHRASES: &[&str] = &[
     "Transfer-Encoding: chunked\r\n\r\n",
     "GET /small HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     "GET /file HTTP/1.0\r\n\r\n",
+    "PUT /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3 ; a = \"b\\\"\" ;c=d\r\nabc\r\n0;e\r\n\r\n",
+    "PUT /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;\r\nabc\r\n0\r\n\r\n",
+    "PUT /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;bad[=x\r\nabc\r\n0\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost: a..b\r\n\r\n",
+    "OPTIONS http://b.a./small HTTP/1.1\r\nHost: .\r\n\r\n",
     "BREW / HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET / HTTP/2.0\r\n\r\n",
 ];
@@ -212,8 +217,18 @@ pub(crate) fn head_prefix_decides(input: &[u8], cut: usize) {
     }
 }
 
+/// A host that is accepted has a byte in every label, and a port that is a number.
+pub(crate) fn host_has_labels(input: &[u8]) {
+    if let Ok(host) = host::parse(input) {
+        let labels = host.name.strip_suffix(b".").unwrap_or(host.name);
+        assert!(labels.split(|&byte| byte == b'.').all(|label| !label.is_empty()));
+        assert!(input.starts_with(host.name) && host.name.iter().all(u8::is_ascii_graphic));
+    }
+}
+
 /// A path that is accepted is absolute, has no segments that lead elsewhere, and names the same when it is encoded again.
 pub(crate) fn target_path(input: &[u8]) {
+    host_has_labels(input);
     let Ok(Target::Origin { path, .. } | Target::Absolute { path, .. }) = target::parse(input, false) else {
         return;
     };
