@@ -484,6 +484,29 @@ fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
 }
 
 #[test]
+fn a_reload_changes_the_fields_of_answers_that_no_file_is_behind() {
+    for engine in [AMPED, THREAD_POOL] {
+        let server = hello(engine);
+        let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+        let mut client = server.connect();
+        let mut options = || {
+            client.send(b"OPTIONS /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.receive(true).unwrap();
+            assert_eq!(answer.status, 204, "{engine:?}");
+            answer.field("X-New").map(str::to_owned)
+        };
+        assert_eq!(options(), None, "{engine:?}");
+        let before = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{before}headers = {{ X-New = \"1\" }}\n")).unwrap();
+        let reloaded = ctl(&runtime, &["reload"]);
+        assert_eq!(reloaded.code, Some(0), "{engine:?}: {reloaded:?}");
+        // Until the engine before has given the connection away, it answers.
+        assert_eq!(eventually("the connection has moved", PATIENCE, &mut options), "1", "{engine:?}");
+        server.finish();
+    }
+}
+
+#[test]
 fn a_pinned_worker_stays_on_its_processor_when_engines_change() {
     let server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--pin").start();
     let runtime = runtime(&server);
