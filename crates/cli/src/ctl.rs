@@ -6,9 +6,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use lamna_policy::words::{self, Align, Table};
 use lamna_server::admin::client::{Reply, ask};
 use lamna_server::admin::place::{Servers, find};
 use lamna_server::admin::steward::{Arch, ConnectionStats, Now, Phase};
+use lamna_server::admin::tasks::Task;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::size::format_size;
@@ -131,7 +133,7 @@ fn tell_status(json: &str) -> Option<String> {
     page.line("requests", status.requests.to_string());
     let used = status.cache_bytes.map_or("divided among processes".to_owned(), |bytes| format!("{bytes} bytes"));
     page.line("cache", format!("{used} of {}", format_size(status.arch.cache_bytes_max)));
-    Some(page.text)
+    Some(page.text())
 }
 
 fn tell_arch(json: &str) -> Option<String> {
@@ -145,7 +147,7 @@ fn tell_arch(json: &str) -> Option<String> {
     page.line("cache", format!("at most {}, {policy}", format_size(arch.cache_bytes_max)));
     let (stretch, message) = (format_size(arch.stretch_copy_bytes_max), format_size(arch.message_copy_bytes_max));
     page.line("sends", format!("{}; copied: stretches up to {stretch}, messages up to {message}", arch.send));
-    Some(page.text)
+    Some(page.text())
 }
 
 fn tell_stats(json: &str) -> Option<String> {
@@ -189,18 +191,26 @@ fn tell_stats(json: &str) -> Option<String> {
     if let Some(percent) = stats.memory_pressure_percent {
         page.line("memory", format!("{percent} % of the last 10 s in want of it"));
     }
-    for task in stats.tasks.iter().take(TASKS_TOLD) {
-        let (cpu_ms, waited_ms) = (task.cpu_us / 1000, task.run_queue_us / 1000);
-        let switches = format!("{} + {} switches", task.voluntary_switches, task.involuntary_switches);
-        page.line(
-            &format!("thread {}", task.name),
-            format!("{cpu_ms} ms CPU, {waited_ms} ms waiting for it, {switches}"),
-        );
+    Some(page.text() + &tell_tasks(&stats.tasks))
+}
+
+/// What threads cost: a table of its own, because their names are longer than those of figures.
+fn tell_tasks(tasks: &[Task]) -> String {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
+    table.row(["thread", "ms CPU", "ms waiting for it", "voluntary switches", "involuntary"]);
+    for task in tasks.iter().take(TASKS_TOLD) {
+        table.row([
+            task.name.clone(),
+            (task.cpu_us / 1000).to_string(),
+            (task.run_queue_us / 1000).to_string(),
+            task.voluntary_switches.to_string(),
+            task.involuntary_switches.to_string(),
+        ]);
     }
-    if let Some(more) = stats.tasks.len().checked_sub(TASKS_TOLD).filter(|more| *more > 0) {
-        page.line("", format!("and {more} threads more"));
+    match tasks.len().saturating_sub(TASKS_TOLD) {
+        0 => format!("\n{table}"),
+        more => format!("\n{table}and {} more\n", words::count(more, "thread")),
     }
-    Some(page.text)
 }
 
 /// What the sensors of a server that adapts have measured last.
@@ -242,13 +252,8 @@ fn postures(connections: &ConnectionStats) -> String {
 const TASKS_TOLD: usize = 16;
 
 fn architecture(arch: &Arch) -> String {
-    let kind = match (arch.processes, arch.workers) {
-        (true, 1) => "process",
-        (true, _) => "processes",
-        (false, 1) => "worker",
-        (false, _) => "workers",
-    };
-    format!("{}, {} {kind}", arch.architecture, arch.workers)
+    let noun = if arch.processes { "process" } else { "worker" };
+    format!("{}, {}", arch.architecture, words::count(arch.workers, noun))
 }
 
 /// Seconds in the two largest units.
@@ -265,12 +270,16 @@ fn duration(seconds: u64) -> String {
 /// Names and values, one a line.
 #[derive(Default)]
 struct Page {
-    text: String,
+    table: Table,
 }
 
 impl Page {
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
-        writeln!(self.text, "{name:<14}{value}").expect("writing to a string does not fail");
+        self.table.row([name.to_owned(), value.to_string()]);
+    }
+
+    fn text(&self) -> String {
+        self.table.to_string()
     }
 }
 

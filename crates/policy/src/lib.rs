@@ -1,4 +1,5 @@
-//! Pure decisions over numbers: cache replacement, which engine serves, and statistics. No I/O, no clocks, no threads.
+//! Pure decisions over numbers: cache replacement, which engine serves, statistics, and how numbers are told. No I/O, no
+//! clocks, no threads.
 //!
 //! The server and the simulator run the same code, so that what the simulator says about a policy is said about the
 //! policy that serves.
@@ -6,3 +7,4 @@
 pub mod cache;
 pub mod control;
 pub mod stats;
+pub mod words;

@@ -8,6 +8,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use lamna_policy::control::{Change, Controller, Crew, Engine, InVain, Pool, Profile, Resize, Staff, Workers};
+use lamna_policy::words::count;
 
 use crate::admin::steward::Now;
 use crate::commons::Commons;
@@ -159,8 +160,10 @@ impl Adapter {
         let crew = Crew { workers: settings.workers, processors, busy, kept_waiting };
         let workers = self.workers.observe(now_ms, crew)?;
         let because = format!(
-            "{} workers instead of {}: they take {busy:.1} of {processors} processors, and wait for {kept_waiting:.1}.",
-            workers, settings.workers
+            "{} instead of {}: they take {busy:.1} of {}, and wait for {kept_waiting:.1}.",
+            count(workers, "worker"),
+            settings.workers,
+            count(processors, "processor")
         );
         self.why_so_many.clone_from(&because);
         Some(Wish { settings: Settings { workers, ..settings.clone() }, because, engine: None })
@@ -182,7 +185,7 @@ impl Adapter {
             is_short_of_memory: between.is_short_of_memory,
         };
         let resize = self.threads.observe(now_ms, staff)?;
-        let because = describe("threads", "connections", resize, staff);
+        let because = describe(("thread", ""), "connections", resize, staff);
         self.why_so_many.clone_from(&because);
         Some(Wish { settings: Settings { threads: resize.size, ..settings.clone() }, because, engine: None })
     }
@@ -203,7 +206,7 @@ impl Adapter {
         self.helpers_now = staff.size;
         if let Some(resize) = self.helpers.observe(now_ms, staff) {
             self.helpers_now = resize.size;
-            self.why_so_many = describe("helpers at most", "jobs", resize, staff);
+            self.why_so_many = describe(("helper", " at most"), "jobs", resize, staff);
             // That some were too many all the time is not worth a line.
             if resize.size > staff.size || resize.in_vain.is_some() {
                 eprintln!("lamna: {} serves: {}", settings.architecture.name(), self.why_so_many);
@@ -214,16 +217,21 @@ impl Adapter {
     }
 }
 
-fn describe(what: &str, who: &str, resize: Resize, staff: Staff) -> String {
+/// `what` is the noun in singular, and what follows it.
+fn describe((noun, what): (&str, &str), who: &str, resize: Resize, staff: Staff) -> String {
     let Staff { size: before, busy_peak, delay_us, .. } = staff;
     let size = resize.size;
     let why = match resize.in_vain {
         Some(InVain { before_per_s, after_per_s }) => {
             format!("{before} did {after_per_s:.0} {who} a second, and {size} did {before_per_s:.0}.")
         }
-        None => format!("{busy_peak} were busy at once, and {who} waited {:.1} ms for one.", delay_us / 1000.0),
+        None => format!(
+            "{busy_peak} {} busy at once, and {who} waited {:.1} ms for one.",
+            if busy_peak == 1 { "was" } else { "were" },
+            delay_us / 1000.0
+        ),
     };
-    format!("{size} {what} instead of {before} for each worker: {why}")
+    format!("{}{what} instead of {before} for each worker: {why}", count(size, noun))
 }
 
 fn wish(settings: &Settings, change: Change) -> Wish {

@@ -4,6 +4,8 @@
 
 use std::io::IsTerminal;
 
+use lamna_policy::words;
+
 use crate::admin::office::url;
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::engine::transfer::Sender;
@@ -23,11 +25,7 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
         _ => settings.workers,
     };
     let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
-    let workers = match (count, kind) {
-        (1, kind) => format!("1 {kind}"),
-        (count, "process") => format!("{count} processes"),
-        (count, kind) => format!("{count} {kind}s"),
-    };
+    let workers = words::count(count, kind);
     eprintln!(
         "lamna: serving {} at {} ({}, {workers})",
         roots.join(", "),
@@ -81,6 +79,7 @@ pub(crate) fn report_not_upgraded(error: &SwitchError) {
 pub(crate) fn report_lost(sender: &Sender) {
     match sender.lost() {
         0 => {}
+        1 => eprintln!("lamna: 1 connection could not be handed over, and was closed"),
         lost => eprintln!("lamna: {lost} connections could not be handed over, and were closed"),
     }
 }

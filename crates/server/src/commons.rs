@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use lamna_policy::words::count;
 use rustix::io::Errno;
 
 use crate::board::Board;
@@ -68,12 +69,12 @@ impl fmt::Display for Commons {
         }
         write!(
             formatter,
-            "served {} requests on {} connections; names: {} cached, {} would have blocked; reads: {} cached, {} would \
+            "served {} on {}; names: {} cached, {} would have blocked; reads: {} cached, {} would \
              have blocked; residency tests: {} by cachestat, {} by page, {} not possible, believed to be in memory: {}, wrongly: {}; helper jobs: {}; accept \
              pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain; entries watched: {}, \
              not watchable: {}",
-            read(&done.requests),
-            read(&done.connections),
+            count(read(&done.requests), "request"),
+            count(read(&done.connections), "connection"),
             read(&disk.open_cached),
             read(&disk.open_blocked),
             read(&disk.read_cached),

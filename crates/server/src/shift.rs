@@ -242,7 +242,8 @@ impl Shift {
         }
         match connections_max(settings) {
             Some(most) if open > most => Err(format!(
-                "{name} holds {most} connections at most, and {open} are open. Raise threads_max, or wait."
+                "{name} holds {} at most, and {open} are open. Raise threads_max, or wait.",
+                lamna_policy::words::count(most, "connection")
             )),
             _ => Ok(()),
         }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use lamna_policy::words::count;
+
 use super::outcome::Outcome;
 
 /// Several lines; the doubts come last, where they are seen.
@@ -37,7 +39,13 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         duration(connect.max_ns() as f64)
     )?;
     let statuses: Vec<String> = counts.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
-    writeln!(text, "  Answers       {} to {} requests ({})", counts.answered, counts.requests, statuses.join(", "))?;
+    writeln!(
+        text,
+        "  Answers       {} to {} ({})",
+        counts.answered,
+        count(counts.requests, "request"),
+        statuses.join(", ")
+    )?;
     let failures = [
         ("wrong content", counts.wrong_content),
         ("timed out", counts.timed_out),

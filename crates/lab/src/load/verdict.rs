@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use lamna_policy::words;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
@@ -95,7 +96,9 @@ impl fmt::Display for Doubt {
                 waited * 100.0
             ),
             Doubt::Unanswered { count } => {
-                write!(f, "{count} requests had no answer and are not in the latency, which is therefore a lower bound")
+                let are = if *count == 1 { "is" } else { "are" };
+                let requests = words::count(*count, "request");
+                write!(f, "{requests} had no answer and {are} not in the latency, which is therefore a lower bound")
             }
         }
     }

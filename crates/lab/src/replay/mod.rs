@@ -15,6 +15,8 @@ mod time;
 
 use std::sync::Arc;
 
+use lamna_policy::words::count;
+
 use crate::load::plan::{Order, Pace, Target};
 
 /// A log, in the form in which it is replayed.
@@ -66,13 +68,13 @@ impl Skipped {
     pub fn describe(&self) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(line) = self.first_garbage {
-            parts.push(format!("{} lines that are of no known format (the first is line {line})", self.garbage));
+            parts.push(format!("{} of no known format (the first is line {line})", count(self.garbage, "line")));
         }
         if self.methods > 0 {
-            parts.push(format!("{} requests by other methods than GET and HEAD", self.methods));
+            parts.push(format!("{} by other methods than GET and HEAD", count(self.methods, "request")));
         }
         if self.unknown_files > 0 {
-            parts.push(format!("{} requests for files that were never sent whole", self.unknown_files));
+            parts.push(format!("{} for files that were never sent whole", count(self.unknown_files, "request")));
         }
         (!parts.is_empty()).then(|| format!("skipped {}", parts.join(", ")))
     }

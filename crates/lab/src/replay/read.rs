@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(trace.requests.len(), 1);
         assert_eq!(trace.skipped, Skipped { garbage: 2, first_garbage: Some(2), methods: 1, unknown_files: 1 });
         let said = trace.skipped.describe().expect("there is something to say");
-        assert!(said.contains("2 lines that are of no known format (the first is line 2)"), "{said}");
+        assert!(said.contains("2 lines of no known format (the first is line 2)"), "{said}");
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         let error = read_text("access.log", "garbage\n").expect_err("nothing to replay");
         assert!(
             error.to_string().ends_with(
-                "no request that could be replayed; skipped 1 lines that are of no known format (the first is line 1)"
+                "no request that could be replayed; skipped 1 line of no known format (the first is line 1)"
             ),
             "{error}"
         );

@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use lamna_policy::words::count;
+
 use super::check::{sentence, verdicts};
 use super::headline::{MEASURES, lines, peers};
 use super::svg::{self, Series};
@@ -76,9 +78,11 @@ fn introduction(page: &mut String, measured: &[(&Scenario, &Results)]) {
         );
         let quick = measured.iter().filter(|(_, results)| results.header.quick).count();
         if quick > 0 {
+            let were = if quick == 1 { "was" } else { "were" };
             _ = write!(
                 page,
-                " <strong>{quick} of the scenarios were run with --quick</strong>: fewer points and rounds."
+                " <strong>{quick} of {} {were} run with --quick</strong>: fewer points and rounds.",
+                count(measured.len(), "scenario")
             );
         }
     }

@@ -203,7 +203,10 @@ const RATE_DOUBT: f64 = 0.08;
 impl Controller {
     /// A controller that begins with `current`, and may choose any of `candidates`.
     pub fn new(profile: Profile, candidates: Vec<Engine>, current: Engine) -> Controller {
-        let why = format!("{} serves because it was started; nothing has been measured yet.", current.name());
+        let why = format!(
+            "{} serves because the server began to choose with it; nothing has been measured yet.",
+            current.name()
+        );
         Controller {
             profile,
             candidates,

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use lamna_policy::words::count;
+
 use super::duration::Distribution;
 use super::steward::{
     Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, ResponseStats, Stats, Status,
@@ -354,12 +356,17 @@ fn describe(before: &Settings, after: &Settings) -> String {
         parts[0].push_str(&format!(" in place of {}", before.architecture.name()));
     }
     let counts = [
-        ("workers", before.workers, after.workers),
-        ("threads", before.threads, after.threads),
-        ("helpers at most", before.helpers_max, after.helpers_max),
+        ("worker", "", before.workers, after.workers),
+        ("thread", "", before.threads, after.threads),
+        ("helper", " at most", before.helpers_max, after.helpers_max),
     ];
-    let changed = counts.into_iter().filter(|(_, before, after)| before != after);
-    parts.extend(changed.map(|(name, before, after)| format!("{after} {name} instead of {before}")));
+    let changed = counts.into_iter().filter(|(_, _, before, after)| before != after);
+    parts.extend(
+        changed.map(|(noun, bound, before, after)| format!("{}{bound} instead of {before}", count(after, noun))),
+    );
+    if after.threads != before.threads && after.architecture != Architecture::ThreadPool {
+        parts.push("which count when thread-pool serves".to_owned());
+    }
     let names = [
         ("the cache policy", describe_policy(before), describe_policy(after)),
         ("sending by", describe_sending(before), describe_sending(after)),

@@ -4,12 +4,13 @@
 //! gathered when they are asked for and may be half a second old, because workers hand theirs over twice a second.
 
 use lamna_policy::cache::{Algorithm, Objective};
+use lamna_policy::words::count;
 use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::tasks::Task;
 use crate::account::Account;
-use crate::config::settings::{COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
+use crate::config::settings::{Architecture, COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
 use crate::config::size::format_size;
 use crate::io::send::SendStrategy;
 
@@ -206,8 +207,10 @@ impl Change {
         put(&mut settings.workers, self.workers);
         put(&mut settings.helpers_max, self.helpers_max);
         put(&mut settings.threads, self.threads);
+        self.check_concern(&settings)?;
         if settings.threads > settings.threads_max {
-            return Err(format!("each worker may have {} threads at most (threads_max)", settings.threads_max));
+            let most = count(settings.threads_max, "thread");
+            return Err(format!("each worker may have {most} at most (threads_max)"));
         }
         let policy = &mut settings.cache_policy;
         put(&mut policy.algorithm, self.cache_policy.as_deref().and_then(|name| name.parse().ok()));
@@ -218,6 +221,34 @@ impl Change {
         put(&mut sending.stretch_copy_bytes_max, self.stretch_copy_bytes_max);
         put(&mut sending.message_copy_bytes_max, self.message_copy_bytes_max.map(|bytes| bytes as usize));
         Ok(settings)
+    }
+}
+
+impl Change {
+    /// Whether the numbers that are named mean anything to what will serve. A server that chooses its architecture may
+    /// come to one that they concern.
+    fn check_concern(&self, settings: &Settings) -> Result<(), String> {
+        use Architecture::{Amped, CoAmped, Mp, Proactor, ThreadPool};
+        let serving = settings.architecture;
+        if settings.adapts {
+            return Ok(());
+        }
+        let concerns = [
+            ("threads", self.threads, serving == ThreadPool, "thread-pool"),
+            (
+                "helpers_max",
+                self.helpers_max,
+                matches!(serving, Amped | CoAmped | Proactor),
+                "amped, co-amped and proactor",
+            ),
+            ("workers", self.workers, serving != Mp, "every architecture but mp, which has processes"),
+        ];
+        match concerns.into_iter().find(|(_, given, is_concerned, _)| given.is_some() && !is_concerned) {
+            Some((name, _, _, who)) => {
+                Err(format!("{name} does not concern {}: it is a setting of {who}", serving.name()))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -474,5 +505,24 @@ mod tests {
         assert_eq!(undone, before);
         let threads = Change { threads: Some(2000), ..Change::default() };
         assert!(threads.apply(&before).unwrap_err().contains("1024 threads at most"));
+    }
+
+    #[test]
+    fn a_number_that_does_not_concern_what_will_serve_is_refused() {
+        let fixed = |architecture| Settings { adapts: false, architecture, ..Settings::default() };
+        let threads = Change { threads: Some(100), ..Change::default() };
+        let refused = threads.apply(&fixed(Architecture::Amped)).unwrap_err();
+        assert_eq!(refused, "threads does not concern amped: it is a setting of thread-pool");
+        assert!(threads.apply(&fixed(Architecture::ThreadPool)).is_ok());
+        let both = Change { architecture: Some("thread-pool".into()), ..threads.clone() };
+        assert!(both.apply(&fixed(Architecture::Amped)).is_ok());
+        // It may come to a pool.
+        assert!(threads.apply(&Settings::default()).is_ok());
+        let workers = Change { workers: Some(2), ..Change::default() };
+        assert!(workers.apply(&fixed(Architecture::Mp)).unwrap_err().contains("workers does not concern mp"));
+        let helpers = Change { helpers_max: Some(2), ..Change::default() };
+        assert!(
+            helpers.apply(&fixed(Architecture::Sped)).is_err() && helpers.apply(&fixed(Architecture::CoAmped)).is_ok()
+        );
     }
 }

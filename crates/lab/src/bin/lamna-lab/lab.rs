@@ -22,6 +22,7 @@ use lamna_lab::replay::site;
 use lamna_lab::report::table::markdown;
 use lamna_lab::report::{headline, html};
 use lamna_lab::scenario::Scenario;
+use lamna_policy::words::{Table, count};
 
 use crate::exit::{Failed, failure, usage};
 use crate::program;
@@ -360,13 +361,13 @@ fn run_stability(args: &StabilityArgs) -> Result<(), Failed> {
         let found = stability::run(constant, args.rate, length, &options, &mut console).map_err(failure)?;
         writeln!(
             io::stdout(),
-            "{title}: {:.0} s at {} requests a second, {} answered, {} failed: {} changes of engine, {} of them after \
+            "{title}: {:.0} s at {} requests a second, {} answered, {} failed: {} of engine, {} of them after \
              the first {} s, at most {} within a minute",
             found.length.as_secs_f64(),
             args.rate,
             found.answered,
             found.failures,
-            found.switches.len(),
+            count(found.switches.len(), "change"),
             found.late(),
             stability::UNDERSTOOD.as_secs(),
             found.most_in_a_minute()
@@ -376,21 +377,25 @@ fn run_stability(args: &StabilityArgs) -> Result<(), Failed> {
 }
 
 fn list() -> Result<(), Failed> {
+    let mut table = Table::default();
     for scenario in Scenario::built_in() {
-        writeln!(io::stdout(), "{:24} {}\n{:24} {}", scenario.name, scenario.title, "", scenario.source)?;
+        table.row([scenario.name.as_str(), &scenario.title]);
+        table.row(["", scenario.source.as_str()]);
     }
-    Ok(())
+    Ok(write!(io::stdout(), "{table}")?)
 }
 
 fn peers() -> Result<(), Failed> {
+    let mut table = Table::default();
     for peer in PEERS {
         let state = match peer.version_line() {
             Some(version) => version,
             None => format!("not installed: {}", peer.install),
         };
-        writeln!(io::stdout(), "{:15} {state}\n{:15} {}", peer.name, "", peer.note)?;
+        table.row([peer.name, &state]);
+        table.row(["", peer.note]);
     }
-    Ok(())
+    Ok(write!(io::stdout(), "{table}")?)
 }
 
 fn build_site(args: &SiteArgs) -> Result<(), Failed> {

@@ -11,6 +11,7 @@ use lamna_lab::load::plan::Plan;
 use lamna_lab::load::url::Url;
 use lamna_lab::replay::synthetic::{is_synthetic, synthetic};
 use lamna_lab::replay::{Speed, Trace, read};
+use lamna_policy::words::count;
 
 use crate::exit::{Failed, failure, usage};
 use crate::load::TrafficArgs;
@@ -94,7 +95,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     let plan = traffic.plan(&args.url, targets, trace.order(args.looped), trace.pace(args.speed))?;
     let duration = args.seconds.map(Duration::try_from_secs_f64).transpose();
     let duration = duration.map_err(|_| usage("a number of seconds is not negative"))?;
-    let title = format!("Replaying {}: {} requests, {} files", trace.name, trace.requests.len(), trace.files.len());
+    let title = format!(
+        "Replaying {}: {}, {}",
+        trace.name,
+        count(trace.requests.len(), "request"),
+        count(trace.files.len(), "file")
+    );
     traffic.execute(&Plan { duration, ..plan }, &title)
 }
 
