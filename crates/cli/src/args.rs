@@ -18,7 +18,7 @@ use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
-use lamna_server::config::size::{format_size, parse_size};
+use lamna_policy::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};
 use lamna_server::content::compress::{CodingSet, Compression};
 use lamna_server::io::send::SendStrategy;
@@ -439,7 +439,7 @@ mod tests {
         for arguments in [
             ["--workers", "0"],
             ["--helpers-max", "1025"],
-            ["--cache-bytes", "64MB"],
+            ["--cache-bytes", "64PB"],
             ["--cache-bytes", "1"],
             ["--listen", "example.org:80"],
             ["--arch", "mpm"],

@@ -13,7 +13,7 @@ use lamna_server::admin::steward::{Arch, ConnectionStats, Now, Phase};
 use lamna_server::admin::tasks::Task;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
-use lamna_server::config::size::format_size;
+use lamna_policy::size::format_size;
 use serde_json::Value;
 
 use crate::args::{ArchCommand, CtlArgs, CtlCommand};

@@ -6,5 +6,6 @@
 
 pub mod cache;
 pub mod control;
+pub mod size;
 pub mod stats;
 pub mod words;

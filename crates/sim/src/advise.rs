@@ -1,12 +1,17 @@
 //! Advice for a machine and a log: which architecture, policy and number of workers, what limits, and what to buy next.
 //!
-//! Every statement is a difference between two simulations of the same requests, with its confidence interval; how far the
-//! parameter set is from the machine in question is not in that interval, and is said beside it.
+//! Every statement is a difference between two simulations of the same requests. A difference that is no larger than the
+//! uncertainty is not shown as one: that is the confidence interval of the two simulations together, and never less than
+//! [`DECIDES`], because the parameter set is at some distance from the machine in question.
+//!
+//! A machine that has more of something is compared at its own best architecture and number of workers, not at those of the
+//! machine without it, which would suffocate it.
 
 use std::cell::Cell;
 use std::fmt;
 
 use lamna_policy::cache::Algorithm;
+use lamna_policy::words::{Align, Table, count};
 use serde::Serialize;
 
 use crate::arch::Kind;
@@ -35,7 +40,8 @@ pub struct Question {
 /// What is advised. Outcomes carry their scenarios.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Every architecture with LRU and a worker for each processor, best first.
+    /// Every architecture with LRU and a worker for each processor, best first; but `amped` first of all if none is better
+    /// by more than the uncertainty. Likewise below.
     pub architectures: Vec<Outcome>,
     /// Every policy under the best architecture, best first.
     pub policies: Vec<Outcome>,
@@ -54,11 +60,13 @@ pub struct Investment {
     pub what: String,
     /// How many more requests per second, as a share.
     pub gain: f64,
-    /// The outcome with it.
+    /// How large a gain or loss has to be to say anything, as a share.
+    pub uncertainty: f64,
+    /// The best outcome with it: architecture and workers are chosen anew.
     pub outcome: Outcome,
 }
 
-/// Simulates what is needed for an answer: about thirty runs. `progress` hears how many are done, and of about how many.
+/// Simulates what is needed for an answer: about seventy runs. `progress` hears how many are done, and of about how many.
 pub fn advise(
     question: &Question,
     parameters: &Parameters,
@@ -77,7 +85,7 @@ pub fn advise(
         ..Default::default()
     };
     let done = Cell::new(0);
-    let about = Kind::ALL.len() + Algorithm::ALL.len() + WORKER_COUNTS + PURCHASES;
+    let about = (Kind::ALL.len() + WORKER_COUNTS) * (1 + PURCHASES) + Algorithm::ALL.len();
     let simulate_one = |scenario: &Scenario| {
         let outcome = run_with(scenario, parameters, &question.workload, jobs);
         done.set(done.get() + 1);
@@ -87,21 +95,46 @@ pub fn advise(
     let simulate = |scenarios: Vec<Scenario>| ranked(&scenarios, simulate_one);
     let architectures =
         simulate(Kind::ALL.iter().map(|&architecture| Scenario { architecture, ..base.clone() }).collect())?;
+    let architectures = usual_first(architectures, is_usual_architecture);
     let best = architectures[0].scenario.clone();
     let with_policy = |&algorithm: &Algorithm| Scenario { policy: PolicyName(algorithm), ..best.clone() };
     let policies = simulate(Algorithm::ALL.iter().map(with_policy).collect())?;
+    let policies = usual_first(policies, |scenario| scenario.policy.0 == Algorithm::Gdsf);
     let best = policies[0].scenario.clone();
-    let workers =
-        simulate(worker_counts(&best).into_iter().map(|workers| Scenario { workers, ..best.clone() }).collect())?;
+    let workers = simulate(worker_counts(&best))?;
+    let workers = usual_first(workers, is_usual_number);
     let best = &workers[0];
     let mut investments = Vec::new();
     for (what, scenario) in purchases(&best.scenario, parameters) {
-        let outcome = simulate_one(&scenario)?;
+        let with = |&architecture: &Kind| Scenario { architecture, workers: scenario.processors, ..scenario.clone() };
+        let by_architecture = simulate(Kind::ALL.iter().map(with).collect())?;
+        let by_architecture = usual_first(by_architecture, is_usual_architecture);
+        let by_workers = simulate(worker_counts(&by_architecture[0].scenario))?;
+        let outcome = usual_first(by_workers, is_usual_number).swap_remove(0);
         let gain = outcome.requests_per_s.mean / best.requests_per_s.mean - 1.0;
-        investments.push(Investment { what, gain, outcome });
+        investments.push(Investment { what, gain, uncertainty: uncertainty(best, &outcome), outcome });
     }
     investments.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     Ok(Advice { architectures, policies, workers, investments, source: parameters.source.clone() })
+}
+
+/// The first outcome that `is_usual` goes to the front if the best is not better by more than the uncertainty: otherwise
+/// chance would choose among what is level. Usual are `amped`, the policy that Lamna has by default, and a worker for each
+/// processor, as too few of them are what a machine with more of something else suffers from.
+fn usual_first(mut outcomes: Vec<Outcome>, is_usual: impl Fn(&Scenario) -> bool) -> Vec<Outcome> {
+    let at = outcomes.iter().position(|outcome| is_usual(&outcome.scenario) && is_level(&outcomes[0], outcome));
+    if let Some(at) = at {
+        outcomes[..=at].rotate_right(1);
+    }
+    outcomes
+}
+
+fn is_usual_architecture(scenario: &Scenario) -> bool {
+    scenario.architecture == Kind::Amped
+}
+
+fn is_usual_number(scenario: &Scenario) -> bool {
+    scenario.workers == scenario.processors
 }
 
 /// At most so many numbers of workers are tried, and so many changes of the machine.
@@ -118,25 +151,22 @@ fn ranked(
     Ok(outcomes)
 }
 
-fn worker_counts(scenario: &Scenario) -> Vec<u32> {
+fn worker_counts(scenario: &Scenario) -> Vec<Scenario> {
     use Kind::{Mp, ThreadPerRequest, ThreadPerSession, ThreadPool};
     if matches!(scenario.architecture, Mp | ThreadPool | ThreadPerRequest | ThreadPerSession) {
-        return vec![scenario.workers];
+        return vec![scenario.clone()];
     }
     let processors = scenario.processors;
     let mut counts = vec![processors.div_ceil(2), processors, processors * 2];
     counts.dedup();
-    counts
+    counts.into_iter().map(|workers| Scenario { workers, ..scenario.clone() }).collect()
 }
 
 fn purchases(best: &Scenario, parameters: &Parameters) -> Vec<(String, Scenario)> {
     let mut purchases = vec![
+        (format!("{} processors", best.processors * 2), Scenario { processors: best.processors * 2, ..best.clone() }),
         (
-            format!("{} processors", best.processors * 2),
-            Scenario { processors: best.processors * 2, workers: best.workers * 2, ..best.clone() },
-        ),
-        (
-            format!("{:.1} GiB of memory", best.system_memory_bytes as f64 * 2.0 / f64::from(1 << 30)),
+            format!("{} of memory", memory(best.system_memory_bytes * 2)),
             Scenario { system_memory_bytes: best.system_memory_bytes * 2, ..best.clone() },
         ),
     ];
@@ -149,16 +179,40 @@ fn purchases(best: &Scenario, parameters: &Parameters) -> Vec<(String, Scenario)
     purchases
 }
 
+/// For people: in GiB, or in MiB where that is less than one.
+fn memory(bytes: u64) -> String {
+    let (scale, unit) = if bytes < 1 << 30 { (1 << 20, "MiB") } else { (1 << 30, "GiB") };
+    let number = format!("{:.1}", bytes as f64 / f64::from(scale));
+    format!("{} {unit}", number.strip_suffix(".0").unwrap_or(&number))
+}
+
+impl Investment {
+    /// In words. More of something never has to make a server slower, because it can be left unused: a loss says that the
+    /// models differ, not that the machine would be worse.
+    fn verdict(&self) -> String {
+        let percent = self.gain * 100.0;
+        if self.gain.abs() <= self.uncertainty {
+            return format!("no difference that could be told ({percent:+.1} %)");
+        }
+        match self.gain > 0.0 {
+            true => format!("{percent:+.1} %"),
+            false => {
+                format!("no gain: simulated at {percent:+.1} %, which is the model's doubt and not a loss to expect")
+            }
+        }
+    }
+}
+
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let best = &self.workers[0];
         let scenario = &best.scenario;
         writeln!(
             f,
-            "{} with {} and {} workers, {:.1} MiB of data cache: {} requests/s, half of them within {:.0} us, 99 % within {:.0} us",
+            "{} with {} and {}, {:.1} MiB of data cache: {} requests/s, half of them within {:.0} us, 99 % within {:.0} us",
             scenario.architecture,
             scenario.policy.0,
-            scenario.workers(),
+            count(scenario.workers(), "worker"),
             best.data_cache_bytes as f64 / f64::from(1 << 20),
             rate(best),
             best.latency_p50_us,
@@ -185,15 +239,14 @@ impl fmt::Display for Advice {
             writeln!(f, "as good as {}, as far as can be told: {}", scenario.architecture, names.join(", "))?;
         }
         writeln!(f, "\nThe next investment:")?;
+        let mut table = Table::default();
         for investment in &self.investments {
-            writeln!(
-                f,
-                "  {:24} {:+6.1} %  ({})",
-                investment.what,
-                investment.gain * 100.0,
-                rate(&investment.outcome)
-            )?;
+            let with = &investment.outcome.scenario;
+            let how = format!("{}, {}", with.architecture, count(with.workers(), "worker"));
+            let cells = ["", &investment.what, &investment.verdict(), &rate(&investment.outcome), &how];
+            table.row(cells);
         }
+        write!(f, "{table}")?;
         writeln!(f, "\nArchitectures (lru, a worker for each processor):")?;
         list(f, &self.architectures, |outcome| outcome.scenario.architecture.to_string())?;
         writeln!(f, "Policies:")?;
@@ -202,30 +255,68 @@ impl fmt::Display for Advice {
         list(f, &self.workers, |outcome| outcome.scenario.workers().to_string())?;
         write!(
             f,
-            "\n+- is the 95 % interval of the simulation. Not in it: how far the costs are from your machine's\n({}).\n\
-             Differences below 5 % should decide nothing.",
-            self.source
+            "\n+- is the 95 % interval of the simulation; it is 0 where a log is replayed in the same order each time. Not in\n\
+             it: how far the costs are from your machine's ({}).\n\
+             So a difference below {:.0} % is called none. For costs of your machine: lamna sim calibrate.",
+            self.source,
+            DECIDES * 100.0
         )
     }
 }
 
 /// Whether the difference is no more than what should decide nothing.
 fn is_level(best: &Outcome, other: &Outcome) -> bool {
-    other.requests_per_s.mean > best.requests_per_s.mean * (1.0 - DECIDES)
+    (other.requests_per_s.mean / best.requests_per_s.mean - 1.0).abs() <= uncertainty(best, other)
+}
+
+/// How large the difference of two outcomes has to be to say anything, as a share of the first.
+fn uncertainty(one: &Outcome, other: &Outcome) -> f64 {
+    let width = |outcome: &Outcome| outcome.requests_per_s.half_width.unwrap_or(0.0);
+    let interval = width(one).hypot(width(other)) / one.requests_per_s.mean;
+    interval.max(DECIDES)
 }
 
 /// Costs are not known so well that a smaller share of the throughput should decide anything.
-const DECIDES: f64 = 0.05;
+pub const DECIDES: f64 = 0.05;
 
 fn list(f: &mut fmt::Formatter<'_>, outcomes: &[Outcome], name: fn(&Outcome) -> String) -> fmt::Result {
-    outcomes.iter().try_for_each(|outcome| {
-        writeln!(f, "  {:24} {:>20} requests/s  {:.2} % hits", name(outcome), rate(outcome), outcome.hit_ratio * 100.0)
-    })
+    let mut table = Table::new(&[Align::Left, Align::Left, Align::Right]);
+    for outcome in outcomes {
+        let hits = format!("{:.2} % hits", outcome.hit_ratio * 100.0);
+        table.row(["", &name(outcome), &format!("{} requests/s", rate(outcome)), &hits]);
+    }
+    write!(f, "{table}")
 }
 
 fn rate(outcome: &Outcome) -> String {
     match outcome.requests_per_s.half_width {
         Some(width) => format!("{:.0} +- {width:.0}", outcome.requests_per_s.mean),
         None => format!("{:.0}", outcome.requests_per_s.mean),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn investment(gain: f64) -> Investment {
+        let workload = Workload::log("one file", vec![1000], vec![0]);
+        let scenario =
+            Scenario { disk: "ssd".into(), requests: 10, warm_up_requests: 10, replications: 1, ..Default::default() };
+        let outcome = run_with(&scenario, &Parameters::linux(), &workload, 1).expect("a valid scenario");
+        Investment { what: "more".into(), gain, uncertainty: DECIDES, outcome }
+    }
+
+    #[test]
+    fn a_difference_within_the_uncertainty_is_called_none_and_more_of_something_never_a_loss() {
+        assert!(investment(-0.035).verdict().starts_with("no difference"));
+        assert!(investment(0.049).verdict().starts_with("no difference"));
+        assert!(investment(-0.4).verdict().starts_with("no gain"));
+        assert_eq!(investment(0.5).verdict(), "+50.0 %");
+    }
+
+    #[test]
+    fn memory_is_told_in_the_unit_that_fits() {
+        assert_eq!([64 << 20, 1 << 30, 3 << 29].map(memory), ["64 MiB", "1 GiB", "1.5 GiB"]);
     }
 }

@@ -53,6 +53,14 @@ fn more_memory_is_the_advice_when_the_disk_limits_a_small_cache() {
     assert!(advice.investments.iter().all(|other| other.gain <= advice.investments[0].gain));
     let gain = |what: &str| advice.investments.iter().find(|i| i.what.contains(what)).map(|i| i.gain);
     assert!(gain("memory") > gain("processors"), "{advice}");
+    // The disk limits it, so processors are of no use, and are not shown as a loss.
+    let text = advice.to_string();
+    let processors = text.lines().find(|line| line.contains("4 processors")).expect("it is asked about");
+    assert!(processors.contains("no difference that could be told"), "{text}");
+    let usual = |outcome: &lamna_sim::run::Outcome| {
+        outcome.scenario.workers == outcome.scenario.processors && outcome.scenario.architecture.name() == "amped"
+    };
+    assert!(advice.investments.iter().all(|investment| usual(&investment.outcome)), "{text}");
 }
 
 #[test]

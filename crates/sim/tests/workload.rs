@@ -3,10 +3,7 @@
 use std::fs;
 
 use lamna_sim::parameters::Parameters;
-use lamna_sim::workload::{
-    PROFILES, Workload, file_sizes, fit_exponent, lru_hit_ratio, parse_line, read_log, read_trace, zipf,
-};
-use proptest::prelude::*;
+use lamna_sim::workload::{PROFILES, Workload, file_sizes, fit_exponent, lru_hit_ratio, read_trace, zipf};
 
 #[test]
 fn each_profile_has_its_data_set_and_its_locality() {
@@ -75,30 +72,6 @@ fn a_trace_is_read_in_its_order_without_files_of_unknown_size() {
     let sizes: Vec<_> = (0..4).map(|_| workload.sizes[requests.next_file() as usize]).collect();
     assert_eq!(sizes, [10, 30, 10, 30]);
     assert_eq!(workload.data_set_bytes(), 40);
-}
-
-#[test]
-fn a_log_line_is_taken_apart() {
-    let line = r#"1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /a b"c.gif?q=1 HTTP/1.0" 200 2326 "http://x/" "agent""#;
-    let parsed = parse_line(line).expect("a line of the format");
-    assert_eq!((parsed.method, parsed.path, parsed.status, parsed.bytes), ("GET", "/a b\"c.gif", 200, 2326));
-    assert_eq!(parse_line(r#"h - - [t] "GET / HTTP/1.1" 304 -"#).map(|line| line.bytes), Some(0));
-    assert_eq!(parse_line("nonsense"), None);
-}
-
-proptest! {
-    #[test]
-    fn any_line_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let (_, served, misread) = read_log("any", bytes.as_slice()).expect("memory is readable");
-        prop_assert!(served + misread <= bytes.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1);
-    }
-
-    #[test]
-    fn a_well_formed_line_is_read_back(path in "/[a-z\" ]{0,20}[a-z]", status in 100..600_u16, bytes: u64) {
-        let line = format!("h - - [t] \"GET {path} HTTP/1.1\" {status} {bytes} \"-\" \"-\"");
-        let parsed = parse_line(&line).expect("a line of the format");
-        prop_assert_eq!((parsed.path, parsed.status, parsed.bytes), (path.as_str(), status, bytes));
-    }
 }
 
 #[test]

@@ -198,7 +198,11 @@ pub(super) fn anonymous_path(file: u64, extension: &str) -> String {
     format!("/{}/f{file}.{extension}", file / 1000)
 }
 
-fn text(path: &Path) -> Result<String, ReadError> {
+/// The text of a log, unpacked if its name ends in `.gz` or `.zst`. Bytes that are not UTF-8 become U+FFFD.
+///
+/// # Errors
+/// It cannot be read or unpacked.
+pub fn text(path: &Path) -> Result<String, ReadError> {
     let unreadable = |error| ReadError::Unreadable(path.into(), error);
     let program: Option<(&'static str, &[&str])> = match path.extension().and_then(|extension| extension.to_str()) {
         Some("zst") => Some(("zstdcat", &["--"])),

@@ -135,3 +135,23 @@ fn a_program_that_is_named_and_not_there_cannot_be_tuned() {
     assert_eq!(code, 1);
     assert!(errors.contains("lamna-lab: nowhere serve"), "{errors}");
 }
+
+#[test]
+fn advice_takes_the_json_log_of_a_server_and_sizes_as_the_configuration_has_them() {
+    let directory = directory();
+    let line = r#"{"time":"2026-11-21T04:00:00.250Z","http.request.method":"GET","url.path":"/a","http.response.status_code":200,"bytes":9000}"#;
+    fs::write(directory.path().join("log.json"), format!("{line}\n").repeat(50)).unwrap();
+    let machine = ["--processors", "2", "--disk", "ssd", "--requests", "500"];
+    for memory in ["64MiB", "64MB", "64M"] {
+        let question = ["sim", "advise", "--log", "log.json", "--memory", memory];
+        let (code, output, errors) = outcome(&directory, &[&question[..], &machine[..]].concat());
+        assert_eq!(code, 0, "{errors}");
+        assert!(errors.contains("50 requests of 1 file,"), "{errors}");
+        assert!(output.contains("The next investment:") && !output.contains(" -"), "{output}");
+    }
+    fs::write(directory.path().join("other"), "nonsense\n").unwrap();
+    let question = ["sim", "advise", "--log", "other", "--memory", "1GiB"];
+    let (code, _, errors) = outcome(&directory, &[&question[..], &machine[..]].concat());
+    assert_eq!(code, 1);
+    assert!(errors.contains("1 line is of no known format") && !errors.contains("unpacked"), "{errors}");
+}

@@ -17,7 +17,7 @@ use super::steward::{
 use super::{Admin, tasks};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, ListenAddress, Settings};
-use crate::config::size::format_size;
+use lamna_policy::size::format_size;
 use crate::engine::{Control, Counters};
 use crate::lifecycle::Server;
 use crate::listen::Listener;

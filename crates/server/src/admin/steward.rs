@@ -11,7 +11,7 @@ use super::duration::Distribution;
 use super::tasks::Task;
 use crate::account::Account;
 use crate::config::settings::{Architecture, COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
-use crate::config::size::format_size;
+use lamna_policy::size::format_size;
 use crate::io::send::SendStrategy;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.

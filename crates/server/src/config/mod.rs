@@ -22,7 +22,6 @@ mod redirect;
 mod render;
 pub mod settings;
 mod site;
-pub mod size;
 mod suggest;
 #[cfg(test)]
 mod tests;

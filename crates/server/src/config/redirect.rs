@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::file::{Amount, RedirectTable, Text};
 use super::limits::Unit;
 use super::settings::Redirect;
-use super::size::format_size;
+use lamna_policy::size::format_size;
 use super::validate::Checker;
 use crate::content::answers::encode_path;
 

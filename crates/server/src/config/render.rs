@@ -11,7 +11,7 @@ use lamna_proto::limits::Limits;
 
 use super::limits::{ROWS, Unit};
 use super::settings::{LogTarget, Settings, SiteSettings};
-use super::size::format_size;
+use lamna_policy::size::format_size;
 
 /// The settings as TOML, defaults included.
 pub fn render(settings: &Settings) -> String {

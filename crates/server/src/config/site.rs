@@ -11,7 +11,7 @@ use toml::Spanned;
 use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::redirect;
 use super::settings::{Alias, SiteSettings};
-use super::size::format_size;
+use lamna_policy::size::format_size;
 use super::validate::Checker;
 
 /// Fields that the server computes for each response, or that are about the connection: a fixed value would contradict it.

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::limits::Unit;
 use super::settings::*;
-use super::size::format_size;
+use lamna_policy::size::format_size;
 use super::{ConfigError, Overrides, Workers, load, parse};
 use crate::io::send::{Plan, SendStrategy};
 
@@ -336,7 +336,7 @@ fn top_level_values_are_within_their_bounds() {
         ("compress = \"deflate\"", "some of br, zstd and gzip"),
         ("compress_bytes_max = \"65MiB\"", "between 1 and 64MiB"),
         ("cache_bytes = 1", "between 1MiB and 16TiB"),
-        ("cache_bytes = \"64MB\"", "did you mean `MiB`?"),
+        ("cache_bytes = \"64MX\"", "expected KiB, MiB"),
         ("listen = [\"example.org:80\"]", "is not an address"),
         ("log = \"\"", "is not a path"),
         ("log_format = \"jsn\"", "did you mean `json`?"),

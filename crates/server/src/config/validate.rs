@@ -19,7 +19,7 @@ use super::settings::{
     LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::site;
-use super::size::{format_size, parse_size};
+use lamna_policy::size::{format_size, parse_size};
 use super::suggest::nearest;
 use crate::cache::Caches;
 use crate::content::compress::Compression;

@@ -1,63 +1,52 @@
-//! Reading access logs in the common and combined formats (those of NCSA httpd, still the default everywhere):
-//! `host ident user [time] "METHOD target PROTOCOL" status bytes ...`.
+//! Access logs as workloads.
 //!
-//! Only GET and HEAD with a status of 200, 206 or 304 become requests: the rest is not served from files. A file's size is
-//! the largest number of bytes logged for it with 200.
+//! Owns: what of a log becomes a request. Only GET and HEAD with a status of 200, 206 or 304 do: the rest is not served from
+//! files. A file's size is the largest number of bytes logged for it with 200. Does not know formats: who has lines takes
+//! them apart.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead};
 
 use super::{FileId, Workload};
 
 /// What matters of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogLine<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
     /// As logged.
-    pub method: &'a str,
-    /// The path, without query and fragment.
-    pub path: &'a str,
+    pub method: String,
+    /// The path. A query or fragment behind it is not part of the file's name, and is left out.
+    pub path: String,
     /// HTTP status.
     pub status: u16,
-    /// Zero for `-`.
+    /// Of content.
     pub bytes: u64,
 }
 
-/// Takes a line apart; `None` if it is not of the format. A target may contain anything but the closing quote, which is
-/// searched from behind the status, because some servers log quotes unescaped.
-pub fn parse_line(line: &str) -> Option<LogLine<'_>> {
-    let (_, rest) = line.split_once('"')?;
-    for (at, _) in rest.match_indices("\" ") {
-        if let Some((status, bytes)) = parse_numbers(&rest[at + 2..]) {
-            let (method, target) = rest[..at].split_once(' ')?;
-            let target = target.rsplit_once(" HTTP/").map_or(target, |(target, _)| target).trim();
-            let path = target.split(['?', '#']).next().unwrap_or(target);
-            return Some(LogLine { method, path, status, bytes });
-        }
-    }
-    None
+/// What a log came to.
+#[derive(Clone)]
+pub struct Log {
+    /// None if no line is a request.
+    pub workload: Option<Workload>,
+    /// Lines that are requests.
+    pub served: u64,
+    /// Lines that were not understood.
+    pub misread: u64,
 }
 
-/// Reads a log into a workload, with the number of lines that were requests and of lines that were not understood.
-/// `None` in place of the workload if no line is a request.
-pub fn read_log(name: &str, mut lines: impl BufRead) -> io::Result<(Option<Workload>, u64, u64)> {
+/// Makes a workload of the lines of a log; none stands for a line that was not understood.
+pub fn read_log(name: &str, lines: impl IntoIterator<Item = Option<LogLine>>) -> Log {
     let (mut ids, mut sizes, mut requests) = (HashMap::<String, FileId>::new(), Vec::new(), Vec::new());
     let (mut served, mut misread) = (0, 0);
-    let mut raw = Vec::new();
-    loop {
-        raw.clear();
-        if lines.read_until(b'\n', &mut raw)? == 0 {
-            break;
-        }
-        let text = String::from_utf8_lossy(&raw);
-        let Some(line) = parse_line(text.trim_end()) else {
+    for line in lines {
+        let Some(line) = line else {
             misread += 1;
             continue;
         };
-        if !matches!(line.method, "GET" | "HEAD") || !matches!(line.status, 200 | 206 | 304) {
+        if !matches!(line.method.as_str(), "GET" | "HEAD") || !matches!(line.status, 200 | 206 | 304) {
             continue;
         }
         served += 1;
-        let id = *ids.entry(line.path.to_owned()).or_insert_with(|| {
+        let path = line.path.split(['?', '#']).next().unwrap_or_default();
+        let id = *ids.entry(path.to_owned()).or_insert_with(|| {
             sizes.push(0_u64);
             sizes.len() as FileId - 1
         });
@@ -67,15 +56,21 @@ pub fn read_log(name: &str, mut lines: impl BufRead) -> io::Result<(Option<Workl
         requests.push(id);
     }
     let workload = (!requests.is_empty()).then(|| Workload::log(name, sizes, requests));
-    Ok((workload, served, misread))
+    Log { workload, served, misread }
 }
 
-fn parse_numbers(text: &str) -> Option<(u16, u64)> {
-    let mut words = text.split_ascii_whitespace();
-    let status = words.next().filter(|word| word.len() == 3)?.parse().ok()?;
-    let bytes = match words.next()? {
-        "-" => 0,
-        number => number.parse().ok()?,
-    };
-    Some((status, bytes))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_as_large_as_its_largest_whole_answer_and_a_query_is_no_other_file() {
+        let line = |path: &str, status, bytes| Some(LogLine { method: "GET".into(), path: path.into(), status, bytes });
+        let log = read_log(
+            "any",
+            [line("/a?v=1", 200, 10), line("/a", 304, 0), line("/b", 404, 5), None, line("/a", 206, 99)],
+        );
+        assert_eq!((log.served, log.misread), (3, 1));
+        assert_eq!(log.workload.map(|workload| workload.sizes.to_vec()), Some(vec![10]));
+    }
 }

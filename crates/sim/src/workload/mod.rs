@@ -15,7 +15,7 @@ mod trace;
 use std::sync::Arc;
 
 pub use locality::{fit_exponent, lru_hit_ratio};
-pub use log::{LogLine, parse_line, read_log};
+pub use log::{Log, LogLine, read_log};
 pub use popularity::{Alias, zipf};
 pub use profile::{PROFILES, Profile};
 pub use synthetic::{SIZE_SIGMA, file_sizes};

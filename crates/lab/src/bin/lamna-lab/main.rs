@@ -9,7 +9,6 @@ mod load;
 mod program;
 mod replay;
 mod sim;
-mod size;
 mod tune;
 
 use std::io::{self, Write};

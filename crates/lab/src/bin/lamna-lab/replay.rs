@@ -15,7 +15,7 @@ use lamna_policy::words::count;
 
 use crate::exit::{Failed, failure, usage};
 use crate::load::TrafficArgs;
-use crate::size::parse_size;
+use lamna_policy::size::parse_size;
 
 /// What to replay, where to, and how fast.
 #[derive(Debug, Args)]

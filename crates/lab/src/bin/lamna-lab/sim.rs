@@ -4,13 +4,16 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lamna_lab::simulator::{calibrate, validate};
+use lamna_lab::replay::line::Line;
+use lamna_policy::words::count;
+use lamna_policy::size::parse_size;
 use lamna_sim::advise::{Question, advise};
 use lamna_sim::paper::{self, Experiments, Figure, Reading};
 use lamna_sim::parameters::Parameters;
@@ -19,11 +22,10 @@ use lamna_sim::report;
 use lamna_sim::run::run;
 use lamna_sim::scenario::Scenario;
 use lamna_sim::sweep::{Sweep, compare, sweep};
-use lamna_sim::workload::{PROFILES, Workload, file_sizes, fit_exponent, read_log};
+use lamna_sim::workload::{Log, LogLine, PROFILES, Workload, file_sizes, fit_exponent, read_log};
 
 use crate::exit::{Failed, failure};
 use crate::program;
-use crate::size::parse_size;
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -107,13 +109,13 @@ struct Folders {
 
 #[derive(Debug, Args)]
 struct AdviseArgs {
-    /// Access log in the common or combined format, or a trace (NAME.csv, NAME.csv.zst)
+    /// Access log in the common, combined or JSON format, also packed (.gz, .zst), or a trace (NAME.csv, NAME.csv.zst)
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
     /// Of the machine in question
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     processors: u32,
-    /// What the server may use: as in 4GiB
+    /// What the server may use: as in 8GiB or 8GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: u64,
     /// A disk of the parameter set, as hdd, ssd, nvme or network
@@ -151,7 +153,7 @@ struct ValidateArgs {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// What that scenario leaves the server of memory
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
     memory: u64,
     /// Rounds of all trials; medians count
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -327,22 +329,31 @@ fn requests_of(path: &Path) -> Result<Workload, Box<dyn Error>> {
     if name.ends_with(".csv") || name.ends_with(".csv.zst") {
         return Ok(Scenario { workload: name, ..Default::default() }.load_workload()?);
     }
-    let file = fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
-    let (workload, served, misread) =
-        read_log(&name, BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
+    let text = lamna_lab::replay::read::text(path)?;
+    let lines = text.lines().map(|text| {
+        let Line { method, path, status, bytes, .. } = lamna_lab::replay::line::parse(text)?;
+        Some(LogLine { method, path, status, bytes })
+    });
+    let Log { workload, served, misread } = read_log(&name, lines);
     let workload = workload.ok_or_else(|| match misread {
         0 => format!("{name}: no line is a GET or HEAD that was answered with 200, 206 or 304"),
         _ => format!(
-            "{name}: {misread} lines are not of the common or combined log format, and none is a request for a file; a \
-             compressed log is to be unpacked first"
+            "{name}: no line is a request for a file; {} of no known format (common, combined, or JSON as Lamna, Caddy and \
+             nginx write it)",
+            match misread {
+                1 => "1 line is".to_owned(),
+                many => format!("{many} lines are"),
+            }
         ),
     })?;
     // With standard error closed, nobody wants to know.
     _ = writeln!(
         io::stderr(),
-        "{served} requests of {} files, {:.1} MiB; {misread} lines not understood",
-        workload.sizes.len(),
-        workload.data_set_bytes() as f64 / f64::from(1 << 20)
+        "{} of {}, {:.1} MiB; {} not understood",
+        count(served, "request"),
+        count(workload.sizes.len(), "file"),
+        workload.data_set_bytes() as f64 / f64::from(1 << 20),
+        count(misread, "line")
     );
     Ok(workload)
 }

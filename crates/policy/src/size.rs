@@ -1,11 +1,14 @@
-//! Amounts of bytes as text: `64MiB`.
+//! Amounts of bytes as text: `64MiB`. The one parser of sizes, for files and for every command line.
 //!
-//! Owns: the syntax, both ways. Binary units only (KiB, MiB, GiB, TiB of IEC 80000-13): `MB` would leave open which of
-//! two numbers is meant, so it is refused with the unit that was probably wanted.
+//! Owns: the syntax, both ways. `KiB`, `MiB`, `GiB` and `TiB` are powers of 1024 (IEC 80000-13), and so are the letters
+//! alone (`64M`), as in other servers; `kB`, `MB`, `GB` and `TB` are powers of 1000 (SI). Case does not matter. What is
+//! written always has a binary unit, so that what was meant can be seen.
 
-const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+const BINARY: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+const LETTERS: [(&str, u64); 4] = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+const DECIMAL: [(&str, u64); 4] = [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
 
-/// Reads a whole number of bytes, with or without a unit: `65536`, `64KiB`, `64 KiB`.
+/// Reads a whole number of bytes, with or without a unit: `65536`, `64KiB`, `64 KiB`, `64MB`, `64M`.
 ///
 /// # Errors
 /// What is wrong, as the rest of a sentence that starts with the text itself.
@@ -25,23 +28,19 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// Writes a number of bytes in the largest unit that divides it, so that [`parse_size`] reads the same number back.
 pub fn format_size(bytes: u64) -> String {
-    UNITS
+    BINARY
         .iter()
         .find(|(_, scale)| bytes != 0 && bytes.is_multiple_of(*scale))
         .map_or_else(|| bytes.to_string(), |(unit, scale)| format!("{}{unit}", bytes / scale))
 }
 
 fn unit_scale(unit: &str) -> Result<u64, String> {
-    if unit.is_empty() || unit == "B" {
+    if unit.is_empty() || unit.eq_ignore_ascii_case("B") {
         return Ok(1);
     }
-    if let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) {
-        return Ok(*scale);
-    }
-    let meant = UNITS.iter().find(|(name, _)| unit.to_ascii_uppercase().starts_with(&name[..1]));
-    Err(match meant {
-        Some((name, _)) => format!("has the unknown unit `{unit}`: did you mean `{name}`?"),
-        None => format!("has the unknown unit `{unit}`: expected KiB, MiB, GiB or TiB"),
+    let units = BINARY.iter().chain(&LETTERS).chain(&DECIMAL);
+    units.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, scale)| *scale).ok_or_else(|| {
+        format!("has the unknown unit `{unit}`: expected KiB, MiB, GiB or TiB (of 1024), or kB, MB, GB or TB (of 1000)")
     })
 }
 
@@ -59,9 +58,19 @@ mod tests {
     }
 
     #[test]
-    fn a_decimal_unit_is_refused_with_the_binary_one() {
-        assert!(parse_size("64MB").unwrap_err().contains("`MiB`"));
-        assert!(parse_size("64k").unwrap_err().contains("`KiB`"));
+    fn decimal_units_are_powers_of_1000_and_letters_powers_of_1024() {
+        assert_eq!(parse_size("64MB"), Ok(64_000_000));
+        assert_eq!(parse_size("1 kB"), Ok(1000));
+        assert_eq!(parse_size("2gb"), Ok(2_000_000_000));
+        assert_eq!(parse_size("64k"), Ok(65_536));
+        assert_eq!(parse_size("1G"), parse_size("1gib"));
+    }
+
+    #[test]
+    fn an_unknown_unit_is_answered_with_those_that_there_are() {
+        for text in ["64Mb/s", "1PB", "3 bytes"] {
+            assert!(parse_size(text).unwrap_err().contains("expected KiB, MiB"), "{text}");
+        }
     }
 
     #[test]
