@@ -81,7 +81,7 @@ fn open_admin(asked: Option<&AdminAddress>) -> Result<Admin, Failed> {
 }
 
 fn check(args: &ServeArgs) -> Result<(), Failed> {
-    let settings = load(args)?;
+    let settings = config::check(args.config.as_deref(), &args.overrides())?;
     warn(&settings);
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
 }

@@ -138,6 +138,11 @@ impl BindError {
         BindError { remedy: self.remedy.replace("--listen", option), ..self }
     }
 
+    /// What failed and why, and what to do, for a report with a place.
+    pub(crate) fn into_parts(self) -> (String, String) {
+        (format!("{}: {}", self.what, self.error), self.remedy)
+    }
+
     /// Whether more rights would have helped.
     pub fn is_permission_denied(&self) -> bool {
         self.error.kind() == io::ErrorKind::PermissionDenied
@@ -161,6 +166,18 @@ pub(crate) fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
     match address {
         ListenAddress::Tcp(address) => bind_tcp(*address).map_err(|errno| tcp_error(*address, errno)),
         ListenAddress::Unix(path) => unix::bind(path),
+    }
+}
+
+/// Whether an address could be bound here, as far as that can be found out while another server may be listening at it: an
+/// address of this machine; a path in a directory where a socket can be made.
+pub(crate) fn probe(address: &ListenAddress) -> Result<(), BindError> {
+    match address {
+        ListenAddress::Unix(path) => unix::probe(path),
+        ListenAddress::Tcp(address) => match bind_tcp(SocketAddr::new(address.ip(), 0)) {
+            Err(errno @ (Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL)) => Err(tcp_error(*address, errno)),
+            _ => Ok(()),
+        },
     }
 }
 
@@ -298,6 +315,25 @@ mod tests {
         let first = bind(&[any_port("127.0.0.1:0")]).unwrap();
         let message = message(&[first[0].address().clone()]);
         assert!(message.contains("another program listens on 127.0.0.1:"), "{message}");
+    }
+
+    #[test]
+    fn probing_finds_what_would_not_be_bound_and_takes_what_another_server_listens_at() {
+        let busy = bind(&[any_port("127.0.0.1:0")]).unwrap();
+        assert!(probe(busy[0].address()).is_ok());
+        assert!(probe(&any_port("192.0.2.1:80")).is_err());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let address = ListenAddress::Unix(path.clone());
+        assert!(probe(&address).is_ok() && !path.exists());
+        let listening = bind(std::slice::from_ref(&address)).unwrap();
+        assert!(probe(&address).is_ok());
+        drop(listening);
+        std::fs::write(&path, "a file").unwrap();
+        assert!(probe(&address).unwrap_err().to_string().contains("not a socket"));
+        for path in ["/nonexistent/a".to_owned(), "/x".repeat(100)] {
+            assert!(probe(&ListenAddress::Unix(path.into())).is_err());
+        }
     }
 
     #[test]

@@ -149,3 +149,27 @@ fn help_lists_exit_codes_and_signals() {
     assert_eq!(code, 0);
     assert!(help.contains("78  configuration invalid") && help.contains("INT twice"), "{help}");
 }
+
+#[test]
+fn check_refuses_what_serve_would_refuse() {
+    let directory = directory_with("");
+    fs::write(directory.path().join("file"), "").unwrap();
+    let long = format!("unix:{}", "x".repeat(120));
+    for arguments in [
+        &["www", "-l", "127.0.0.1:9", "-l", "9"][..],
+        &["www", "-l", "0", "--log", "nowhere/access.log"],
+        &["www", "-l", "0", "--log", "www"],
+        &["www", "-l", "unix:nowhere/a.sock"],
+        &["www", "-l", "unix:file"],
+        &["www", "-l", &long],
+        &["www", "-l", "192.0.2.1:80"],
+        &["www", "-l", "0", "--admin", "unix:nowhere/a.sock"],
+        &["www", "-l", "127.0.0.1:9", "--admin", "9"],
+    ] {
+        let command = |name| [&[name], arguments].concat();
+        let (checked, output, said) = outcome(&directory, &command("check"));
+        let (served, _, _) = outcome(&directory, &command("serve"));
+        assert!(served != 0, "{arguments:?}");
+        assert_eq!((checked, output.as_str()), (78, ""), "{arguments:?}: {said}");
+    }
+}

@@ -42,6 +42,22 @@ impl FromStr for ListenAddress {
     }
 }
 
+impl ListenAddress {
+    /// Whether no two sockets can listen at both at a time: the same address, or the same port of every interface.
+    pub(super) fn overlaps(&self, other: &ListenAddress) -> bool {
+        match (self, other) {
+            (ListenAddress::Unix(one), ListenAddress::Unix(other)) => one == other,
+            (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => {
+                let is_same_family = one.is_ipv4() == other.is_ipv4();
+                let is_every = one.ip().is_unspecified() || other.ip().is_unspecified();
+                // Port 0 is another free port each time.
+                one.port() != 0 && one.port() == other.port() && (one.ip() == other.ip() || is_every && is_same_family)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for ListenAddress {
     /// Writes what [`FromStr`] reads back as the same address. A path that is not UTF-8 is written lossily.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,6 +124,22 @@ mod tests {
         assert!(message("unix:").contains("path"));
         assert!(message("example.org:80").contains("expected"));
         assert!(message("").contains("expected"));
+    }
+
+    #[test]
+    fn addresses_overlap_if_one_socket_keeps_the_other_from_listening() {
+        let overlap = |one: &str, other: &str| {
+            let (one, other): (ListenAddress, ListenAddress) = (one.parse().unwrap(), other.parse().unwrap());
+            assert_eq!(one.overlaps(&other), other.overlaps(&one));
+            one.overlaps(&other)
+        };
+        assert!(
+            overlap("80", "127.0.0.1:80") && overlap("0.0.0.0:80", "127.0.0.1:80") && overlap("unix:/a", "unix:/a")
+        );
+        assert!(!overlap("0.0.0.0:80", "[::]:80") && !overlap("0", "0") && !overlap("80", "81"));
+        assert!(
+            !overlap("127.0.0.2:80", "127.0.0.1:80") && !overlap("unix:/a", "unix:/b") && !overlap("unix:/a", "80")
+        );
     }
 
     proptest! {

@@ -1,7 +1,6 @@
 //! The shapes of a configuration file, exactly as written: which keys there are and of which TOML type, with positions.
 //!
-//! Owns: names and types. Does not judge values (`validate`, `site`): whatever can be judged later is kept as text or
-//! number, so that all problems of a file are reported together and not one for each start.
+//! Owns: names and types. Does not judge values (`validate`, `site`), and does not read past what does not fit (`shapes`).
 
 use std::collections::BTreeMap;
 use std::fmt;

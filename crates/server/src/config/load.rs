@@ -10,9 +10,9 @@ use lamna_policy::cache::Algorithm;
 use lamna_policy::control::Profile;
 
 use super::explain::{ConfigError, Finding, Problem};
-use super::file::File;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
-use super::validate::{self, check_directory};
+use super::shapes::{self, Shapes};
+use super::validate::{self, Depth, check_address, check_directory, check_log};
 use crate::cache::Caches;
 use crate::content::compress::CodingSet;
 use crate::io::send::SendStrategy;
@@ -86,8 +86,23 @@ pub enum Workers {
 /// # Errors
 /// The file cannot be read, is not a configuration, or does not fit the command line; a directory does not exist.
 pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, ConfigError> {
+    load_to(file, overrides, Depth::Serve)
+}
+
+/// The same, looking also at what only a server needs that binds its addresses itself: whether they are addresses of this
+/// machine, and whether sockets can be made where they are to be. Binds nothing that another server may listen at.
+///
+/// # Errors
+/// As [`load`], and what a server would say that cannot bind.
+pub fn check(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, ConfigError> {
+    load_to(file, overrides, Depth::Check)
+}
+
+fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<Settings, ConfigError> {
+    // Addresses of a file that are overridden are nobody's.
+    let depth_of_file = if overrides.listen.is_empty() { depth } else { Depth::Serve };
     let mut settings = match file {
-        Some(file) => read_file(file)?,
+        Some(file) => read_file(file, depth_of_file)?,
         None => Settings::default(),
     };
     settings.without.clone_from(&overrides.without);
@@ -102,6 +117,7 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, Conf
         (None, Some(file)) => require_site(&settings, file)?,
     }
     overrides.apply(&mut settings);
+    overrides.check(&settings, depth)?;
     Ok(settings)
 }
 
@@ -111,12 +127,30 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, Conf
 /// # Errors
 /// The text is not a configuration, or has no site.
 pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
-    let settings = parse_sites_optional(text, file)?;
+    let settings = parse_sites_optional(text, file, Depth::Serve)?;
     require_site(&settings, file)?;
     Ok(settings)
 }
 
 impl Overrides {
+    /// What of the command line does not fit, once its paths are absolute.
+    fn check(&self, settings: &Settings, depth: Depth) -> Result<(), ConfigError> {
+        let mut found = Vec::new();
+        if !self.listen.is_empty() {
+            let listen = &settings.listen;
+            let each = listen.iter().enumerate();
+            found.extend(each.filter_map(|(at, address)| check_address(address, &listen[..at], depth).err()));
+        }
+        if self.log.is_some() {
+            found.extend(check_log(&settings.log).err());
+        }
+        let problem = |(message, hint)| Problem { place: None, message, hint: Some(hint) };
+        match found.is_empty() {
+            true => Ok(()),
+            false => Err(ConfigError::Invalid { file: None, problems: found.into_iter().map(problem).collect() }),
+        }
+    }
+
     fn apply(&self, settings: &mut Settings) {
         if !self.listen.is_empty() {
             settings.listen = self.listen.iter().map(absolute_address).collect();
@@ -151,19 +185,24 @@ impl Overrides {
     }
 }
 
-fn read_file(file: &Path) -> Result<Settings, ConfigError> {
+fn read_file(file: &Path, depth: Depth) -> Result<Settings, ConfigError> {
     let bytes = fs::read(file).map_err(|error| ConfigError::Read { file: file.to_owned(), error })?;
     match str::from_utf8(&bytes) {
-        Ok(text) => parse_sites_optional(text, file),
+        Ok(text) => parse_sites_optional(text, file, depth),
         Err(error) => Err(not_utf8(&bytes, error.valid_up_to(), file)),
     }
 }
 
-fn parse_sites_optional(text: &str, file: &Path) -> Result<Settings, ConfigError> {
-    let (settings, findings) = match toml::from_str::<File>(text) {
-        Ok(shapes) => validate::settings(&shapes, &directory_of(file)),
-        Err(error) => (Settings::default(), vec![Finding::from_toml(&error)]),
-    };
+fn parse_sites_optional(text: &str, file: &Path, depth: Depth) -> Result<Settings, ConfigError> {
+    let Shapes { file: shapes, mut findings, taken } = shapes::read(text);
+    let mut settings = Settings::default();
+    if let Some(shapes) = &shapes {
+        let (judged, more) = validate::settings(shapes, taken, &directory_of(file), depth);
+        settings = judged;
+        findings.extend(more);
+        // Stable: of two at one place the shape comes first.
+        findings.sort_by_key(|finding| finding.span.as_ref().map(|span| span.start));
+    }
     if findings.is_empty() {
         return Ok(settings);
     }

@@ -1,14 +1,13 @@
 //! Configuration: settings as values, and where they come from.
 //!
 //! ```text
-//! file ── toml ──> file::File (shapes, positions) ── validate ──> Settings <── overrides (command line)
-//!                         │ error                       │ problems      │
-//!                         └────────> explain: FILE:LINE:COLUMN <────────┘      Settings ── render ──> file
+//! file ── shapes ──> file::File (names, types, positions) ── validate ──> Settings <── overrides (command line)
+//!            │ problems                                        │ problems      │
+//!            └────────────────> explain: FILE:LINE:COLUMN <────┴───────────────┘      Settings ── render ──> file
 //! ```
 //!
-//! Owns: the types ([`settings`]), the syntax of single values ([`address`], [`size`]), loading ([`mod@load`]) and its
-//! inverse ([`mod@render`]). Reads one file and looks whether directories and pages exist; opens nothing else and keeps
-//! nothing open.
+//! Owns: the types ([`settings`]), the syntax of addresses ([`address`]), loading ([`mod@load`]) and its inverse
+//! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
 
 pub mod address;
 mod doubts;
@@ -21,6 +20,7 @@ pub mod profile;
 mod redirect;
 mod render;
 pub mod settings;
+mod shapes;
 mod site;
 mod suggest;
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod validate;
 
 pub use doubts::doubts;
 pub use explain::ConfigError;
-pub use load::{Overrides, Workers, load, parse};
+pub use load::{Overrides, Workers, check, load, parse};
 pub use memory::{
     default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory, least_limit,
     memory_bytes,

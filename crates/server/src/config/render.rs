@@ -252,7 +252,10 @@ mod tests {
         let log = prop_oneof![
             Just(LogTarget::Off),
             Just(LogTarget::Stdout),
-            "/[a-z '\"]{1,9}".prop_map(|path| LogTarget::File(path.into())),
+            "[a-z '\"]{1,9}".prop_map({
+                let directory = root.to_owned();
+                move |name| LogTarget::File(directory.join(name))
+            }),
         ];
         let limits = (256usize..63 << 10, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
             lamna_proto::limits::Limits {

@@ -68,6 +68,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     let given = table.get_ref();
     let root = match &given.root {
         Some(root) => checker.directory(root),
+        None if checker.was_taken("root", &table.span()) => Default::default(),
         None => {
             let hint = Some("give the directory to serve: root = \"/srv/www\"".into());
             checker.problem_with_hint(table.span(), "this site has no `root`", hint);

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::limits::Unit;
 use super::settings::*;
+use super::{ConfigError, Overrides, Workers, check, load, parse};
 use lamna_policy::size::format_size;
-use super::{ConfigError, Overrides, Workers, load, parse};
 use crate::io::send::{Plan, SendStrategy};
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
@@ -322,6 +322,34 @@ fn all_problems_of_the_values_are_reported_in_the_order_of_the_file() {
 }
 
 #[test]
+fn unknown_keys_and_wrong_types_are_reported_with_the_values_in_the_order_of_the_file() {
+    let text = "workers = 0\nrot = 1\npin = \"yes\"\nlisten = [80, \"nowhere\"]\narch = \"ampd\"\n[limits]\nfields = 3\n\
+                [[site]]\nroot = 5\nspa = 1\nhosts = [\"a:80\"]\n[[site.alias]]\nprefix = \"/a/\"\n\
+                [[site.redirect]]\nfrom = \"a\"\nto = \"/b\"\nfoo = 1\n";
+    let report = report(text);
+    let places: Vec<&str> = report.lines().filter(|line| line.starts_with("lamna.toml:")).collect();
+    let expected = [
+        "1:11: `workers` must be between",
+        "2:1: unknown key `rot`",
+        "3:7: invalid type",
+        "4:11: invalid type",
+        "4:15: `nowhere` is not an address",
+        "5:8: unknown arch `ampd`",
+        "7:1: unknown limit `fields`",
+        "9:8: invalid type",
+        "10:7: invalid type",
+        "11:10: `a:80` has a port",
+        "12:1: `root` is missing",
+        "15:8: `a` must start with `/`",
+        "17:1: unknown key `foo`",
+    ];
+    assert_eq!(places.len(), expected.len(), "{report}");
+    for (place, expected) in places.iter().zip(expected) {
+        assert!(place.strip_prefix("lamna.toml:").unwrap().starts_with(expected), "{place}, not {expected}");
+    }
+}
+
+#[test]
 fn top_level_values_are_within_their_bounds() {
     for (line, message) in [
         ("workers = 1025", "between 1 and 1024"),
@@ -347,6 +375,41 @@ fn top_level_values_are_within_their_bounds() {
     ] {
         let report = report(line);
         assert!(report.contains(message), "{line}: {report}");
+    }
+}
+
+#[test]
+fn what_could_not_be_listened_at_or_logged_to_is_refused_with_the_place() {
+    for (line, message) in [
+        ("listen = [\"8080\", \"127.0.0.1:8080\"]", "1:19: `127.0.0.1:8080` is named twice"),
+        ("listen = [\"0.0.0.0:80\", \"80\"]", "`127.0.0.1:80` and `0.0.0.0:80` overlap"),
+        ("listen = [\"unix:a\", \"unix:a\"]", "is named twice"),
+        ("log = \"logs/access.log\"", "1:7: the directory `"),
+        ("log = \"site\"", "is a directory"),
+        ("log = \"lamna.toml/a\"", "is not a directory"),
+    ] {
+        let report = report(line);
+        assert!(report.contains(message), "{line}: {report}");
+    }
+}
+
+#[test]
+fn checking_finds_what_binding_would_find_and_loading_leaves_that_to_binding() {
+    for (listen, message) in [
+        ("192.0.2.1:80", "no interface of this machine has the address 192.0.2.1"),
+        ("unix:run/a.sock", "run` does not exist; create it first"),
+        ("unix:lamna.toml", "not a socket"),
+    ] {
+        let directory = directory_with(&format!("listen = [\"{listen}\"]\n[[site]]\nroot = \"site\"\n"));
+        let file = directory.path().join("lamna.toml");
+        assert!(load(Some(&file), &Overrides::default()).is_ok(), "{listen}");
+        let report = check(Some(&file), &Overrides::default()).unwrap_err().to_string();
+        assert!(report.contains("lamna.toml:1:11: cannot listen on ") && report.contains(message), "{report}");
+        // What the command line says in its place is what counts.
+        let overrides = Overrides { listen: vec!["0".parse().unwrap()], ..Overrides::default() };
+        assert!(check(Some(&file), &overrides).is_ok());
+        let overrides = Overrides { listen: vec!["192.0.2.1:80".parse().unwrap()], ..Overrides::default() };
+        assert!(check(Some(&file), &overrides).unwrap_err().to_string().starts_with("cannot listen on 192.0.2.1:80"));
     }
 }
 
@@ -435,7 +498,7 @@ fn the_manual_has_every_key_and_its_example_loads() {
     let (_, rest) = MANUAL.split_once("```toml\n").unwrap();
     let (example, _) = rest.split_once("```").unwrap();
     let directory = directory_with(example);
-    for name in ["www", "downloads", "app"] {
+    for name in ["www", "downloads", "app", "log"] {
         fs::create_dir(directory.path().join(name)).unwrap();
     }
     let settings = load(Some(&directory.path().join("lamna.toml")), &Overrides::default());

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_proto::limits::Limits;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use toml::Spanned;
 
 use super::explain::{Finding, key_hint};
@@ -18,21 +21,20 @@ use super::settings::{
     CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
     LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
+use super::shapes::Taken;
 use super::site;
 use lamna_policy::size::{format_size, parse_size};
 use super::suggest::nearest;
 use crate::cache::Caches;
 use crate::content::compress::Compression;
 use crate::io::send::{Plan, SendStrategy};
+use crate::listen::{self, BindError};
 
-/// The settings of a file whose relative paths are relative to `base`, and what is wrong with them, in the file's order.
-/// Having no site is not a problem yet: the command line may give one.
-pub(super) fn settings(file: &File, base: &Path) -> (Settings, Vec<Finding>) {
-    let mut checker = Checker::new(base);
-    let mut settings = Settings::default();
-    for text in file.listen.iter().flatten() {
-        settings.listen.extend(checker.listen_address(text));
-    }
+/// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
+/// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.
+pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, depth: Depth) -> (Settings, Vec<Finding>) {
+    let mut checker = Checker { base, taken, depth, findings: Vec::new() };
+    let mut settings = Settings { listen: checker.listen_addresses(file.listen.as_deref()), ..Settings::default() };
     if let Some(name) = &file.arch {
         let names: Vec<&str> = Choice::all().map(Choice::name).collect();
         if let Some(found) = checker.name("arch", name, &names, Choice::from_name) {
@@ -160,15 +162,26 @@ fn sending(file: &File, checker: &mut Checker<'_>, plan: &mut Plan) {
     }
 }
 
+/// How much of what is outside of the file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// What every process needs that serves with these settings.
+    Serve,
+    /// Also what one needs that binds its addresses itself, which one that takes the place of another does not.
+    Check,
+}
+
 /// Collects problems, and judges what occurs in more than one table.
 pub(super) struct Checker<'a> {
     base: &'a Path,
+    taken: Vec<Taken>,
+    depth: Depth,
     findings: Vec<Finding>,
 }
 
-impl<'a> Checker<'a> {
-    pub(super) fn new(base: &'a Path) -> Self {
-        Checker { base, findings: Vec::new() }
+impl Checker<'_> {
+    fn into_findings(self) -> Vec<Finding> {
+        self.findings
     }
 
     /// How many problems have been found so far.
@@ -176,10 +189,9 @@ impl<'a> Checker<'a> {
         self.findings.len()
     }
 
-    /// What was found, in the order of the file.
-    pub(super) fn into_findings(mut self) -> Vec<Finding> {
-        self.findings.sort_by_key(|finding| finding.span.as_ref().map(|span| span.start));
-        self.findings
+    /// Whether the table with this span has this key, with a value that did not fit and has been reported.
+    pub(super) fn was_taken(&self, key: &str, table: &Range<usize>) -> bool {
+        self.taken.iter().any(|taken| taken.is(key, table))
     }
 
     pub(super) fn problem(&mut self, span: Range<usize>, message: impl Into<String>) {
@@ -267,6 +279,19 @@ impl<'a> Checker<'a> {
         found
     }
 
+    fn listen_addresses(&mut self, texts: Option<&[Text]>) -> Vec<ListenAddress> {
+        let mut addresses: Vec<ListenAddress> = Vec::new();
+        for text in texts.into_iter().flatten() {
+            let Some(address) = self.listen_address(text) else { continue };
+            match check_address(&address, &addresses, self.depth) {
+                Ok(()) => {}
+                Err((message, hint)) => self.problem_with_hint(text.span(), message, Some(hint)),
+            }
+            addresses.push(address);
+        }
+        addresses
+    }
+
     fn listen_address(&mut self, text: &Text) -> Option<ListenAddress> {
         match text.get_ref().parse() {
             Ok(ListenAddress::Unix(path)) => Some(ListenAddress::Unix(self.base.join(path))),
@@ -279,10 +304,17 @@ impl<'a> Checker<'a> {
     }
 
     fn log_target(&mut self, text: &Text) -> LogTarget {
-        match LogTarget::from_text(text.get_ref()) {
-            LogTarget::File(_) => LogTarget::File(self.path(text)),
-            other => other,
+        let LogTarget::File(_) = LogTarget::from_text(text.get_ref()) else {
+            return LogTarget::from_text(text.get_ref());
+        };
+        let found = self.findings.len();
+        let target = LogTarget::File(self.path(text));
+        if self.findings.len() == found
+            && let Err((message, hint)) = check_log(&target)
+        {
+            self.problem_with_hint(text.span(), message, Some(hint));
         }
+        target
     }
 
     fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>) -> Limits {
@@ -319,16 +351,69 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Whether a directory is there, as a message if it is not.
+/// Whether a directory is there, and this user may look for names in it, as a message if not.
 pub(super) fn check_directory(path: &Path) -> Result<(), String> {
     let shown = path.display();
     match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(format!("`{shown}` is not a directory")),
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(format!("`{shown}` is not a directory")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(format!("the directory `{shown}` does not exist"))
+            return Err(format!("the directory `{shown}` does not exist"));
         }
-        Err(error) => Err(format!("the directory `{shown}` cannot be looked at: {error}")),
+        Err(error) => return Err(format!("the directory `{shown}` cannot be looked at: {error}")),
+    }
+    match accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => {
+            Err(format!("this user ({}) may not search the directory `{shown}`: change its owner or mode", geteuid()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether one can listen at an address beside `others`: a message and what to do about it if not.
+pub(super) fn check_address(
+    address: &ListenAddress,
+    others: &[ListenAddress],
+    depth: Depth,
+) -> Result<(), (String, String)> {
+    if let Some(other) = others.iter().find(|other| other.overlaps(address)) {
+        let is_same = other == address;
+        let message = match is_same {
+            true => format!("`{address}` is named twice"),
+            false => format!("`{address}` and `{other}` overlap: only one socket can listen there"),
+        };
+        return Err((message, "leave one of them out".to_owned()));
+    }
+    match depth {
+        Depth::Serve => Ok(()),
+        Depth::Check => listen::probe(address).map_err(BindError::into_parts),
+    }
+}
+
+/// Whether the access log can be opened: a message and what to do about it if not. Makes nothing.
+pub(super) fn check_log(target: &LogTarget) -> Result<(), (String, String)> {
+    let LogTarget::File(path) = target else { return Ok(()) };
+    let shown = path.display();
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
+    let change = || format!("change its owner or mode for this user ({}), or choose another place", geteuid());
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err((format!("the access log `{shown}` is a directory"), "name a file, `-` or `off`".to_owned()))
+        }
+        Ok(_) => may(path, Access::WRITE_OK)
+            .map_err(|errno| (format!("the access log `{shown}` cannot be written: {errno}"), change())),
+        Err(_) => may(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| match errno {
+            Errno::NOENT => (
+                format!("the directory `{}` of the access log does not exist", directory.display()),
+                "make it first, or choose another place".to_owned(),
+            ),
+            _ if directory.exists() && !directory.is_dir() => (
+                format!("`{}`, where the access log is to be, is not a directory", directory.display()),
+                "choose another place".to_owned(),
+            ),
+            errno => (format!("no access log can be made in `{}`: {errno}", directory.display()), change()),
+        }),
     }
 }
 

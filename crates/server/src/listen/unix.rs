@@ -32,26 +32,46 @@ pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
     Ok(listener)
 }
 
-/// Removes a socket that no one listens on, and nothing else.
-fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), BindError> {
-    let in_the_way = |remedy: &str| BindError {
+/// Whether a socket could be made here, or replaced. Makes nothing.
+pub(super) fn probe(path: &Path) -> Result<(), BindError> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let failed = |errno| unix_error(path, errno);
+    SocketAddrUnix::new(path).map_err(failed)?;
+    match rustix::fs::lstat(path) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Socket => Ok(()),
+        Ok(_) => Err(in_the_way(path, NOT_A_SOCKET)),
+        Err(Errno::NOENT) => {
+            let directory = path.parent().unwrap_or(Path::new("/"));
+            accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(failed)
+        }
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+const NOT_A_SOCKET: &str =
+    "there is a file of this name that is not a socket; remove it or pass --listen with another path";
+
+fn in_the_way(path: &Path, remedy: &str) -> BindError {
+    BindError {
         what: format!("cannot listen on unix:{}", path.display()),
         error: Errno::ADDRINUSE.into(),
         remedy: remedy.into(),
-    };
+    }
+}
+
+/// Removes a socket that no one listens on, and nothing else.
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), BindError> {
     let failed = |errno| unix_error(path, errno);
     let found = rustix::fs::lstat(path).map_err(failed)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
-        return Err(in_the_way(
-            "there is a file of this name that is not a socket; remove it or pass --listen with another path",
-        ));
+        return Err(in_the_way(path, NOT_A_SOCKET));
     }
     let probe = stream_socket(AddressFamily::UNIX).map_err(failed)?;
     match rustix::net::connect(&probe, address) {
         Err(Errno::CONNREFUSED) => rustix::fs::unlink(path).map_err(failed),
         // EAGAIN: there is a listener, whose backlog is full.
         Ok(()) | Err(Errno::AGAIN) => {
-            Err(in_the_way("another program listens on it; stop it or pass --listen with another path"))
+            Err(in_the_way(path, "another program listens on it; stop it or pass --listen with another path"))
         }
         Err(errno) => Err(failed(errno)),
     }
