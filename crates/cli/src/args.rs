@@ -7,12 +7,11 @@
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use lamna_policy::cache::{Algorithm, Objective};
-use lamna_policy::control::Profile;
 use lamna_server::admin::{AdminAddress, Change};
 use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
@@ -88,6 +87,11 @@ pub(crate) struct CtlArgs {
     /// this user that is running]
     #[arg(id = "server", long = "admin", value_name = "ADDR", global = true)]
     pub(crate) admin: Option<ListenAddress>,
+
+    /// The file with the token that orders over TCP need [default: the one that the server has made, if this user may
+    /// read it]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) token_file: Option<PathBuf>,
 
     /// Print JSON, as the endpoint gives it
     #[arg(long, global = true)]
@@ -221,8 +225,8 @@ pub(crate) struct ServeArgs {
     workers: Option<Workers>,
 
     /// What --arch auto goes by: a profile, as `lamna tune` writes it
-    #[arg(long, value_name = "FILE", value_parser = profile)]
-    profile: Option<Profile>,
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
 
     /// Keep each worker, with all its threads, on one processor
     #[arg(long)]
@@ -294,8 +298,8 @@ pub(crate) struct ServeArgs {
     spa: bool,
 
     /// Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for --listen (loopback, unless
-    /// one is named), or off [default: a Unix socket that `lamna ctl` finds]
-    #[arg(long, value_name = "unix:PATH|ADDR|off")]
+    /// one is named) in addition to the Unix socket that `lamna ctl` finds, that socket alone (auto), or off [default: auto]
+    #[arg(long, value_name = "unix:PATH|ADDR|auto|off")]
     pub(crate) admin: Option<AdminAddress>,
 
     /// A system call to do without, to see what happens where the kernel lacks it. Can be repeated
@@ -304,6 +308,11 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// The directory that is named.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
     /// What the arguments say, for `config::load`.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
@@ -329,6 +338,7 @@ impl ServeArgs {
             log_format: self.log_format,
             browse: self.browse,
             spa: self.spa,
+            admin: self.admin.clone(),
             without: self.without.clone(),
         }
     }
@@ -341,10 +351,6 @@ fn architecture_parser() -> impl TypedValueParser<Value = Choice> {
     };
     PossibleValuesParser::new(Choice::all().map(value))
         .try_map(|name| Choice::from_name(&name).ok_or("unknown architecture"))
-}
-
-fn profile(file: &str) -> Result<Profile, String> {
-    lamna_server::config::profile::read(file.as_ref())
 }
 
 fn workers(text: &str) -> Result<Workers, String> {

@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use lamna_policy::words::{self, Align, Table};
-use lamna_server::admin::client::{Reply, ask};
+use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::place::{Servers, find};
 use lamna_server::admin::steward::{Arch, ConnectionStats, Now, Phase};
 use lamna_server::admin::tasks::Task;
+use lamna_server::admin::token;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_policy::size::format_size;
@@ -34,13 +35,26 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
         Some(address) => address.clone(),
         None => the_only_server(find())?,
     };
-    let reply = ask(&address, errand.method, errand.path, &errand.content)?;
+    let reply = match &args.token_file {
+        Some(file) => {
+            let token = token::read(file).map_err(|error| Failed {
+                exit: Exit::Usage,
+                report: format!("lamna: cannot read the token in {}: {error}", file.display()),
+            })?;
+            ask_with(Some(&token), &address, errand.method, errand.path, &errand.content)?
+        }
+        None => ask(&address, errand.method, errand.path, &errand.content)?,
+    };
     if reply.status != 200 {
         return Err(refused(&reply, args.json));
     }
     let told = if args.json { None } else { (errand.tell)(&reply.content) };
     // What this program cannot tell, an endpoint of another version, is printed as it is.
-    Ok(io::stdout().write_all(told.unwrap_or(reply.content).as_bytes())?)
+    let text = told.unwrap_or(reply.content);
+    // The server may be another user's: it must not be able to steer the terminal.
+    let text: String =
+        text.chars().map(|each| if each.is_control() && each != '\n' { '\u{fffd}' } else { each }).collect();
+    Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
 fn errand(command: &CtlCommand) -> Errand {

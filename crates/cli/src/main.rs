@@ -4,14 +4,14 @@ mod args;
 mod ctl;
 mod exit;
 mod laboratory;
+mod usage;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use lamna_server::admin::office::Administration;
 use lamna_server::admin::{Admin, AdminAddress};
-use lamna_server::config::settings::Settings;
+use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
 use lamna_server::sys::allocator::Allocator;
 use lamna_server::{listen, upgrade};
@@ -23,8 +23,12 @@ use exit::{Exit, Failed};
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let result = match &cli.command {
+    let exit = usage::parse().and_then(|cli| carry_out(&cli)).map_or_else(report, |()| Exit::Done);
+    exit.into()
+}
+
+fn carry_out(cli: &Cli) -> Result<(), Failed> {
+    match &cli.command {
         Some(Command::Serve(args)) => serve(args),
         Some(Command::Check(args)) => check(args),
         Some(Command::Ctl(args)) => ctl::run(args),
@@ -34,9 +38,7 @@ fn main() -> ExitCode {
         Some(Command::Sim(args)) => laboratory::run(Some("sim"), args),
         Some(Command::Tune(args)) => laboratory::run(Some("tune"), args),
         None => serve(&cli.serve),
-    };
-    let exit = result.map_or_else(report, |()| Exit::Done);
-    exit.into()
+    }
 }
 
 fn report(failed: Failed) -> Exit {
@@ -53,9 +55,9 @@ fn serve(args: &ServeArgs) -> Result<(), Failed> {
         Some(heritage) => std::mem::take(&mut heritage.listeners),
         None => listen::bind(&settings.listen)?,
     };
-    let admin = match heritage.as_mut().and_then(|heritage| heritage.admin.take()) {
-        Some(listener) => Admin::inherit(listener).map_err(lamna_server::ServeError::from)?,
-        None => open_admin(args.admin.as_ref())?,
+    let admin = match heritage.as_mut().map(|heritage| std::mem::take(&mut heritage.admin)) {
+        Some(listeners) if !listeners.is_empty() => Admin::inherit(listeners, &settings.admin)?,
+        _ => open_admin(&settings.admin)?,
     };
     let again = args.clone();
     let reload = move || load(&again).map_err(|error| error.to_string());
@@ -64,19 +66,18 @@ fn serve(args: &ServeArgs) -> Result<(), Failed> {
 }
 
 /// The endpoint. One that nobody asked for, and that cannot be had, does not keep a server from serving.
-fn open_admin(asked: Option<&AdminAddress>) -> Result<Admin, Failed> {
-    match (asked, Admin::open(asked.unwrap_or(&AdminAddress::Found))) {
-        (_, Ok(admin)) => {
-            if let (Some(_), Some(address)) = (asked, admin.address()) {
-                eprintln!("lamna: control at {address}");
-            }
+fn open_admin(settings: &AdminSettings) -> Result<Admin, Failed> {
+    match (&settings.address, Admin::open(settings)) {
+        (AdminAddress::At(_), Ok(admin)) => {
+            admin.addresses().for_each(|address| eprintln!("lamna: control at {address}"));
             Ok(admin)
         }
-        (Some(_), Err(error)) => Err(error.into()),
-        (None, Err(error)) => {
+        (_, Ok(admin)) => Ok(admin),
+        (AdminAddress::Found, Err(error)) => {
             eprintln!("lamna: `lamna ctl` will not find this server: {error}");
             Ok(Admin::default())
         }
+        (_, Err(error)) => Err(error.into()),
     }
 }
 

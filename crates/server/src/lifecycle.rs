@@ -128,7 +128,7 @@ pub fn serve(
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let orders = Orders::by_signals()?;
     raise_descriptor_limit();
-    let mut succession = Succession::of_program(settings, administration.admin.listener());
+    let mut succession = Succession::of_program(settings, administration.admin.listeners());
     let mut settings = settings.clone();
     heritage.iter().for_each(|heritage| heritage.apply(&mut settings));
     if settings.architecture != succession.configured().architecture {

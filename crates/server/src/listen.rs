@@ -55,7 +55,8 @@ pub struct BindError {
     remedy: String,
 }
 
-/// Binds every address, or none. With no address: the sockets a service manager passed, else the first free port of
+/// Binds every address, or none; a socket that a service manager passed for one of them is used in place of a new one, and
+/// one for another address is said to be unused. With no address: the sockets that were passed, else the first free port of
 /// loopback from 8080 to 8099.
 ///
 /// A stale Unix socket is removed; between two processes that find the same one stale at the same moment, the later
@@ -64,10 +65,23 @@ pub struct BindError {
 /// # Errors
 /// The first address that cannot be bound; listeners that were bound before it are closed again.
 pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
+    let mut passed = activation::listeners()?;
     if !addresses.is_empty() {
-        return addresses.iter().map(bind_one).collect();
+        let listeners =
+            addresses.iter().map(|address| match passed.iter().position(|listener| listener.address == *address) {
+                Some(at) => Ok(passed.swap_remove(at)),
+                None => bind_one(address),
+            });
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        passed.iter().for_each(|unused| {
+            eprintln!(
+                "lamna: the service manager has passed a socket for {}, which the addresses to listen at do not name: it is \
+                 not used",
+                unused.address()
+            );
+        });
+        return Ok(listeners);
     }
-    let passed = activation::listeners()?;
     if !passed.is_empty() {
         return Ok(passed);
     }
@@ -131,6 +145,11 @@ impl Drop for Listener {
 impl BindError {
     pub(crate) fn new(what: String, errno: Errno, remedy: String) -> BindError {
         BindError { what, error: errno.into(), remedy }
+    }
+
+    /// Of what is no system call's own error.
+    pub(crate) fn of(what: String, error: io::Error, remedy: String) -> BindError {
+        BindError { what, error, remedy }
     }
 
     /// The same for an address that came from another option than `--listen`, which remedies name.

@@ -51,8 +51,8 @@ const READY: &str = "ready ";
 pub struct Heritage {
     /// Its listening sockets.
     pub listeners: Vec<Listener>,
-    /// Its control socket, if it had one.
-    pub admin: Option<Listener>,
+    /// Its control sockets, if it had any.
+    pub admin: Vec<Listener>,
     /// Where its connections come from.
     pub(crate) receiver: Arc<Receiver>,
     /// Its clock, by which the times of connections are told.
@@ -92,7 +92,7 @@ impl Will {
         fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
         let inherited = descriptors.zip(passed).map(|(descriptor, one)| Listener::inherit(descriptor, one.has_file));
         let mut listeners = inherited.collect::<Result<Vec<_>, _>>()?;
-        let admin = self.admin.and_then(|_| listeners.pop());
+        let admin = listeners.split_off(self.listeners.len());
         let (receiver, clock) = (Arc::new(Receiver::new(socket)), Clock::since(self.clock_ms));
         Ok(Heritage { listeners, admin, receiver, clock, choice: self.choice })
     }
@@ -124,8 +124,8 @@ pub struct Succession {
     program: Option<Program>,
     /// What the program's arguments and its file come to.
     configured: Settings,
-    /// A duplicate of the control socket, and whether its file goes with it.
-    admin: Option<(OwnedFd, bool)>,
+    /// Duplicates of the control sockets, and whether their files go with them.
+    admin: Vec<(OwnedFd, bool)>,
     state: State,
     /// What has come of the last one, until somebody has asked.
     outcome: Option<Result<(), String>>,
@@ -172,14 +172,24 @@ struct Program {
 impl Succession {
     /// That of a process that was started by its own program, with what comes to `configured`. To be called before its
     /// file on disk may have been replaced.
-    pub(crate) fn of_program(configured: &Settings, admin: Option<&Listener>) -> Succession {
+    pub(crate) fn of_program(configured: &Settings, admin: &[Listener]) -> Succession {
         let duplicate = |listener: &Listener| Some((listener.as_fd().try_clone_to_owned().ok()?, listener.has_file()));
-        Succession { program: Program::own(), admin: admin.and_then(duplicate), ..Succession::impossible(configured) }
+        Succession {
+            program: Program::own(),
+            admin: admin.iter().filter_map(duplicate).collect(),
+            ..Succession::impossible(configured)
+        }
     }
 
     /// That of a process that cannot be succeeded.
     pub(crate) fn impossible(configured: &Settings) -> Succession {
-        Succession { program: None, configured: configured.clone(), admin: None, state: State::None, outcome: None }
+        Succession {
+            program: None,
+            configured: configured.clone(),
+            admin: Vec::new(),
+            state: State::None,
+            outcome: None,
+        }
     }
 
     /// The configuration is another one from now on. Returns what it was.
@@ -241,7 +251,11 @@ impl Succession {
             clock_ms: clock.origin_ms(),
             handover: pass_on(theirs.as_fd(), false)?.number,
             listeners: listeners.iter().map(|one| pass_on(one.as_fd(), one.has_file())).collect::<Result<_, _>>()?,
-            admin: self.admin.as_ref().map(|(admin, has_file)| pass_on(admin.as_fd(), *has_file)).transpose()?,
+            admin: self
+                .admin
+                .iter()
+                .map(|(admin, has_file)| pass_on(admin.as_fd(), *has_file))
+                .collect::<Result<_, _>>()?,
             choice: Choice::between(&self.configured, settings),
         };
         let mut command = Command::new(&program.path);

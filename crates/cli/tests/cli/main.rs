@@ -173,3 +173,47 @@ fn check_refuses_what_serve_would_refuse() {
         assert_eq!((checked, output.as_str()), (78, ""), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
+    let directory = directory_with("");
+    for (flag, said) in [
+        ("--tls", "does not speak TLS yet"),
+        ("--upload", "takes no uploads"),
+        ("--auth", "no passwords"),
+        ("--cors", "Access-Control-Allow-Origin"),
+        ("--header=X-A: 1", "`headers` of a [[site]]"),
+        ("--open", "open the address"),
+        ("--proxy", "no proxy"),
+        ("--port", "--listen"),
+    ] {
+        for words in [&["www", flag][..], &["serve", flag], &["check", "www", flag]] {
+            let (code, _, errors) = outcome(&directory, words);
+            assert_eq!(code, 2, "{words:?}");
+            assert!(errors.contains(said) && !errors.contains("similar") && !errors.contains("-- "), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn a_flag_is_suggested_if_it_is_near_and_a_misspelt_command_always() {
+    let directory = directory_with("");
+    let said = |words: &[&str]| {
+        let (code, _, errors) = outcome(&directory, words);
+        assert_eq!(code, 2, "{words:?}: {errors}");
+        errors
+    };
+    assert!(said(&["--treads", "3"]).contains("'--threads'"));
+    assert!(!said(&["--hreflang", "3"]).contains("similar"));
+    for words in [&["chekc", "--config", "lamna.toml"][..], &["chekc"], &["chekc", "www"]] {
+        let errors = said(words);
+        assert!(errors.contains("did you mean `lamna check`?"), "{errors}");
+    }
+    let two = said(&["www", "other"]);
+    assert!(two.contains("one directory can be served, and `other` would be another"), "{two}");
+    let nowhere = said(&["tune", "nodir"]);
+    assert!(nowhere.contains("the directory `nodir` cannot be looked at: No such file"), "{nowhere}");
+    // A directory that is there is one, whatever it is called.
+    fs::create_dir(directory.path().join("chekc")).unwrap();
+    assert!(outcome(&directory, &["check", "chekc", "-l", "0"]).0 == 0);
+}

@@ -345,28 +345,100 @@ fn who_is_neither_root_nor_the_server_s_user_may_not_control_it() {
     server.finish();
 }
 
-#[test]
-fn over_tcp_the_endpoint_is_there_if_asked_for_and_takes_nothing_from_browsers() {
-    let mut server = Launch::new(AMPED).argument("--admin").argument("127.0.0.1:0").spawn();
+/// A server with an endpoint on a port as well, and its address.
+fn over_tcp(launch: Launch) -> (Server, String) {
+    let mut server = launch.argument("--admin").argument("127.0.0.1:0").spawn();
     let line = server.wait_to_hear("lamna: control at ");
     let address = line.split("control at ").nth(1).unwrap().to_owned();
     server.wait_to_hear("lamna: serving");
+    (server, address)
+}
+
+fn status_over_tcp(address: &str, method: &str, path: &str, fields: &str) -> u16 {
+    let mut client = Client::new(TcpStream::connect(address).unwrap());
+    client.send(format!("{method} {path} HTTP/1.1\r\n{fields}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+    client.receive(true).unwrap().status
+}
+
+#[test]
+fn over_tcp_anybody_may_look_and_orders_take_the_token() {
+    let (mut server, address) = over_tcp(Launch::new(AMPED));
     let runtime = runtime(&server);
-    let status = ctl(&runtime, &["--admin", &address, "status"]);
+    // Beside it there is the Unix socket that is found.
+    let status = ctl(&runtime, &["status"]);
     assert_eq!(status.code, Some(0), "{status:?}");
-    let post = |fields: &str| {
-        let mut client = Client::new(TcpStream::connect(&address).unwrap());
-        client.send(format!("POST /v1/drain HTTP/1.1\r\n{fields}\r\nContent-Length: 0\r\n\r\n").as_bytes());
-        client.receive(true).unwrap().status
-    };
-    assert_eq!(post("Host: rebound.example"), 403);
-    assert_eq!(post(&format!("Host: {address}\r\nOrigin: http://{address}")), 403);
-    assert!(ctl(&runtime, &["--admin", &address, "status"]).output.contains("serving, up"));
-    assert_eq!(post(&format!("Host: {address}")), 200);
+    let file = runtime.join(format!("{address}.token"));
+    let token = fs::read_to_string(&file).unwrap();
+    assert_eq!((token.len(), fs::metadata(&file).unwrap().permissions().mode() & 0o777), (64, 0o600));
+    let drain = |fields: &str| status_over_tcp(&address, "POST", "/v1/drain", fields);
+    let own = format!("Host: {address}");
+    assert_eq!(drain(&own), 403);
+    assert_eq!(drain(&format!("{own}\r\nAuthorization: Bearer {}0", &token[..63])), 403);
+    let with_token = format!("Authorization: Bearer {token}");
+    assert_eq!(drain(&format!("Host: rebound.example\r\n{with_token}")), 403);
+    assert_eq!(drain(&format!("{own}\r\nOrigin: http://{address}\r\n{with_token}")), 403);
+    assert_eq!(status_over_tcp(&address, "GET", "/v1/status", &own), 200);
+    // Who cannot read the token may look, and is told what orders take.
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert_eq!(ctl(elsewhere.path(), &["--admin", &address, "status"]).code, Some(0));
+    let refused = ctl(elsewhere.path(), &["--admin", &address, "drain"]);
+    assert_eq!(refused.code, Some(77), "{refused:?}");
+    assert!(refused.error.contains("token"), "{refused:?}");
+    let words = ["--admin", &address, "--token-file", &file.display().to_string(), "set", "--helpers-max", "3"];
+    assert_eq!(ctl(elsewhere.path(), &words).code, Some(0));
+    // `lamna ctl` finds it and sends it.
+    let drained = ctl(&runtime, &["--admin", &address, "drain"]);
+    assert_eq!(drained.code, Some(0), "{drained:?}");
     assert!(server.wait().success());
+    assert!(!file.exists());
     let gone = ctl(&runtime, &["--admin", &address, "status"]);
     assert_eq!(gone.code, Some(69), "{gone:?}");
     assert!(gone.error.contains("nobody listens on"), "{gone:?}");
+}
+
+#[test]
+fn monitoring_reaches_the_endpoint_by_names_that_only_this_machine_can_have() {
+    let launch = Launch::new(AMPED).config("admin_hosts = [\"metrics.example.org\"]");
+    let (server, address) = over_tcp(launch);
+    let get = |path: &str, host: &str| status_over_tcp(&address, "GET", path, &format!("Host: {host}"));
+    for host in ["web1.internal:9100", "web1", "metrics.example.org:9100"] {
+        assert_eq!((get("/metrics", host), get("/readyz", host)), (200, 200), "{host}");
+    }
+    // Whoever may have registered the name learns that the server lives, and nothing else.
+    assert_eq!(get("/metrics", "rebound.example"), 403);
+    assert_eq!(get("/v1/status", "rebound.example"), 403);
+    assert_eq!((get("/readyz", "rebound.example"), get("/livez", "rebound.example")), (200, 200));
+    server.finish();
+}
+
+#[test]
+fn idle_connections_to_the_endpoint_from_one_address_keep_nobody_else_out() {
+    let (server, address) = over_tcp(Launch::new(AMPED));
+    let from = |source: [u8; 4]| {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&socket, &std::net::SocketAddr::from((source, 0))).unwrap();
+        connect(&socket, &address.parse::<std::net::SocketAddr>().unwrap()).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client::new(stream)
+    };
+    // A byte each, so that the endpoint has them before it has the probe.
+    let idle = |_| {
+        let mut client = from([127, 0, 0, 2]);
+        client.send(b"G");
+        client
+    };
+    let before: Vec<_> = (0..15).map(idle).collect();
+    let mut probe = from([127, 0, 0, 3]);
+    probe.send(b"GET /readyz HTTP/1.1\r\n");
+    let after: Vec<_> = (0..30).map(idle).collect();
+    // It has been taken: another one that came later is answered.
+    assert_eq!(get(&server, "/livez").status, 200);
+    probe.send(b"\r\n");
+    assert_eq!(probe.receive(true).unwrap().status, 200);
+    drop((before, after));
+    server.finish();
 }
 
 #[test]

@@ -227,6 +227,24 @@ fn the_cache_policy_and_ways_to_send_that_were_chosen_stay_chosen_in_other_proce
 }
 
 #[test]
+fn both_control_sockets_and_the_token_go_on_to_the_next_process() {
+    let mut line = Line::start(Launch::new(AMPED).argument("--admin").argument("127.0.0.1:0"));
+    let said = line.server.said();
+    let address = said.split("control at ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
+    let file = line.runtime().join(format!("{address}.token"));
+    let token = fs::read_to_string(&file).unwrap();
+    for words in [&["upgrade"][..], &["arch", "set", "co-amped"], &["upgrade"]] {
+        let (done, said) = line.ctl(&[&["--admin", &address], words].concat());
+        assert!(done, "{said}");
+        line.hear_of_successor();
+        line.is_alone();
+        assert_eq!(fs::read_to_string(&file).unwrap(), token);
+        assert!(line.ctl(&["status"]).0, "the Unix socket is found");
+    }
+    line.end_but(|| assert!(!file.exists()));
+}
+
+#[test]
 fn what_waits_for_a_process_goes_on_to_the_next_program() {
     let mut line = Line::start(Launch::new(AMPED).argument("--processes=2").argument("--processes-max=2"));
     let mut clients: Vec<_> = (0..300).map(|_| line.server.connect()).collect();

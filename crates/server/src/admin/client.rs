@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use super::token;
 use crate::config::settings::ListenAddress;
 
 /// How long an answer is waited for: longer than any switch takes, and than an upgrade may.
@@ -68,14 +69,34 @@ impl fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// Sends one request, with content unless that is empty, and waits for the answer.
+/// Sends one request, with content unless that is empty, and waits for the answer. Over TCP it carries the server's token,
+/// if this user can read that.
 ///
 /// # Errors
 /// See [`AskError`].
 pub fn ask(address: &ListenAddress, method: &str, path: &str, content: &str) -> Result<Reply, AskError> {
+    let token = match address {
+        ListenAddress::Tcp(address) => token::find(*address),
+        ListenAddress::Unix(_) => None,
+    };
+    ask_with(token.as_deref(), address, method, path, content)
+}
+
+/// The same with this token, which [`token::read`] reads.
+///
+/// # Errors
+/// See [`AskError`].
+pub fn ask_with(
+    token: Option<&str>,
+    address: &ListenAddress,
+    method: &str,
+    path: &str,
+    content: &str,
+) -> Result<Reply, AskError> {
+    let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{content}",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Content-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{content}",
         content.len()
     );
     let connected = connect(address).map_err(|error| match error.kind() {

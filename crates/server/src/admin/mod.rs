@@ -6,8 +6,8 @@
 //!               visit::Visit ── request ──> routes::answer ── asks ──> Steward ── Status, Stats, done or why not
 //! ```
 //!
-//! Owns: the socket ([`place`] says where), the rights of who connects, a bounded number of connections for one request
-//! each. Guarantees: no thread of its own, so that a supervisor may fork; the thread that polls it is never kept waiting
+//! Owns: the socket ([`place`] says where), the rights of who connects ([`token`] for orders over TCP), a bounded number of
+//! connections for one request each. Guarantees: no thread of its own, so that a supervisor may fork; the thread that polls it is never kept waiting
 //! by a peer. Does not know how a server does what it is asked: [`Steward`] does.
 
 pub mod client;
@@ -19,9 +19,11 @@ mod request;
 mod routes;
 pub mod steward;
 pub mod tasks;
+pub mod token;
 mod visit;
 
-use std::net::IpAddr;
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -29,13 +31,15 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::config::settings::ListenAddress;
+use crate::config::settings::{AdminSettings, ListenAddress};
 use crate::io::accept::{Accepted, accept};
 use crate::listen::{self, BindError, Listener};
 use crate::sys::peer;
 pub use place::AdminAddress;
+use routes::{Caller, Keys};
 pub use steward::{Change, Stats, Status, Steward};
-use visit::{Rights, Visit};
+use token::Token;
+use visit::{Origin, Rights, Visit};
 
 /// The endpoint. Dropping it closes it and removes its socket.
 #[derive(Debug, Default)]
@@ -45,14 +49,17 @@ pub struct Admin {
 
 #[derive(Debug)]
 struct Open {
-    listener: Listener,
-    /// Knows of the listener and of every visit. Edge-triggered: what it reports is looked at in full.
+    /// One; or TCP, and the Unix socket that `lamna ctl` finds.
+    listeners: Vec<Listener>,
+    keys: Keys,
+    /// Knows of the listeners and of every visit. Edge-triggered: what it reports is looked at in full.
     epoll: OwnedFd,
     /// The oldest first.
     visits: Vec<Visit>,
 }
 
-/// Connections at a time; one more ends the oldest, so that nobody can keep an administrator out by doing nothing.
+/// Connections at a time; one more ends the oldest of those from where most are, so that nobody can keep an administrator
+/// or a probe out by doing nothing.
 const VISITS_MAX: usize = 16;
 /// Connections accepted at one look.
 const ACCEPTS_MAX: usize = 32;
@@ -61,49 +68,87 @@ impl Admin {
     /// Opens the endpoint. To be called before other threads and processes are started, which may take their time.
     ///
     /// # Errors
-    /// The socket cannot be bound.
-    pub fn open(address: &AdminAddress) -> Result<Admin, BindError> {
-        let listener = match address {
+    /// A socket that was asked for cannot be bound, or a token that was named cannot be read.
+    pub fn open(settings: &AdminSettings) -> Result<Admin, BindError> {
+        let listeners = match &settings.address {
             AdminAddress::Off => return Ok(Admin::default()),
-            AdminAddress::Found => place::bind()?,
+            AdminAddress::Found => vec![place::bind()?],
             AdminAddress::At(address) => {
-                listen::bind_one(&absolute(address)).map_err(|error| error.for_option("--admin"))?
+                let asked = listen::bind_one(&absolute(address)).map_err(|error| error.for_option("--admin"))?;
+                match address {
+                    ListenAddress::Unix(_) => vec![asked],
+                    // Who asks for TCP wants monitoring to reach it, and `lamna ctl` as before.
+                    ListenAddress::Tcp(_) => {
+                        [asked].into_iter().chain(place::bind().map_err(report_not_found).ok()).collect()
+                    }
+                }
             }
         };
-        if let ListenAddress::Unix(path) = listener.address() {
-            place::close_to_others(path);
-        }
-        let epoll = watch(&listener).map_err(|errno| {
-            let remedy = "raise the limit on open files, or do without it: --admin off".to_owned();
-            BindError::new(format!("cannot wait for {}", listener.address()), errno, remedy)
-        })?;
-        Ok(Admin { open: Some(Open { listener, epoll, visits: Vec::new() }) })
+        let paths = listeners.iter().filter_map(|listener| match listener.address() {
+            ListenAddress::Unix(path) => Some(path),
+            ListenAddress::Tcp(_) => None,
+        });
+        paths.for_each(|path| place::close_to_others(path));
+        Admin::with(listeners, settings, Token::make)
     }
 
-    /// The endpoint of a process whose place is taken, with its socket.
+    /// The endpoint of a process whose place is taken, with its sockets.
     ///
     /// # Errors
-    /// No descriptors.
-    pub fn inherit(listener: Listener) -> Result<Admin, Errno> {
-        let epoll = watch(&listener)?;
-        Ok(Admin { open: Some(Open { listener, epoll, visits: Vec::new() }) })
+    /// No descriptors, or a token that was named cannot be read.
+    pub fn inherit(listeners: Vec<Listener>, settings: &AdminSettings) -> Result<Admin, BindError> {
+        Admin::with(listeners, settings, Token::inherit)
     }
 
-    /// The socket, if it is not off.
-    pub(crate) fn listener(&self) -> Option<&Listener> {
-        self.open.as_ref().map(|open| &open.listener)
+    fn with(
+        listeners: Vec<Listener>,
+        settings: &AdminSettings,
+        token: fn(SocketAddr) -> io::Result<Token>,
+    ) -> Result<Admin, BindError> {
+        let tcp = listeners.iter().find_map(|listener| match listener.address() {
+            ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Unix(_) => None,
+        });
+        let token = match (tcp, &settings.token_file) {
+            (None, _) => None,
+            (Some(_), Some(file)) => Some(Token::read(file).map_err(|error| {
+                let remedy = "see admin_token_file in the configuration".to_owned();
+                BindError::of(format!("cannot read the token in {}", file.display()), error, remedy)
+            })?),
+            (Some(address), None) => match token(address) {
+                Ok(token) => Some(token),
+                Err(error) => {
+                    eprintln!(
+                        "lamna: no orders over TCP: their token cannot be kept: {error}; name one with admin_token_file"
+                    );
+                    None
+                }
+            },
+        };
+        let epoll = watch(&listeners).map_err(|errno| {
+            let remedy = "raise the limit on open files, or do without it: --admin off".to_owned();
+            BindError::new("cannot wait for the control socket".to_owned(), errno, remedy)
+        })?;
+        let keys = Keys { token, hosts: settings.hosts.clone() };
+        Ok(Admin { open: Some(Open { listeners, keys, epoll, visits: Vec::new() }) })
     }
 
-    /// Leaves the socket to another process.
+    /// The sockets; none if it is off.
+    pub(crate) fn listeners(&self) -> &[Listener] {
+        self.open.as_ref().map_or(&[], |open| &open.listeners)
+    }
+
+    /// Leaves the sockets, and what goes with them, to another process.
     pub(crate) fn retire(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.listener.leave_file();
+        if let Some(mut open) = self.open.take() {
+            open.listeners.iter().for_each(Listener::leave_file);
+            open.keys.token.iter_mut().for_each(Token::leave_file);
         }
     }
 
-    /// Where it is, if it is not off.
-    pub fn address(&self) -> Option<&ListenAddress> {
-        self.open.as_ref().map(|open| open.listener.address())
+    /// Where it is.
+    pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.listeners().iter().map(Listener::address)
     }
 
     /// What is readable when [`Admin::handle`] has something to do. It is also to be called once a second, for visits
@@ -116,10 +161,11 @@ impl Admin {
     pub fn handle(&mut self, steward: &mut dyn Steward) {
         if let Some(open) = &mut self.open {
             open.clear_events();
+            open.keys.token.iter_mut().for_each(Token::keep);
             open.accept(Instant::now());
-            let now = Instant::now();
+            let (now, keys) = (Instant::now(), &open.keys);
             open.visits.retain_mut(|visit| {
-                visit.go_on(now, |visit, ask| routes::answer(ask, visit.rights, visit.by_tcp, steward))
+                visit.go_on(now, |visit, ask| routes::answer(ask, caller(visit.origin, keys), steward))
             });
         }
     }
@@ -135,45 +181,62 @@ impl Open {
     }
 
     fn accept(&mut self, now: Instant) {
-        let by_tcp = matches!(self.listener.address(), ListenAddress::Tcp(_));
-        for _ in 0..ACCEPTS_MAX {
-            // Whatever keeps it from being accepted, it is tried again at the next look.
-            let Ok(accepted) = accept(self.listener.as_fd()) else { return };
-            let rights = rights(&accepted, by_tcp);
-            let visit = Visit::new(accepted.socket, rights, by_tcp, now);
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-            if epoll::add(&self.epoll, visit.descriptor(), epoll::EventData::new_u64(0), flags).is_err() {
-                continue;
+        for listener in &self.listeners {
+            for _ in 0..ACCEPTS_MAX {
+                // Whatever keeps it from being accepted, it is tried again at the next look.
+                let Ok(accepted) = accept(listener.as_fd()) else { break };
+                let origin = origin(&accepted, listener.address());
+                let visit = Visit::new(accepted.socket, origin, now);
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+                if epoll::add(&self.epoll, visit.descriptor(), epoll::EventData::new_u64(0), flags).is_err() {
+                    continue;
+                }
+                self.visits.push(visit);
+                if self.visits.len() > VISITS_MAX {
+                    let origins: Vec<Origin> = self.visits.iter().map(|visit| visit.origin).collect();
+                    self.visits.remove(surplus(&origins));
+                }
             }
-            if self.visits.len() == VISITS_MAX {
-                self.visits.remove(0);
-            }
-            self.visits.push(visit);
         }
     }
 }
 
-/// Over a Unix socket the kernel says whose process has connected. Over TCP it does not: whoever is on this machine may
-/// do everything, and whoever is not may look.
-fn rights(accepted: &Accepted, by_tcp: bool) -> Rights {
-    if by_tcp {
-        let from_here = accepted.client.is_some_and(is_loopback);
-        return if from_here { Rights::All } else { Rights::Read };
+/// Which one goes: the oldest of those from where most are. The oldest is the first.
+fn surplus(origins: &[Origin]) -> usize {
+    let together = |one: Origin| origins.iter().filter(|other| other.is_together_with(one)).count();
+    let most = origins.iter().map(|origin| together(*origin)).max();
+    origins.iter().position(|origin| Some(together(*origin)) == most).unwrap_or(0)
+}
+
+/// Over a Unix socket the kernel says whose process has connected. Over TCP it does not: who wants to do more than look has
+/// to have the token, and to be on this machine.
+fn origin(accepted: &Accepted, address: &ListenAddress) -> Origin {
+    if let (ListenAddress::Tcp(_), Some(client)) = (address, accepted.client) {
+        return Origin::Tcp(client);
     }
-    match peer::user(accepted.socket.as_fd()) {
+    Origin::Unix(match peer::user(accepted.socket.as_fd()) {
         Ok(user) if user == 0 || user == geteuid().as_raw() => Rights::All,
         _ => Rights::None,
+    })
+}
+
+fn caller(origin: Origin, keys: &Keys) -> Caller<'_> {
+    match origin {
+        Origin::Unix(rights) => Caller::Unix(rights),
+        Origin::Tcp(client) => Caller::Tcp { from_here: client.to_canonical().is_loopback(), keys },
     }
 }
 
-fn is_loopback(client: IpAddr) -> bool {
-    client.to_canonical().is_loopback()
+fn report_not_found(error: BindError) {
+    eprintln!("lamna: `lamna ctl` will not find this server: {error}");
 }
 
-fn watch(listener: &Listener) -> Result<OwnedFd, Errno> {
+fn watch(listeners: &[Listener]) -> Result<OwnedFd, Errno> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&epoll, listener, epoll::EventData::new_u64(0), flags)?;
+    for listener in listeners {
+        epoll::add(&epoll, listener, epoll::EventData::new_u64(0), flags)?;
+    }
     Ok(epoll)
 }
 
@@ -182,5 +245,21 @@ fn absolute(address: &ListenAddress) -> ListenAddress {
     match address {
         ListenAddress::Unix(path) => ListenAddress::Unix(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
         ListenAddress::Tcp(_) => address.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_most_are_from_the_oldest_goes() {
+        let tcp = |text: &str| Origin::Tcp(text.parse().unwrap());
+        let (a, b, unix) = (tcp("192.0.2.1"), tcp("192.0.2.2"), Origin::Unix(Rights::All));
+        assert_eq!(surplus(&[b, a, a]), 1);
+        assert_eq!(surplus(&[unix, b, a, a, unix, unix]), 0);
+        assert_eq!(surplus(&[a, b]), 0);
+        // One host of IPv6 has as many addresses as it likes.
+        assert_eq!(surplus(&[a, tcp("2001:db8::1"), tcp("2001:db8::2")]), 1);
     }
 }

@@ -309,6 +309,9 @@ impl Office<'_> {
         if settings.listen != self.standing.configured.listen {
             return Err("the configuration names other addresses to listen at, which takes a restart".to_owned());
         }
+        if settings.admin != self.standing.configured.admin {
+            return Err("the configuration names another way to control the server, which takes a restart".to_owned());
+        }
         let configured = settings.clone();
         if settings.adapts {
             // It goes on with what it has found best so far.

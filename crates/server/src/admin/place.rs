@@ -1,14 +1,21 @@
 //! Where the endpoint is, so that two servers never collide and `lamna ctl` finds the one that there is.
 //!
 //! A server without `--admin` makes `DIRECTORY/PID.sock` in the first of these directories that it can have for itself:
-//! for root `/run/lamna`, which outlives sessions; `$XDG_RUNTIME_DIR/lamna`; `/tmp/lamna-UID`. Who looks for servers
-//! looks into all of them, and into `/run/user/UID/lamna`. With `$LAMNA_RUNTIME_DIR` that is the one directory.
+//! for root `/run/lamna`, which outlives sessions; `lamna` in the service manager's `$RUNTIME_DIRECTORY`;
+//! `$XDG_RUNTIME_DIR/lamna`; `/tmp/lamna-UID`. With `$LAMNA_RUNTIME_DIR` that is the one directory. In a directory that is
+//! its user's own and that others may enter, as service managers make them (0755), it makes a directory `lamna` that they
+//! may not.
+//!
+//! Who looks for servers looks into all of them, into `/run/user/UID/lamna`, and into `/run/*/lamna`. Root looks for
+//! those of other users if it has none of its own: so nobody else's server can come between root and its own.
 //!
 //! Owns: these directories and what is stale in them. Guarantees: a directory is its user's own and closed to others
 //! (0700), whoever made it first; sockets are made and swept under a lock on the directory, so that one that has been
-//! bound and not yet listened on is not taken for stale. A socket of another name, or elsewhere, is left alone.
+//! bound and not yet listened on is not taken for stale. A socket of another name, or elsewhere, is left alone; in a
+//! directory of another user nothing is removed and no lock is waited for.
 
 use std::fmt;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -37,10 +44,11 @@ pub enum AdminAddress {
 impl FromStr for AdminAddress {
     type Err = AddressError;
 
-    /// Reads `off`, `unix:PATH`, or a TCP address as `--listen` takes it.
+    /// Reads `auto`, `off`, `unix:PATH`, or a TCP address as `--listen` takes it.
     fn from_str(text: &str) -> Result<AdminAddress, AddressError> {
         match text {
             "off" => Ok(AdminAddress::Off),
+            "auto" => Ok(AdminAddress::Found),
             address => address.parse().map(AdminAddress::At),
         }
     }
@@ -50,7 +58,7 @@ impl fmt::Display for AdminAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AdminAddress::Off => formatter.write_str("off"),
-            AdminAddress::Found => formatter.write_str("a Unix socket of its own"),
+            AdminAddress::Found => formatter.write_str("auto"),
             AdminAddress::At(address) => address.fmt(formatter),
         }
     }
@@ -65,16 +73,43 @@ pub struct Servers {
     pub stale: usize,
 }
 
-/// Looks for the servers of this user.
+/// Looks for the servers of this user; for root, if it has none, for those of all users.
 pub fn find() -> Servers {
     let mut servers = Servers::default();
     for path in directories_to_search() {
         // One that is not there, or is somebody else's, has no servers of ours.
         let Ok(directory) = Directory::open(&path) else { continue };
         servers.stale += directory.sweep();
-        servers.sockets.extend(directory.sockets());
+        servers.sockets.extend(sockets_in(&path));
+    }
+    if servers.sockets.is_empty() && geteuid().is_root() {
+        let others = directories_to_search().into_iter().filter(|path| is_private_of_somebody(path));
+        servers.sockets = others.flat_map(|path| sockets_in(&path)).filter(|path| !is_stale(path)).collect();
     }
     servers
+}
+
+/// Whether it is closed to all but its owner, whoever that is.
+fn is_private_of_somebody(path: &Path) -> bool {
+    lstat(path).is_ok_and(|found| {
+        FileType::from_raw_mode(found.st_mode) == FileType::Directory
+            && !Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO)
+    })
+}
+
+/// Calls `work` with a directory that is this user's own and locked, the first for which that succeeds.
+///
+/// # Errors
+/// What `work` says of the last one, or why there is none.
+pub(super) fn with_directory<T>(work: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    let mut result = Err(Errno::NOENT.into());
+    for path in directories() {
+        result = Directory::make(&path).map_err(io::Error::from).and_then(|directory| work(&directory.path));
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// Binds a socket that [`find`] finds.
@@ -111,18 +146,35 @@ fn directories() -> Vec<PathBuf> {
     }
     let user = geteuid();
     let of_root = user.is_root().then(|| "/run/lamna".into());
-    let of_session = variable("XDG_RUNTIME_DIR").map(|path| path.join("lamna"));
-    of_root.into_iter().chain(of_session).chain([format!("/tmp/lamna-{user}").into()]).collect()
+    // Several are separated by colons (systemd.exec(5)).
+    let of_service = std::env::var("RUNTIME_DIRECTORY").ok();
+    let of_service = of_service.iter().flat_map(|list| list.split(':')).filter(|path| path.starts_with('/'));
+    let of_service: Vec<PathBuf> = of_service.map(|path| Path::new(path).join(NAME)).collect();
+    let of_session = variable("XDG_RUNTIME_DIR").map(|path| path.join(NAME));
+    let of_all = [format!("/tmp/lamna-{user}").into()];
+    of_root.into_iter().chain(of_service).chain(of_session).chain(of_all).collect()
 }
 
-/// Where they are looked for: also where a session has them that this process is no part of.
-fn directories_to_search() -> Vec<PathBuf> {
-    let (mut directories, session) = (directories(), PathBuf::from(format!("/run/user/{}/lamna", geteuid())));
-    let is_default = std::env::var_os("LAMNA_RUNTIME_DIR").is_none();
-    if is_default && !directories.contains(&session) {
-        directories.push(session);
+/// What a directory is called within one that others may enter.
+const NAME: &str = "lamna";
+
+/// Where they are looked for: also where sessions and service managers have them that this process is no part of.
+pub(super) fn directories_to_search() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = directories().into_iter().flat_map(|path| [path.join(NAME), path]).collect();
+    if std::env::var_os("LAMNA_RUNTIME_DIR").is_none() {
+        all.push(format!("/run/user/{}/lamna", geteuid()).into());
+        let within = |directory: &str| std::fs::read_dir(directory).into_iter().flatten().flatten();
+        all.extend(within("/run").map(|entry| entry.path().join(NAME)));
+        if geteuid().is_root() {
+            all.extend(within("/run/user").map(|entry| entry.path().join(NAME)));
+            let of_user = |name: &str| name.strip_prefix("lamna-").is_some_and(|user| user.parse::<u32>().is_ok());
+            let temporary = within("/tmp").filter(|entry| entry.file_name().to_str().is_some_and(of_user));
+            all.extend(temporary.map(|entry| entry.path()));
+        }
     }
-    directories
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// A directory that is this user's alone, locked.
@@ -148,7 +200,10 @@ impl Directory {
             return Err(Errno::PERM);
         }
         match mkdirat(CWD, path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => Directory::open(path),
+            Ok(()) | Err(Errno::EXIST) => match Directory::open(path) {
+                Err(Errno::PERM) if is_guarded(path) => Directory::make(&path.join(NAME)),
+                result => result,
+            },
             Err(errno) => Err(errno),
         }
     }
@@ -175,19 +230,28 @@ impl Directory {
         listen::bind_one(&ListenAddress::Unix(path)).map_err(|error| error.for_option("--admin"))
     }
 
-    fn sockets(&self) -> Vec<PathBuf> {
-        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
-        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION) && is_socket(path));
-        paths.sort();
-        paths
-    }
-
     /// Removes the sockets that nobody listens on. Returns how many.
     fn sweep(&self) -> usize {
-        let stale = self.sockets().into_iter().filter(|path| is_stale(path));
+        let stale = sockets_in(&self.path).into_iter().filter(|path| is_stale(path));
         stale.filter(|path| rustix::fs::unlink(path).is_ok()).count()
     }
+}
+
+fn sockets_in(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION) && is_socket(path));
+    paths.sort();
+    paths
+}
+
+/// Whether it is this user's own, and nobody else may change what is in it: they may enter it.
+fn is_guarded(path: &Path) -> bool {
+    lstat(path).is_ok_and(|found| {
+        let others = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        is_directory && found.st_uid == geteuid().as_raw() && !others
+    })
 }
 
 fn is_private(found: &Stat) -> bool {
@@ -215,6 +279,7 @@ mod tests {
     #[test]
     fn an_address_is_off_a_path_or_a_port_of_loopback() {
         assert_eq!("off".parse(), Ok(AdminAddress::Off));
+        assert_eq!("auto".parse(), Ok(AdminAddress::Found));
         assert_eq!("9000".parse(), Ok(AdminAddress::At(ListenAddress::Tcp(([127, 0, 0, 1], 9000).into()))));
         assert_eq!("unix:/run/a".parse(), Ok(AdminAddress::At(ListenAddress::Unix("/run/a".into()))));
         assert!("on".parse::<AdminAddress>().is_err());
@@ -227,7 +292,7 @@ mod tests {
         let bind = || Directory::make(&path).unwrap().bind().unwrap();
         let (first, second) = (bind(), bind());
         assert_ne!(first.address(), second.address());
-        assert_eq!(Directory::open(&path).unwrap().sockets().len(), 2);
+        assert_eq!(sockets_in(&path).len(), 2);
     }
 
     #[test]
@@ -240,17 +305,32 @@ mod tests {
         std::fs::write(path.join("2.sock"), "").unwrap();
         let live = UnixListener::bind(path.join("3.sock")).unwrap();
         assert_eq!(directory.sweep(), 1);
-        assert_eq!(directory.sockets(), [path.join("3.sock")]);
+        assert_eq!(sockets_in(&path), [path.join("3.sock")]);
         assert!(path.join("other").exists() && path.join("2.sock").exists());
         drop(live);
     }
 
     #[test]
-    fn a_directory_that_others_can_enter_is_not_used() {
+    fn in_a_directory_that_others_may_enter_one_is_made_that_they_may_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("runtime");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let listener = Directory::make(&path).unwrap().bind().unwrap();
+        let within = path.join("lamna");
+        assert_eq!(std::fs::metadata(&within).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(sockets_in(&within).len(), 1);
+        drop(listener);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_change_is_not_used() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("lamna");
         drop(Directory::make(&path).unwrap());
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        assert_eq!(Directory::make(&path).unwrap_err(), Errno::PERM);
+        for mode in [0o775, 0o757, 0o1777] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(Directory::make(&path).unwrap_err(), Errno::PERM, "{mode:o}");
+        }
     }
 }

@@ -19,9 +19,12 @@ pub(super) struct Request {
     pub(super) method: String,
     /// Without the query.
     pub(super) path: String,
-    /// It comes from a page in a browser, or by a name that somebody else may have given to this machine: such a
-    /// request is not an administrator's (DNS rebinding, cross-site request forgery).
-    pub(super) foreign: bool,
+    /// It comes from a page in a browser: such a request is not an administrator's (cross-site request forgery).
+    pub(super) from_page: bool,
+    /// The name or address by which the server is asked, in lower case and without port; none if it is not said.
+    pub(super) host: Option<String>,
+    /// What stands for the right to give orders over TCP (RFC 6750 2.1).
+    pub(super) token: Option<Vec<u8>>,
     pub(super) content: Vec<u8>,
 }
 
@@ -63,7 +66,9 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     Parsed::Complete(Request {
         method: method.to_owned(),
         path: target.split('?').next().unwrap_or_default().to_owned(),
-        foreign: is_foreign(head.headers),
+        from_page: field(head.headers, "origin").is_some() || field(head.headers, "sec-fetch-site").is_some(),
+        host: field(head.headers, "host").map(host_name),
+        token: field(head.headers, "authorization").and_then(bearer),
         content: content.to_owned(),
     })
 }
@@ -82,20 +87,34 @@ fn content_length(fields: &[httparse::Header<'_>]) -> Result<usize, ()> {
     if text.is_empty() { Err(()) } else { Ok(text.parse().unwrap_or(usize::MAX)) }
 }
 
-fn is_foreign(fields: &[httparse::Header<'_>]) -> bool {
-    let from_page = field(fields, "origin").is_some() || field(fields, "sec-fetch-site").is_some();
-    from_page || !field(fields, "host").is_none_or(is_own_name)
+fn bearer(value: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_owned())
 }
 
-/// An address, or the one name that means this machine everywhere.
-fn is_own_name(host: &[u8]) -> bool {
-    let Ok(host) = str::from_utf8(host) else { return false };
+/// What is no text is no name that anybody has.
+fn host_name(value: &[u8]) -> String {
+    let host = str::from_utf8(value).unwrap_or("?").to_ascii_lowercase();
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => name,
-        _ => host,
+        _ => &host,
     };
     let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    name.strip_suffix('.').unwrap_or(name).to_owned()
+}
+
+/// Whether somebody else cannot have given this name to this machine (DNS rebinding): it is an address, a name without a
+/// dot, a name of a domain that is nobody's to register (RFC 6761, 6762, 8375; `internal` by ICANN), the machine's own, or
+/// one of `allowed`.
+pub(super) fn is_own_name(name: &str, allowed: &[String]) -> bool {
+    const PRIVATE: [&str; 4] = [".internal", ".local", ".localhost", ".home.arpa"];
+    let is_word =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    name.parse::<IpAddr>().is_ok()
+        || is_word(name)
+        || PRIVATE.iter().any(|domain| name.ends_with(domain))
+        || rustix::system::uname().nodename().to_bytes().eq_ignore_ascii_case(name.as_bytes())
+        || allowed.iter().any(|each| each == name)
 }
 
 #[cfg(test)]
@@ -121,7 +140,8 @@ mod tests {
     fn a_request_has_a_method_a_path_and_content() {
         let request = complete("POST /v1/arch?x=1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
         let content = b"{}".to_vec();
-        assert_eq!(request, Request { method: "POST".into(), path: "/v1/arch".into(), foreign: false, content });
+        let (method, path, host) = ("POST".into(), "/v1/arch".into(), Some("localhost".into()));
+        assert_eq!(request, Request { method, path, from_page: false, host, token: None, content });
     }
 
     #[test]
@@ -136,15 +156,41 @@ mod tests {
     }
 
     #[test]
-    fn pages_in_a_browser_and_names_of_others_are_foreign() {
-        let foreign = |fields: &str| complete(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n")).foreign;
-        assert!(foreign("Host: rebound.example:9000"));
-        assert!(foreign("Host: 127.0.0.1.example"));
-        assert!(foreign("Host: 127.0.0.1:9000\r\nOrigin: null"));
-        assert!(foreign("Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site"));
-        for host in ["127.0.0.1:9000", "localhost:9000", "LocalHost", "[::1]:9000", "[::1]", "192.0.2.1"] {
-            assert!(!foreign(&format!("Host: {host}")), "{host}");
+    fn what_pages_in_a_browser_send_is_known() {
+        let from_page = |field: &str| complete(&format!("GET / HTTP/1.1\r\n{field}\r\n\r\n")).from_page;
+        assert!(from_page("Origin: null") && from_page("Sec-Fetch-Site: cross-site"));
+        assert!(!from_page("Host: 127.0.0.1"));
+    }
+
+    #[test]
+    fn a_name_that_somebody_may_have_registered_is_not_ours_unless_it_is_allowed() {
+        let host = |value: &str| complete(&format!("GET / HTTP/1.1\r\nHost: {value}\r\n\r\n")).host.unwrap();
+        let allowed = ["metrics.example.org".to_owned()];
+        for value in ["rebound.example:9000", "127.0.0.1.example", "internal.example", "", "a b", "example.org"] {
+            assert!(!is_own_name(&host(value), &allowed), "{value}");
         }
+        for value in [
+            "127.0.0.1:9000",
+            "localhost:9000",
+            "LocalHost",
+            "[::1]:9000",
+            "[::1]",
+            "192.0.2.1",
+            "web1:9100",
+            "web1.internal:9100",
+            "web1.local.",
+            "Metrics.Example.org:9100",
+        ] {
+            assert!(is_own_name(&host(value), &allowed), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_token_stands_behind_its_scheme() {
+        let token = |value: &str| complete(&format!("GET / HTTP/1.1\r\nAuthorization: {value}\r\n\r\n")).token;
+        assert_eq!(token("bearer  abc "), Some(b"abc".to_vec()));
+        assert_eq!(token("Basic abc"), None);
+        assert_eq!(token("B"), None);
     }
 
     proptest! {

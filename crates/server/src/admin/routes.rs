@@ -6,20 +6,42 @@
 use serde::Serialize;
 
 use super::metrics;
-use super::request::Request;
+use super::request::{Request, is_own_name};
 use super::steward::{Change, Phase, Steward};
+use super::token::Token;
 use super::visit::{Answer, Ask, Rights};
 
-/// The answer to what has come from who has these rights; none if it takes its time, and is to be asked for again. Over TCP
-/// (`by_tcp`), requests that a browser may have been made to send are refused.
-pub(super) fn answer(ask: Ask, rights: Rights, by_tcp: bool, steward: &mut dyn Steward) -> Option<Answer> {
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Caller<'a> {
+    /// Over the Unix socket, with the rights of the process that has connected.
+    Unix(Rights),
+    /// Over TCP, which browsers and proxies speak as well.
+    Tcp {
+        /// Whether the connection comes from this machine.
+        from_here: bool,
+        keys: &'a Keys,
+    },
+}
+
+/// What opens the endpoint over TCP.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// Without one, no orders are taken.
+    pub(super) token: Option<Token>,
+    /// Names by which the server may be asked, beside those that can only be its own.
+    pub(super) hosts: Vec<String>,
+}
+
+/// The answer to what has come; none if it takes its time, and is to be asked for again.
+pub(super) fn answer(ask: Ask, caller: Caller<'_>, steward: &mut dyn Steward) -> Option<Answer> {
     match ask {
         Ask::Request(request) if is_upgrade(&request) => {
-            let refused = answer_at_once(&request, rights, by_tcp, steward);
+            let refused = answer_at_once(&request, caller, steward);
             // Begun: what comes of it is known later.
             if refused.status == 200 { None } else { Some(refused) }
         }
-        Ask::Request(request) => Some(answer_at_once(&request, rights, by_tcp, steward)),
+        Ask::Request(request) => Some(answer_at_once(&request, caller, steward)),
         Ask::Nonsense(status, why) => Some(failure(status, why)),
         Ask::Outcome => steward.upgraded().map(done),
     }
@@ -30,16 +52,11 @@ fn is_upgrade(request: &Request) -> bool {
     request.path == UPGRADE && request.method == "POST"
 }
 
-fn answer_at_once(request: &Request, rights: Rights, by_tcp: bool, steward: &mut dyn Steward) -> Answer {
-    if rights == Rights::None {
-        return failure(403, "only root and the user that runs this server may control it");
-    }
-    if by_tcp && request.foreign {
-        return failure(
-            403,
-            "requests of pages in a browser, and by other names than localhost, are not taken: use the address itself",
-        );
-    }
+fn answer_at_once(request: &Request, caller: Caller<'_>, steward: &mut dyn Steward) -> Answer {
+    let rights = match rights(request, caller) {
+        Ok(rights) => rights,
+        Err(why) => return failure(403, why),
+    };
     let Some(route) = ROUTES.iter().find(|route| route.path == request.path) else {
         return failure(404, "there is nothing of this name; see docs/control.md");
     };
@@ -47,11 +64,39 @@ fn answer_at_once(request: &Request, rights: Rights, by_tcp: bool, steward: &mut
     match (reads, route.read, route.order) {
         (true, Some(read), _) => read(steward),
         (false, _, Some(_)) if request.method != "POST" => not_allowed(route),
-        (false, _, Some(_)) if rights != Rights::All => {
-            failure(403, "orders are taken from this machine only: use its Unix socket or a loopback address")
-        }
+        (false, _, Some(_)) if rights != Rights::All => failure(403, refusal_of_orders(caller)),
         (false, _, Some(order)) => order(steward, request),
         _ => not_allowed(route),
+    }
+}
+
+/// What this caller may ask for with this request, or why nothing.
+fn rights(request: &Request, caller: Caller<'_>) -> Result<Rights, &'static str> {
+    let (from_here, keys) = match caller {
+        Caller::Unix(Rights::None) => return Err("only root and the user that runs this server may control it"),
+        Caller::Unix(rights) => return Ok(rights),
+        Caller::Tcp { from_here, keys } => (from_here, keys),
+    };
+    if request.from_page {
+        return Err("requests of pages in a browser are not taken");
+    }
+    let is_own = request.host.as_deref().is_none_or(|host| is_own_name(host, &keys.hosts));
+    // Whoever asks whether it lives learns nothing that a connection would not have told.
+    if !is_own && !PROBES.contains(&request.path.as_str()) {
+        return Err("somebody else may have given this name to this machine: use its address, or add the name to \
+                    admin_hosts in the configuration");
+    }
+    let has_token = keys.token.as_ref().zip(request.token.as_ref()).is_some_and(|(token, given)| token.is(given));
+    Ok(if from_here && has_token { Rights::All } else { Rights::Read })
+}
+
+fn refusal_of_orders(caller: Caller<'_>) -> &'static str {
+    match caller {
+        Caller::Tcp { from_here: true, .. } => {
+            "orders over TCP need this server's token (Authorization: Bearer TOKEN), which `lamna ctl` finds if it is run \
+             by root or the server's user; or use its Unix socket"
+        }
+        _ => "orders are taken from this machine only: use its Unix socket or a loopback address",
     }
 }
 
@@ -75,6 +120,7 @@ const ROUTES: [Route; 10] = [
     Route { path: UPGRADE, read: None, order: Some(|steward, _| done(steward.upgrade())) },
 ];
 
+const PROBES: [&str; 2] = ["/livez", "/readyz"];
 const UPGRADE: &str = "/v1/upgrade";
 
 /// What was done or found out, in words.

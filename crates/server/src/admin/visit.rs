@@ -11,6 +11,7 @@
 //! memory for a bounded time. Lingers (RFC 9112 9.6), so that a peer that sends too much can still read why it is refused.
 
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,35 @@ pub(super) enum Rights {
     None,
 }
 
+/// Where a visit comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A process of this machine, over the Unix socket.
+    Unix(Rights),
+    /// This address, over TCP.
+    Tcp(IpAddr),
+}
+
+impl Origin {
+    /// Whether both are bounded together: everything over Unix sockets, and what one host can have of addresses.
+    pub(super) fn is_together_with(self, other: Origin) -> bool {
+        match (self, other) {
+            (Origin::Unix(_), Origin::Unix(_)) => true,
+            (Origin::Tcp(one), Origin::Tcp(other)) => network(one) == network(other),
+            _ => false,
+        }
+    }
+}
+
+/// An address of IPv4; the 64 bits that a host does not choose of one of IPv6 (RFC 4291 2.5.4).
+fn network(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u64::from(u32::from(address)),
+        IpAddr::V6(address) if address.is_loopback() => u64::MAX,
+        IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
+    }
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
@@ -53,10 +83,8 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Visit {
     socket: OwnedFd,
-    /// What the peer may do.
-    pub(super) rights: Rights,
-    /// Whether it came over TCP, which browsers can speak.
-    pub(super) by_tcp: bool,
+    /// Where it comes from.
+    pub(super) origin: Origin,
     state: State,
     until: Instant,
 }
@@ -71,8 +99,8 @@ enum State {
 }
 
 impl Visit {
-    pub(super) fn new(socket: OwnedFd, rights: Rights, by_tcp: bool, now: Instant) -> Visit {
-        Visit { socket, rights, by_tcp, state: State::Receiving(Vec::new()), until: now + TIME_MAX }
+    pub(super) fn new(socket: OwnedFd, origin: Origin, now: Instant) -> Visit {
+        Visit { socket, origin, state: State::Receiving(Vec::new()), until: now + TIME_MAX }
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

@@ -44,6 +44,10 @@ pub(super) struct File {
     pub(super) compress_bytes_max: Option<Spanned<Amount>>,
     pub(super) log: Option<Text>,
     pub(super) log_format: Option<Text>,
+    pub(super) admin: Option<Text>,
+    pub(super) admin_hosts: Vec<Text>,
+    pub(super) admin_token_file: Option<Text>,
+    pub(super) profile: Option<Text>,
     /// Keys are judged against the table of limits.
     pub(super) limits: BTreeMap<Text, Spanned<Amount>>,
     pub(super) site: Vec<Spanned<SiteTable>>,
@@ -115,6 +119,10 @@ pub(super) const KEYS: [(&str, &[&str]); 4] = [
             "compress_bytes_max",
             "log",
             "log_format",
+            "admin",
+            "admin_hosts",
+            "admin_token_file",
+            "profile",
         ],
     ),
     (

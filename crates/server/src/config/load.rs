@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use lamna_policy::cache::Algorithm;
-use lamna_policy::control::Profile;
 
 use super::explain::{ConfigError, Finding, Problem};
+use super::profile;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::shapes::{self, Shapes};
-use super::validate::{self, Depth, check_address, check_directory, check_log};
+use super::validate::{self, Depth, check_address, check_admin, check_directory, check_log};
+use crate::admin::AdminAddress;
 use crate::cache::Caches;
 use crate::content::compress::CodingSet;
 use crate::io::send::SendStrategy;
@@ -29,8 +30,10 @@ pub struct Overrides {
     pub architecture: Option<Choice>,
     /// See [`Settings::workers`]; [`Workers::Auto`] is [`Settings::workers_adapt`].
     pub workers: Option<Workers>,
-    /// See [`Settings::profile`].
-    pub profile: Option<Profile>,
+    /// See [`Settings::profile_file`].
+    pub profile: Option<PathBuf>,
+    /// See [`AdminSettings::address`](super::settings::AdminSettings::address).
+    pub admin: Option<AdminAddress>,
     /// Turns [`Settings::pin`] on.
     pub pin: bool,
     /// Turns [`Settings::account`] on.
@@ -106,7 +109,6 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
         None => Settings::default(),
     };
     settings.without.clone_from(&overrides.without);
-    settings.profile.clone_from(&overrides.profile);
     match (&overrides.directory, file) {
         (Some(directory), Some(file)) if !settings.sites.is_empty() => {
             let (directory, file) = (directory.clone(), file.to_owned());
@@ -117,6 +119,12 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
         (None, Some(file)) => require_site(&settings, file)?,
     }
     overrides.apply(&mut settings);
+    if let Some(file) = &overrides.profile {
+        let invalid = |message| Problem { place: None, message, hint: None };
+        let profile =
+            profile::read(file).map_err(|why| ConfigError::Invalid { file: None, problems: vec![invalid(why)] })?;
+        (settings.profile, settings.profile_file) = (Some(profile), Some(absolute_path(file)));
+    }
     overrides.check(&settings, depth)?;
     Ok(settings)
 }
@@ -144,6 +152,9 @@ impl Overrides {
         if self.log.is_some() {
             found.extend(check_log(&settings.log).err());
         }
+        if self.admin.is_some() || !self.listen.is_empty() {
+            found.extend(check_admin(&settings.admin.address, &settings.listen, depth).err());
+        }
         let problem = |(message, hint)| Problem { place: None, message, hint: Some(hint) };
         match found.is_empty() {
             true => Ok(()),
@@ -157,6 +168,12 @@ impl Overrides {
         }
         if let Some(log) = &self.log {
             settings.log = absolute_log(log);
+        }
+        if let Some(admin) = &self.admin {
+            settings.admin.address = match admin {
+                AdminAddress::At(address) => AdminAddress::At(absolute_address(address)),
+                other => other.clone(),
+            };
         }
         self.architecture.into_iter().for_each(|choice| settings.choose(choice));
         if let Some(workers) = self.workers {

@@ -22,7 +22,7 @@ mod render;
 pub mod settings;
 mod shapes;
 mod site;
-mod suggest;
+pub mod suggest;
 #[cfg(test)]
 mod tests;
 mod validate;

@@ -45,6 +45,14 @@ pub fn render(settings: &Settings) -> String {
     page.line("compress_bytes_max", bytes(settings.compression.bytes_max));
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
+    page.line("admin", quoted(&settings.admin.address.to_string()));
+    page.line("admin_hosts", list(&settings.admin.hosts));
+    if let Some(file) = &settings.admin.token_file {
+        page.line("admin_token_file", path(file));
+    }
+    if let Some(file) = &settings.profile_file {
+        page.line("profile", path(file));
+    }
     limits(&settings.limits, &mut page);
     for each in &settings.sites {
         site(each, &mut page);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
+use crate::admin::AdminAddress;
 use crate::cache::{Caches, Policy};
 use crate::content::compress::Compression;
 use crate::io::send::Plan;
@@ -270,6 +271,17 @@ impl CachePages {
     }
 }
 
+/// Where a server is controlled, and by whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminSettings {
+    /// Where.
+    pub address: AdminAddress,
+    /// Names by which the endpoint may be asked over TCP, in lower case and without ports.
+    pub hosts: Vec<String>,
+    /// The file with the token that orders over TCP need; none for one that is made.
+    pub token_file: Option<PathBuf>,
+}
+
 /// Everything a server needs to know to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -284,8 +296,10 @@ pub struct Settings {
     pub workers: usize,
     /// Whether a server that adapts changes the number of workers, too: `workers = "auto"`.
     pub workers_adapt: bool,
-    /// What a server that adapts goes by; none for what is built in. From a file that the command line names.
+    /// What a server that adapts goes by; none for what is built in.
     pub profile: Option<Profile>,
+    /// The file that it is from.
+    pub profile_file: Option<PathBuf>,
     /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
     pub pin: bool,
     /// Whether books are kept of where the time goes.
@@ -334,6 +348,8 @@ pub struct Settings {
     pub log: LogTarget,
     /// Access log format.
     pub log_format: LogFormat,
+    /// How the server is controlled.
+    pub admin: AdminSettings,
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
@@ -386,6 +402,7 @@ impl Default for Settings {
             workers: 1,
             workers_adapt: true,
             profile: None,
+            profile_file: None,
             pin: false,
             account: false,
             helpers: HelperKind::Threads,
@@ -406,6 +423,7 @@ impl Default for Settings {
             compression: Compression::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
+            admin: AdminSettings::default(),
             limits: lamna_proto::limits::Limits::default(),
             without: Vec::new(),
             sites: Vec::new(),

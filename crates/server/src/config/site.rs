@@ -90,7 +90,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site
 }
 
-fn host(text: &Text, checker: &mut Checker<'_>) -> String {
+pub(super) fn host(text: &Text, checker: &mut Checker<'_>) -> String {
     let host = text.get_ref().to_ascii_lowercase();
     if let Some((name, port)) = host.rsplit_once(':')
         && !name.contains(':')

@@ -4,7 +4,7 @@
 //! which a slip of the finger makes once) and the threshold up to which a suggestion helps rather than puzzles.
 
 /// The candidate nearest to `word`, if it is near enough: one slip, or one for every three characters.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let slips_max = (word.chars().count() / 3).max(1);
     candidates
         .into_iter()

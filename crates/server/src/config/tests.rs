@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::admin::AdminAddress;
 use crate::cache::{Caches, Policy};
 use crate::content::compress::{CodingSet, Compression};
 use lamna_policy::cache::{Algorithm, Objective};
@@ -85,6 +86,8 @@ fn one_file_holds_everything() {
         compress_bytes_max = "1MiB"
         log = "access.log"
         log_format = "json"
+        admin = "unix:control"
+        admin_hosts = ["Web.example.org"]
         [limits]
         head_bytes_max = "32KiB"
         idle_timeout_ms = 5000
@@ -128,6 +131,7 @@ fn one_file_holds_everything() {
         workers_adapt: false,
         threads_adapt: false,
         profile: None,
+        profile_file: None,
         pin: true,
         account: true,
         helpers_max: 8,
@@ -151,6 +155,11 @@ fn one_file_holds_everything() {
         },
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
+        admin: AdminSettings {
+            address: AdminAddress::At(ListenAddress::Unix(base.join("control"))),
+            hosts: vec!["web.example.org".into()],
+            token_file: None,
+        },
         limits: lamna_proto::limits::Limits { head_bytes_max: 32 << 10, idle_timeout_ms: 5000, ..Default::default() },
         without: Vec::new(),
         sites: vec![SiteSettings {
@@ -199,11 +208,14 @@ fn a_404_page_at_the_root_of_a_directory_is_used_for_404() {
 #[test]
 fn the_command_line_overrides_the_file() {
     let directory = directory_with("listen = [\"1\"]\nworkers = 3\nlog = \"off\"\n[[site]]\nroot = \"site\"\n");
+    let profile = directory.path().join("profile.toml");
+    fs::write(&profile, "").unwrap();
     let overrides = Overrides {
         listen: vec![ListenAddress::Unix("x".into())],
         architecture: Some(Choice::Fixed(Architecture::Sped)),
         workers: Some(Workers::Count(2)),
-        profile: Some(Profile::built_in()),
+        profile: Some(profile.clone()),
+        admin: Some("9100".parse().unwrap()),
         pin: true,
         account: true,
         helpers_max: Some(7),
@@ -228,7 +240,8 @@ fn the_command_line_overrides_the_file() {
     let socket = std::env::current_dir().unwrap().join("x");
     assert_eq!(settings.listen, [ListenAddress::Unix(socket)]);
     assert_eq!((settings.choice(), settings.workers_adapt), (Choice::Fixed(Architecture::Sped), false));
-    assert_eq!(settings.profile, Some(Profile::built_in()));
+    assert_eq!((settings.profile, settings.profile_file), (Some(Profile::built_in()), Some(profile)));
+    assert_eq!(settings.admin.address, "9100".parse().unwrap());
     assert_eq!((settings.workers, settings.helpers_max), (2, 7));
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!((settings.processes, settings.processes_max), (8, 9));
@@ -387,6 +400,29 @@ fn what_could_not_be_listened_at_or_logged_to_is_refused_with_the_place() {
         ("log = \"logs/access.log\"", "1:7: the directory `"),
         ("log = \"site\"", "is a directory"),
         ("log = \"lamna.toml/a\"", "is not a directory"),
+    ] {
+        let report = report(line);
+        assert!(report.contains(message), "{line}: {report}");
+    }
+}
+
+#[test]
+fn control_and_a_profile_are_set_in_the_file_and_what_is_rendered_loads_to_the_same() {
+    let directory = directory_with(
+        "admin = \"9100\"\nadmin_token_file = \"token\"\nprofile = \"profile.toml\"\n[[site]]\nroot = \"site\"",
+    );
+    fs::write(directory.path().join("token"), "0123456789abcdef\n").unwrap();
+    fs::write(directory.path().join("profile.toml"), "").unwrap();
+    let settings = load(Some(&directory.path().join("lamna.toml")), &Overrides::default()).unwrap();
+    assert_eq!(settings.admin.token_file, Some(directory.path().join("token")));
+    assert_eq!(settings.profile, Some(Profile::built_in()));
+    assert_eq!(parse(&super::render(&settings), Path::new("/x.toml")).unwrap(), settings);
+    for (line, message) in [
+        ("admin = \"nowhere\"", "or off, or auto"),
+        ("listen = [\"9100\"]\nadmin = \"9100\"", "2:9: `127.0.0.1:9100` is named twice"),
+        ("admin_hosts = [\"a:80\"]", "has a port"),
+        ("admin_token_file = \"lamna.toml\"", "has no token: a token has at least 16"),
+        ("profile = \"nowhere\"", "cannot read"),
     ] {
         let report = report(line);
         assert!(report.contains(message), "{line}: {report}");

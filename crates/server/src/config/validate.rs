@@ -17,6 +17,7 @@ use toml::Spanned;
 use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
+use super::profile;
 use super::settings::{
     CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
     LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
@@ -25,6 +26,7 @@ use super::shapes::Taken;
 use super::site;
 use lamna_policy::size::{format_size, parse_size};
 use super::suggest::nearest;
+use crate::admin::{AdminAddress, token};
 use crate::cache::Caches;
 use crate::content::compress::Compression;
 use crate::io::send::{Plan, SendStrategy};
@@ -74,9 +76,43 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, depth: Depth
     }
     cache(file, &mut checker, &mut settings);
     compression(file, &mut checker, &mut settings.compression);
+    admin(file, &mut checker, &mut settings);
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// How the server is controlled, and what it goes by.
+fn admin(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    if let Some(text) = &file.admin {
+        match text.get_ref().parse() {
+            Ok(AdminAddress::At(ListenAddress::Unix(path))) => {
+                settings.admin.address = AdminAddress::At(ListenAddress::Unix(checker.base.join(path)));
+            }
+            Ok(address) => settings.admin.address = address,
+            Err(error) => checker.expect(false, text, &format!("{error}, or off, or auto")),
+        }
+        if let Err((message, hint)) = check_admin(&settings.admin.address, &settings.listen, checker.depth) {
+            checker.problem_with_hint(text.span(), message, Some(hint));
+        }
+    }
+    for host in &file.admin_hosts {
+        settings.admin.hosts.push(site::host(host, checker));
+    }
+    settings.admin.token_file = file.admin_token_file.as_ref().map(|text| {
+        let path = checker.path(text);
+        if let Err(error) = token::read(&path) {
+            checker.problem(text.span(), format!("`{}` has no token: {error}", path.display()));
+        }
+        path
+    });
+    settings.profile_file = file.profile.as_ref().map(|text| checker.path(text));
+    if let (Some(text), Some(path)) = (&file.profile, &settings.profile_file) {
+        match profile::read(path) {
+            Ok(profile) => settings.profile = Some(profile),
+            Err(why) => checker.problem(text.span(), why),
+        }
+    }
 }
 
 /// Which caches there are, how they choose, and how they notice changes.
@@ -388,6 +424,17 @@ pub(super) fn check_address(
         Depth::Serve => Ok(()),
         Depth::Check => listen::probe(address).map_err(BindError::into_parts),
     }
+}
+
+/// Whether the server can be controlled here beside what it listens at: as [`check_address`].
+pub(super) fn check_admin(
+    admin: &AdminAddress,
+    listen: &[ListenAddress],
+    depth: Depth,
+) -> Result<(), (String, String)> {
+    let AdminAddress::At(address) = admin else { return Ok(()) };
+    let rename = |(message, hint): (String, String)| (message, hint.replace("--listen", "--admin"));
+    check_address(address, listen, depth).map_err(rename)
 }
 
 /// Whether the access log can be opened: a message and what to do about it if not. Makes nothing.

@@ -22,7 +22,7 @@ use crate::cache::generations::Key;
 use crate::cache::{Caches, Entry, Foresight, Front, Lookup, WatchRequest};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
-use crate::engine::{Shared, unix_seconds};
+use crate::engine::{Shared, unix_ms};
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -41,7 +41,7 @@ pub struct Desk<'a> {
     /// What was answered with last, if its heads were built for that.
     last_described: Option<Arc<Entry>>,
     log: Option<LogBuffer>,
-    unix_seconds: u64,
+    unix_ms: u64,
     flushed: Instant,
     requests: u64,
     connections: u64,
@@ -103,7 +103,7 @@ impl<'a> Desk<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_deref().map(AccessLog::buffer);
         shared.store.count_front();
-        let (unix_seconds, front) = (unix_seconds(), Front::new(&shared.store));
+        let (unix_ms, front) = (unix_ms(), Front::new(&shared.store));
         let sender = Sender::new(shared.sending, &shared.store, &shared.abilities);
         Desk {
             shared,
@@ -114,7 +114,7 @@ impl<'a> Desk<'a> {
             caches: shared.store.caches(),
             last_described: None,
             log,
-            unix_seconds,
+            unix_ms,
             flushed: now,
             requests: 0,
             connections: 0,
@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
     pub fn workspace(&self) -> Box<Workspace> {
         let Shared { limits, sites, sending, .. } = self.shared;
         let copy_bytes_max = sending.message_copy_bytes_max;
-        let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_seconds);
+        let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_ms / 1000);
         workspace.count_in(self.tally.clone());
         if self.log.is_some() {
             workspace.keep_requests();
@@ -147,14 +147,14 @@ impl<'a> Desk<'a> {
     pub fn look_at_clock(&mut self, workspace: &mut Workspace) {
         account::open(&self.shared.counters);
         self.now = self.shared.clock.now();
-        self.unix_seconds = unix_seconds();
-        workspace.handle_unix_seconds(self.unix_seconds);
+        self.unix_ms = unix_ms();
+        workspace.handle_unix_seconds(self.unix_ms / 1000);
         self.sampler.begin(self.now.0, self.tally.at_once());
     }
 
     /// Lets another workspace of this worker know the time of the last look at the clock.
     pub fn tell_time(&self, workspace: &mut Workspace) {
-        workspace.handle_unix_seconds(self.unix_seconds);
+        workspace.handle_unix_seconds(self.unix_ms / 1000);
     }
 
     /// What is known about the target of a new request.
@@ -291,7 +291,7 @@ impl<'a> Desk<'a> {
         if let Some(log) = &mut self.log {
             let _step = account::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
-                log.push(self.unix_seconds, &record(&answered, client, self.now));
+                log.push(self.unix_ms, &record(&answered, client, self.now));
             }
         }
     }

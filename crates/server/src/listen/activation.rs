@@ -97,22 +97,25 @@ mod tests {
     }
 
     /// Runs [`activated`] in a process of its own that has `passed` as descriptor 3, and gives back what it printed.
-    fn run_activated(passed: OwnedFd) -> String {
+    fn run_activated(passed: OwnedFd, listen: &str) -> String {
         let script = r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@""#;
         let output = Command::new("sh")
             .args(["-c", script])
             .arg(std::env::current_exe().expect("the test binary is known"))
             .args(["--exact", "listen::activation::tests::activated", "--ignored", "--nocapture"])
+            .env("LISTEN_AT", listen)
             .stdin(passed)
             .output()
             .expect("a shell can be run");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
     #[test]
     #[ignore = "needs the descriptors that run_activated passes"]
     fn activated() {
-        match bind(&[]) {
+        let listen = std::env::var("LISTEN_AT").unwrap_or_default();
+        let addresses: Vec<ListenAddress> = listen.split_whitespace().map(|text| text.parse().unwrap()).collect();
+        match bind(&addresses) {
             Ok(listeners) => {
                 assert_prepared(&listeners[0]);
                 println!("\nlistens on {} of {}", listeners[0].address(), listeners.len());
@@ -125,14 +128,26 @@ mod tests {
     fn a_listening_socket_of_the_service_manager_is_used() {
         let passed = TcpListener::bind("127.0.0.1:0").unwrap();
         let expected = format!("listens on {} of 1", passed.local_addr().unwrap());
-        let output = run_activated(passed.into());
+        let output = run_activated(passed.into(), "");
         assert!(output.contains(&expected), "{output}");
+    }
+
+    #[test]
+    fn of_what_is_passed_beside_addresses_one_that_matches_is_used_and_another_is_said_to_be_unused() {
+        let passed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = passed.local_addr().unwrap();
+        // Bound again it would be in use.
+        let output = run_activated(passed.try_clone().unwrap().into(), &format!("127.0.0.1:0 {address}"));
+        assert!(output.contains(" of 2") && !output.contains("not used"), "{output}");
+        let output = run_activated(passed.into(), "127.0.0.1:0");
+        assert!(output.contains(&format!("has passed a socket for {address}, which")), "{output}");
+        assert!(output.contains(" of 1"), "{output}");
     }
 
     #[test]
     fn another_descriptor_of_the_service_manager_is_refused() {
         let file = tempfile::tempfile().unwrap();
-        let output = run_activated(file.into());
+        let output = run_activated(file.into(), "");
         assert!(output.contains("cannot use descriptor 3"), "{output}");
         assert!(output.contains("ListenStream="), "{output}");
     }

@@ -37,10 +37,10 @@ impl LogBuffer {
         LogBuffer { format, time: LogTime::new(0), bytes: Vec::new(), lines: 0, full, emptied, counters }
     }
 
-    /// Adds the line of a response that ended in this second since the epoch. Hands the buffer over when it holds
+    /// Adds the line of a response that ended at this millisecond since the epoch. Hands the buffer over when it holds
     /// [`FLUSH_BYTES`]; never waits.
-    pub fn push(&mut self, unix_seconds: u64, record: &Record<'_>) {
-        self.time.update(unix_seconds);
+    pub fn push(&mut self, unix_ms: u64, record: &Record<'_>) {
+        self.time.update(unix_ms);
         line::append(&mut self.bytes, self.format, &self.time, record);
         self.lines += 1;
         if self.bytes.len() >= FLUSH_BYTES {

@@ -36,26 +36,42 @@ pub struct Record<'a> {
     pub duration_us: u64,
 }
 
-/// The time of a line in every format, rendered again only when the second changes.
+/// The time of a line in every format. What is above milliseconds is rendered again only when the second changes.
 #[derive(Clone, Debug)]
 pub struct LogTime {
     unix_seconds: u64,
     combined: [u8; 28],
-    rfc3339: [u8; 20],
+    rfc3339: [u8; 24],
 }
 
 impl LogTime {
-    /// This second, in seconds since the epoch.
-    pub fn new(unix_seconds: u64) -> LogTime {
-        let date = Calendar::from_unix_seconds(unix_seconds);
-        LogTime { unix_seconds, combined: common_log_time(&date), rfc3339: date.rfc3339() }
+    /// This moment, in milliseconds since the epoch.
+    pub fn new(unix_ms: u64) -> LogTime {
+        let mut time = LogTime::of_second(unix_ms / 1000);
+        time.set_milliseconds(unix_ms);
+        time
     }
 
-    /// Moves to this second.
-    pub fn update(&mut self, unix_seconds: u64) {
-        if unix_seconds != self.unix_seconds {
-            *self = LogTime::new(unix_seconds);
+    fn of_second(unix_seconds: u64) -> LogTime {
+        let date = Calendar::from_unix_seconds(unix_seconds);
+        let mut rfc3339 = *b"0000-00-00T00:00:00.000Z";
+        // All but the `Z` at its end.
+        rfc3339[..19].copy_from_slice(&date.rfc3339()[..19]);
+        LogTime { unix_seconds, combined: common_log_time(&date), rfc3339 }
+    }
+
+    /// Moves to this moment, in milliseconds since the epoch.
+    pub fn update(&mut self, unix_ms: u64) {
+        if unix_ms / 1000 != self.unix_seconds {
+            *self = LogTime::of_second(unix_ms / 1000);
         }
+        self.set_milliseconds(unix_ms);
+    }
+
+    fn set_milliseconds(&mut self, unix_ms: u64) {
+        let milliseconds = (unix_ms % 1000) as u16;
+        self.rfc3339[20] = b'0' + (milliseconds / 100) as u8;
+        put_two_digits(&mut self.rfc3339[21..23], (milliseconds % 100) as u8);
     }
 
     /// `[21/Nov/2026:04:00:00 +0000]`.
@@ -63,7 +79,7 @@ impl LogTime {
         &self.combined
     }
 
-    /// `2026-11-21T04:00:00Z` (RFC 3339).
+    /// `2026-11-21T04:00:00.000Z` (RFC 3339).
     pub fn rfc3339(&self) -> &[u8] {
         &self.rfc3339
     }
@@ -228,13 +244,13 @@ mod tests {
 
     fn combined(record: &Record<'_>) -> String {
         let mut line = Vec::new();
-        append(&mut line, LogFormat::Combined, &LogTime::new(1_795_233_600), record);
+        append(&mut line, LogFormat::Combined, &LogTime::new(1_795_233_600_042), record);
         String::from_utf8(line).expect("ASCII")
     }
 
     fn json(record: &Record<'_>) -> serde_json::Value {
         let mut line = Vec::new();
-        append(&mut line, LogFormat::Json, &LogTime::new(1_795_233_600), record);
+        append(&mut line, LogFormat::Json, &LogTime::new(1_795_233_600_042), record);
         assert_eq!(line.pop(), Some(b'\n'));
         assert!(!line.contains(&b'\n'));
         serde_json::from_slice(&line).expect("JSON")
@@ -274,7 +290,7 @@ mod tests {
     #[test]
     fn a_json_line_has_the_names_of_the_conventions() {
         let expected = serde_json::json!({
-            "time": "2026-11-21T04:00:00Z",
+            "time": "2026-11-21T04:00:00.042Z",
             "client.address": "192.0.2.17",
             "http.request.method": "GET",
             "url.path": "/a/b.html",
@@ -303,9 +319,11 @@ mod tests {
     fn the_time_is_rendered_again_when_the_second_changes() {
         let mut time = LogTime::new(0);
         assert_eq!(time.combined(), b"[01/Jan/1970:00:00:00 +0000]");
-        time.update(1_795_233_600);
+        time.update(1_795_233_600_007);
         assert_eq!(time.combined(), b"[21/Nov/2026:04:00:00 +0000]");
-        assert_eq!(time.rfc3339(), b"2026-11-21T04:00:00Z");
+        assert_eq!(time.rfc3339(), b"2026-11-21T04:00:00.007Z");
+        time.update(1_795_233_600_999);
+        assert_eq!(time.rfc3339(), b"2026-11-21T04:00:00.999Z");
     }
 
     /// Prints what a line costs. Run with `cargo test --release -- --ignored --nocapture nanoseconds`.
@@ -318,7 +336,7 @@ mod tests {
             let mut time = LogTime::new(0);
             let start = Instant::now();
             for line in 0..LINES {
-                time.update(u64::from(line >> 16));
+                time.update(u64::from(line >> 6));
                 append(&mut buffer, format, &time, black_box(&RECORD));
                 if buffer.len() > 32 * 1024 {
                     black_box(&buffer);

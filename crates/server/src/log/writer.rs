@@ -173,7 +173,8 @@ impl Writer {
     fn complain(&mut self, error: &io::Error) {
         if self.reporter.is_due(Instant::now()) {
             let lost = self.counters.lost();
-            report(format_args!("cannot write {}: {}; {lost} lines lost so far", self.sink, cause(error)));
+            let lost = lamna_policy::words::count(lost, "line");
+            report(format_args!("cannot write {}: {}; {lost} lost so far", self.sink, cause(error)));
         }
     }
 

@@ -19,8 +19,8 @@ pub(super) struct Will {
     pub(super) handover: RawFd,
     /// Listening sockets.
     pub(super) listeners: Vec<Passed>,
-    /// The control socket.
-    pub(super) admin: Option<Passed>,
+    /// The control sockets.
+    pub(super) admin: Vec<Passed>,
     /// How to serve.
     pub(super) choice: Choice,
 }
@@ -44,7 +44,7 @@ impl Will {
                 "clock" => clock_ms = Some(value.parse().ok()?),
                 "handover" => handover = Some(value.parse().ok()?),
                 "listen" => will.listeners.push(Passed::parse(value)?),
-                "admin" => will.admin = Some(Passed::parse(value)?),
+                "admin" => will.admin.push(Passed::parse(value)?),
                 key => will.choice.take(key, value)?,
             }
         }
@@ -58,7 +58,7 @@ impl fmt::Display for Will {
         for listener in &self.listeners {
             write!(formatter, " listen={listener}")?;
         }
-        if let Some(admin) = &self.admin {
+        for admin in &self.admin {
             write!(formatter, " admin={admin}")?;
         }
         write!(formatter, "{}", self.choice)
@@ -92,7 +92,7 @@ mod tests {
         #[test]
         fn a_will_is_read_as_it_was_written(
             parent in any::<i32>(), clock_ms in any::<u64>(), handover in any::<RawFd>(),
-            listeners in prop::collection::vec(passed(), 0..4), admin in prop::option::of(passed()),
+            listeners in prop::collection::vec(passed(), 0..4), admin in prop::collection::vec(passed(), 0..3),
             engine in 0..Architecture::ALL.len(), workers in 1..9_usize,
         ) {
             let wanted = Settings { architecture: Architecture::ALL[engine], workers, ..Settings::default() };

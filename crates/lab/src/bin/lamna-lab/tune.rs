@@ -17,6 +17,7 @@ use lamna_lab::load::{Plan, run};
 use lamna_lab::machine::Machine;
 use lamna_lab::process::{Invocation, Server};
 use lamna_policy::control::{Engine, Estimate, Load, Profile};
+use lamna_policy::words::count;
 use tempfile::NamedTempFile;
 
 use crate::exit::{Failed, failure, usage};
@@ -48,6 +49,14 @@ pub(crate) struct TuneArgs {
 
 /// Measures and writes the profile.
 pub(crate) fn tune(args: &TuneArgs) -> Result<(), Failed> {
+    match std::fs::metadata(&args.directory) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(usage(format!("`{}` is not a directory", args.directory.display()))),
+        Err(error) => {
+            let why = format!("the directory `{}` cannot be looked at: {error}", args.directory.display());
+            return Err(usage(why));
+        }
+    }
     let files = Files::of(&args.directory);
     if files.small.is_empty() {
         let directory = args.directory.display();
@@ -58,7 +67,8 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<(), Failed> {
     let engines = Engine::ALL;
     let of_engine = START_SECONDS + loads.len() as f64 * args.seconds * (1.0 + WARM_UP);
     let total = of_engine * f64::from(args.rounds) * engines.len() as f64;
-    eprintln!("lamna-lab: measuring {} engines under {} kinds of load: about {total:.0} s", engines.len(), loads.len());
+    let (engine_count, load_count) = (count(engines.len(), "engine"), count(loads.len(), "kind"));
+    eprintln!("lamna-lab: measuring {engine_count} under {load_count} of load: about {total:.0} s");
     let mut figures = vec![vec![Vec::new(); engines.len()]; loads.len()];
     for round in 0..args.rounds {
         for (at, engine) in engines.iter().enumerate() {
