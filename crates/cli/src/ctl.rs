@@ -309,6 +309,20 @@ mod tests {
     }
 
     #[test]
+    fn names_of_threads_do_not_run_into_their_figures() {
+        let task = |name: &str| Task { name: name.to_owned(), cpu_us: 570_000, ..Task::default() };
+        let stats = Stats { tasks: vec![task("worker-0"), task("fifteen-letters")], ..Stats::default() };
+        let told = tell_stats(&serde_json::to_string(&stats).unwrap()).unwrap();
+        let of = |name: &str| {
+            let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {told}"));
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of("worker-0"), ["worker-0", "570", "0", "0", "0"]);
+        assert_eq!(of("fifteen-letters"), ["fifteen-letters", "570", "0", "0", "0"]);
+        assert_eq!(of("requests"), ["requests", "0"]);
+    }
+
+    #[test]
     fn what_cannot_be_told_is_left_as_it_is() {
         for tell in [tell_done, tell_status, tell_arch, tell_stats] {
             assert_eq!(tell("{\"unknown\": 1}"), None);

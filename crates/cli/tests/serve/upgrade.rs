@@ -227,6 +227,17 @@ fn the_cache_policy_and_ways_to_send_that_were_chosen_stay_chosen_in_other_proce
 }
 
 #[test]
+fn a_program_that_is_not_there_is_said_to_be_missing_by_the_server_and_to_who_asked() {
+    let mut line = Line::start(Launch::new(AMPED));
+    fs::remove_file(&line.program).unwrap();
+    let (done, said) = line.ctl(&["upgrade"]);
+    assert!(!done && said.contains("cannot be started"), "{said}");
+    let heard = line.server.wait_to_hear("not upgraded, going on as before");
+    assert!(heard.contains("cannot be started"), "{heard}");
+    line.end();
+}
+
+#[test]
 fn both_control_sockets_and_the_token_go_on_to_the_next_process() {
     let mut line = Line::start(Launch::new(AMPED).argument("--admin").argument("127.0.0.1:0"));
     let said = line.server.said();

@@ -1,6 +1,7 @@
 //! What a point of a scenario needs before anything can be measured: files, what is asked of them, a port.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use super::store::digest;
 use crate::load::content::attach_contents;
 use crate::load::plan::{Order, Pace, Plan, RequestForm, Target, WEBSTONE};
 use crate::process::Server;
+use crate::replay::read::ReadError;
 use crate::replay::synthetic::Model;
 use crate::replay::{File, read, site};
 use crate::scenario::Point;
@@ -187,7 +189,14 @@ const TRACE: &str = "trace:";
 
 /// The files of the log at `path`, asked for in its order.
 fn of_trace(path: &Path, data_set_mib: Option<u64>) -> Result<(Vec<File>, Asked), String> {
-    let mut trace = read::read(path).map_err(|error| error.to_string())?;
+    let mut trace = read::read(path).map_err(|error| match error {
+        ReadError::Unreadable(file, error) if error.kind() == ErrorKind::NotFound && file.is_relative() => format!(
+            "this scenario asks for what the log {} was asked for, which is not here: it comes with the sources of Lamna, so \
+             run this at the root of the source tree",
+            file.display()
+        ),
+        other => other.to_string(),
+    })?;
     if let Some(mib) = data_set_mib {
         trace.truncate(mib << 20);
     }

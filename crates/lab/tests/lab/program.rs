@@ -155,3 +155,10 @@ fn advice_takes_the_json_log_of_a_server_and_sizes_as_the_configuration_has_them
     assert_eq!(code, 1);
     assert!(errors.contains("1 line is of no known format") && !errors.contains("unpacked"), "{errors}");
 }
+
+#[test]
+fn a_scenario_whose_log_is_not_here_says_where_it_would_be() {
+    let (code, _, errors) = outcome(&directory(), &["run", "memory", "--quick"]);
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.contains("traces/nasa-19950801.csv.zst") && errors.contains("root of the source tree"), "{errors}");
+}

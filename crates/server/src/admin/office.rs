@@ -15,6 +15,7 @@ use super::steward::{
     Steward, WaitStats,
 };
 use super::{Admin, tasks};
+use crate::announce::report_not_upgraded;
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use lamna_policy::size::format_size;
@@ -265,7 +266,11 @@ impl Steward for Office<'_> {
                 succession.begin(settings, listeners, commons.clock)
             }
         };
-        begun.map_err(|error| error.to_string())?;
+        begun.map_err(|error| {
+            // As for one that is ordered by a signal.
+            report_not_upgraded(&error);
+            error.to_string()
+        })?;
         Ok("another process has been started to take over".to_owned())
     }
 

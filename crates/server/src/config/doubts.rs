@@ -2,6 +2,8 @@
 //!
 //! Owns: these sentences. Nothing here keeps a server from starting, as files come and go while it serves.
 
+use std::path::PathBuf;
+
 use super::settings::{Settings, SiteSettings};
 
 /// The statuses that a page of the site's own is sent with. Others are answered where no file may be looked for.
@@ -22,7 +24,7 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
 
 fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
     let doubt = |(status, page): (&u16, &String)| {
-        let file = site.root.join(page.trim_start_matches('/'));
+        let file = file_of(site, page);
         if !PAGE_STATUSES.contains(status) {
             let message =
                 format!("{name} has a page for {status} that is never sent: it may have one for 403, 404 and 500");
@@ -39,8 +41,17 @@ fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
     site.error_pages.iter().filter_map(doubt).collect()
 }
 
+/// The file that a path of a site stands for. A query would be a part of its name.
+fn file_of(site: &SiteSettings, path: &str) -> PathBuf {
+    // The longest prefix is the first.
+    let alias = site.aliases.iter().find_map(|alias| Some((&alias.root, path.strip_prefix(&alias.prefix)?)));
+    let (root, rest) = alias.unwrap_or((&site.root, path.trim_start_matches('/')));
+    root.join(rest)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::settings::Alias;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -67,5 +78,23 @@ mod tests {
     fn a_page_for_a_status_that_no_file_is_sent_with_is_doubted() {
         let said = doubts_of(&[(503, "/404.html")]);
         assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
+    }
+
+    #[test]
+    fn a_page_that_is_not_there_is_doubtful_wherever_its_prefix_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut site = SiteSettings::new(directory.path().to_owned());
+        for name in ["pages", "other"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        std::fs::write(directory.path().join("other/404.html"), "").unwrap();
+        std::fs::write(directory.path().join("pages/500.html"), "").unwrap();
+        site.error_pages = [(404, "/pages/404.html".into()), (500, "/pages/500.html".into())].into();
+        let doubt = |site: &SiteSettings| doubts(&Settings { sites: vec![site.clone()], ..Settings::default() });
+        let found = doubt(&site);
+        assert!(found.len() == 1 && found[0].contains("as its page for 404"), "{found:?}");
+        site.aliases = vec![Alias { prefix: "/pages/".into(), root: directory.path().join("other") }];
+        let found = doubt(&site);
+        assert!(found.len() == 1 && found[0].contains("as its page for 500"), "{found:?}");
     }
 }

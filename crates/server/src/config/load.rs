@@ -12,7 +12,7 @@ use super::explain::{ConfigError, Finding, Problem};
 use super::profile;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::shapes::{self, Shapes};
-use super::validate::{self, Depth, check_address, check_admin, check_directory, check_log};
+use super::validate::{self, Depth, Looks, check_address, check_admin, check_directory, check_log};
 use crate::admin::AdminAddress;
 use crate::cache::Caches;
 use crate::content::compress::CodingSet;
@@ -102,10 +102,15 @@ pub fn check(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, Con
 }
 
 fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<Settings, ConfigError> {
-    // Addresses of a file that are overridden are nobody's.
-    let depth_of_file = if overrides.listen.is_empty() { depth } else { Depth::Serve };
+    let at_addresses = overrides.listen.is_empty();
+    let looks = Looks {
+        depth,
+        at_addresses,
+        at_log: overrides.log.is_none(),
+        at_admin: at_addresses && overrides.admin.is_none(),
+    };
     let mut settings = match file {
-        Some(file) => read_file(file, depth_of_file)?,
+        Some(file) => read_file(file, looks)?,
         None => Settings::default(),
     };
     settings.without.clone_from(&overrides.without);
@@ -135,7 +140,7 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
 /// # Errors
 /// The text is not a configuration, or has no site.
 pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
-    let settings = parse_sites_optional(text, file, Depth::Serve)?;
+    let settings = parse_sites_optional(text, file, Looks::all(Depth::Serve))?;
     require_site(&settings, file)?;
     Ok(settings)
 }
@@ -150,7 +155,7 @@ impl Overrides {
             found.extend(each.filter_map(|(at, address)| check_address(address, &listen[..at], depth).err()));
         }
         if self.log.is_some() {
-            found.extend(check_log(&settings.log).err());
+            found.extend(check_log(&settings.log, depth).err());
         }
         if self.admin.is_some() || !self.listen.is_empty() {
             found.extend(check_admin(&settings.admin.address, &settings.listen, depth).err());
@@ -202,19 +207,19 @@ impl Overrides {
     }
 }
 
-fn read_file(file: &Path, depth: Depth) -> Result<Settings, ConfigError> {
+fn read_file(file: &Path, looks: Looks) -> Result<Settings, ConfigError> {
     let bytes = fs::read(file).map_err(|error| ConfigError::Read { file: file.to_owned(), error })?;
     match str::from_utf8(&bytes) {
-        Ok(text) => parse_sites_optional(text, file, depth),
+        Ok(text) => parse_sites_optional(text, file, looks),
         Err(error) => Err(not_utf8(&bytes, error.valid_up_to(), file)),
     }
 }
 
-fn parse_sites_optional(text: &str, file: &Path, depth: Depth) -> Result<Settings, ConfigError> {
+fn parse_sites_optional(text: &str, file: &Path, looks: Looks) -> Result<Settings, ConfigError> {
     let Shapes { file: shapes, mut findings, taken } = shapes::read(text);
     let mut settings = Settings::default();
     if let Some(shapes) = &shapes {
-        let (judged, more) = validate::settings(shapes, taken, &directory_of(file), depth);
+        let (judged, more) = validate::settings(shapes, taken, &directory_of(file), looks);
         settings = judged;
         findings.extend(more);
         // Stable: of two at one place the shape comes first.

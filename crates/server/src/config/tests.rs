@@ -407,6 +407,23 @@ fn what_could_not_be_listened_at_or_logged_to_is_refused_with_the_place() {
 }
 
 #[test]
+fn what_the_command_line_overrides_is_not_looked_for() {
+    let directory = directory_with("log = \"nowhere/log\"\nadmin = \"unix:nowhere/a\"\n[[site]]\nroot = \"site\"\n");
+    let file = directory.path().join("lamna.toml");
+    assert!(check(Some(&file), &Overrides::default()).is_err());
+    let overrides = Overrides { log: Some(LogTarget::Off), admin: Some(AdminAddress::Off), ..Overrides::default() };
+    assert!(check(Some(&file), &overrides).is_ok());
+}
+
+#[test]
+fn a_log_that_can_be_written_and_not_opened_is_found_by_checking() {
+    let directory = directory_with("log = \"socket\"\n[[site]]\nroot = \"site\"\n");
+    let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
+    let error = check(Some(&directory.path().join("lamna.toml")), &Overrides::default()).unwrap_err();
+    assert!(error.to_string().contains("lamna.toml:1:7: the access log `"), "{error}");
+}
+
+#[test]
 fn control_and_a_profile_are_set_in_the_file_and_what_is_rendered_loads_to_the_same() {
     let directory = directory_with(
         "admin = \"9100\"\nadmin_token_file = \"token\"\nprofile = \"profile.toml\"\n[[site]]\nroot = \"site\"",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_proto::limits::Limits;
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use toml::Spanned;
@@ -34,8 +34,8 @@ use crate::listen::{self, BindError};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
 /// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.
-pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, depth: Depth) -> (Settings, Vec<Finding>) {
-    let mut checker = Checker { base, taken, depth, findings: Vec::new() };
+pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks) -> (Settings, Vec<Finding>) {
+    let mut checker = Checker { base, taken, looks, findings: Vec::new() };
     let mut settings = Settings { listen: checker.listen_addresses(file.listen.as_deref()), ..Settings::default() };
     if let Some(name) = &file.arch {
         let names: Vec<&str> = Choice::all().map(Choice::name).collect();
@@ -92,7 +92,9 @@ fn admin(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
             Ok(address) => settings.admin.address = address,
             Err(error) => checker.expect(false, text, &format!("{error}, or off, or auto")),
         }
-        if let Err((message, hint)) = check_admin(&settings.admin.address, &settings.listen, checker.depth) {
+        if checker.looks.at_admin
+            && let Err((message, hint)) = check_admin(&settings.admin.address, &settings.listen, checker.looks.depth)
+        {
             checker.problem_with_hint(text.span(), message, Some(hint));
         }
     }
@@ -207,11 +209,27 @@ pub(super) enum Depth {
     Check,
 }
 
+/// What of the file's values is looked for outside of it: what the command line overrides is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Looks {
+    pub(super) depth: Depth,
+    pub(super) at_addresses: bool,
+    pub(super) at_log: bool,
+    pub(super) at_admin: bool,
+}
+
+impl Looks {
+    /// At everything.
+    pub(super) fn all(depth: Depth) -> Looks {
+        Looks { depth, at_addresses: true, at_log: true, at_admin: true }
+    }
+}
+
 /// Collects problems, and judges what occurs in more than one table.
 pub(super) struct Checker<'a> {
     base: &'a Path,
     taken: Vec<Taken>,
-    depth: Depth,
+    looks: Looks,
     findings: Vec<Finding>,
 }
 
@@ -317,9 +335,10 @@ impl Checker<'_> {
 
     fn listen_addresses(&mut self, texts: Option<&[Text]>) -> Vec<ListenAddress> {
         let mut addresses: Vec<ListenAddress> = Vec::new();
+        let depth = if self.looks.at_addresses { self.looks.depth } else { Depth::Serve };
         for text in texts.into_iter().flatten() {
             let Some(address) = self.listen_address(text) else { continue };
-            match check_address(&address, &addresses, self.depth) {
+            match check_address(&address, &addresses, depth) {
                 Ok(()) => {}
                 Err((message, hint)) => self.problem_with_hint(text.span(), message, Some(hint)),
             }
@@ -345,8 +364,9 @@ impl Checker<'_> {
         };
         let found = self.findings.len();
         let target = LogTarget::File(self.path(text));
-        if self.findings.len() == found
-            && let Err((message, hint)) = check_log(&target)
+        if self.looks.at_log
+            && self.findings.len() == found
+            && let Err((message, hint)) = check_log(&target, self.looks.depth)
         {
             self.problem_with_hint(text.span(), message, Some(hint));
         }
@@ -438,7 +458,7 @@ pub(super) fn check_admin(
 }
 
 /// Whether the access log can be opened: a message and what to do about it if not. Makes nothing.
-pub(super) fn check_log(target: &LogTarget) -> Result<(), (String, String)> {
+pub(super) fn check_log(target: &LogTarget, depth: Depth) -> Result<(), (String, String)> {
     let LogTarget::File(path) = target else { return Ok(()) };
     let shown = path.display();
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -448,8 +468,17 @@ pub(super) fn check_log(target: &LogTarget) -> Result<(), (String, String)> {
         Ok(found) if found.is_dir() => {
             Err((format!("the access log `{shown}` is a directory"), "name a file, `-` or `off`".to_owned()))
         }
-        Ok(_) => may(path, Access::WRITE_OK)
-            .map_err(|errno| (format!("the access log `{shown}` cannot be written: {errno}"), change())),
+        Ok(_) => {
+            let may = match depth {
+                Depth::Serve => may(path, Access::WRITE_OK),
+                // What is a socket, say, may be written and not be opened. Without a reader a pipe would keep us waiting.
+                Depth::Check => {
+                    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                    open(path, flags, Mode::empty()).map(drop)
+                }
+            };
+            may.map_err(|errno| (format!("the access log `{shown}` cannot be written: {errno}"), change()))
+        }
         Err(_) => may(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| match errno {
             Errno::NOENT => (
                 format!("the directory `{}` of the access log does not exist", directory.display()),
