@@ -345,6 +345,47 @@ fn who_is_neither_root_nor_the_server_s_user_may_not_control_it() {
     server.finish();
 }
 
+#[test]
+fn in_a_runtime_directory_as_service_managers_make_it_the_socket_is_closed_to_others_and_found() {
+    let launch = Launch::new(AMPED);
+    let runtime = launch.directory().join("run");
+    fs::create_dir(&runtime).unwrap();
+    fs::set_permissions(&runtime, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut server = launch.runtime(&runtime).start();
+    let within = runtime.join("lamna");
+    assert_eq!(fs::metadata(&within).unwrap().permissions().mode() & 0o777, 0o700);
+    let status = ctl(&runtime, &["status"]);
+    assert_eq!(status.code, Some(0), "{status:?}");
+    assert_eq!(ctl(&runtime, &["drain"]).code, Some(0));
+    assert!(server.wait().success());
+    assert_eq!(fs::read_dir(&within).unwrap().count(), 0);
+}
+
+#[test]
+fn root_finds_the_servers_of_other_users_unless_it_has_one() {
+    if !geteuid().is_root() {
+        return skipped("root_finds_the_servers_of_other_users_unless_it_has_one", "it takes root to be another");
+    }
+    const NOBODY: u32 = 65_534;
+    let launch = Launch::new(AMPED);
+    let directory = launch.directory().to_owned();
+    let (program, runtime) = (directory.join("lamna"), directory.join("of-nobody"));
+    fs::copy(env!("CARGO_BIN_EXE_lamna"), &program).unwrap();
+    fs::create_dir(&runtime).unwrap();
+    fs::set_permissions(&runtime, PermissionsExt::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&runtime, Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
+    let user = NOBODY.to_string();
+    let launch = launch.program(&program).runtime(&runtime);
+    let server = launch.wrapped(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]).start();
+    let found = ctl(&runtime, &["status"]);
+    assert_eq!(found.code, Some(0), "{found:?}");
+    // A directory that others may change could hold anything.
+    fs::set_permissions(&runtime, PermissionsExt::from_mode(0o770)).unwrap();
+    assert_eq!(ctl(&runtime, &["status"]).code, Some(69));
+    server.finish();
+}
+
 /// A server with an endpoint on a port as well, and its address.
 fn over_tcp(launch: Launch) -> (Server, String) {
     let mut server = launch.argument("--admin").argument("127.0.0.1:0").spawn();

@@ -89,6 +89,22 @@ pub fn find() -> Servers {
     servers
 }
 
+/// Directories that are this user's own and closed to others: nobody else can have put anything there.
+pub(super) fn own_directories() -> Vec<PathBuf> {
+    directories_to_search().into_iter().filter(|path| Directory::open(path).is_ok()).collect()
+}
+
+/// These; and for root, after them, those of other users.
+pub(super) fn trusted_directories() -> Vec<PathBuf> {
+    let mut all = own_directories();
+    if geteuid().is_root() {
+        let others =
+            directories_to_search().into_iter().filter(|path| is_private_of_somebody(path) && !all.contains(path));
+        all.extend(others.collect::<Vec<_>>());
+    }
+    all
+}
+
 /// Whether it is closed to all but its owner, whoever that is.
 fn is_private_of_somebody(path: &Path) -> bool {
     lstat(path).is_ok_and(|found| {
@@ -159,7 +175,7 @@ fn directories() -> Vec<PathBuf> {
 const NAME: &str = "lamna";
 
 /// Where they are looked for: also where sessions and service managers have them that this process is no part of.
-pub(super) fn directories_to_search() -> Vec<PathBuf> {
+fn directories_to_search() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = directories().into_iter().flat_map(|path| [path.join(NAME), path]).collect();
     if std::env::var_os("LAMNA_RUNTIME_DIR").is_none() {
         all.push(format!("/run/user/{}/lamna", geteuid()).into());

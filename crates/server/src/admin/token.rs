@@ -66,7 +66,8 @@ impl Token {
     /// # Errors
     /// As [`Token::make`].
     pub(super) fn inherit(address: SocketAddr) -> io::Result<Token> {
-        let found = place::directories_to_search().into_iter().map(|directory| directory.join(name(address)));
+        // One that another user could have put there would be that user's to use.
+        let found = place::own_directories().into_iter().map(|directory| directory.join(name(address)));
         match found.filter_map(|path| Some((read_own(&path).ok()?, path))).next() {
             Some((text, path)) => Ok(Token { text, file: Some((path, std::process::id())), removes: false }),
             None => Token::make(address),
@@ -112,7 +113,7 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
     let is_loopback = address.ip().is_loopback();
     let addresses = [address].into_iter().chain(is_loopback.then(|| SocketAddr::new(every, address.port())));
     let names: Vec<String> = addresses.map(name).collect();
-    let directories = place::directories_to_search();
+    let directories = place::trusted_directories();
     let paths = directories.iter().flat_map(|directory| names.iter().map(move |name| directory.join(name)));
     paths.into_iter().find_map(|path| read_own(&path).ok())
 }
