@@ -15,7 +15,7 @@ use lamna_policy::cache::{Algorithm, Objective};
 use lamna_server::admin::{AdminAddress, Change};
 use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
-    CACHE_BYTES, Choice, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
+    CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
 };
 use lamna_policy::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};
@@ -27,7 +27,7 @@ use crate::exit;
 const SIGNALS: &str = "\
 Signals:
   TERM, INT  drain: accept no more, finish what is being sent, then exit
-  INT twice  stop now
+  a second   TERM or INT: stop now
   HUP        reload the configuration and reopen the access log
   USR2       start the program as it is now, and hand over to it";
 
@@ -154,6 +154,10 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
     helpers_max: Option<usize>,
 
+    /// How long what has begun may take to end when the server drains, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = drain_timeout)]
+    drain_timeout_ms: Option<u32>,
+
     /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve. What is cached stays
     #[arg(long, value_name = "NAME", value_parser = policy_parser())]
     cache_policy: Option<Algorithm>,
@@ -187,6 +191,7 @@ impl SetArgs {
             workers: self.workers,
             threads: self.threads,
             helpers_max: self.helpers_max,
+            drain_timeout_ms: self.drain_timeout_ms,
             cache_policy: self.cache_policy.map(|algorithm| algorithm.name().to_owned()),
             cache_objective: self.cache_objective.map(|objective| objective.name().to_owned()),
             cache_filter: self.cache_filter,
@@ -260,6 +265,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES))]
     processes_max: Option<usize>,
 
+    /// How long what has begun may take to end when the server drains, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = drain_timeout)]
+    drain_timeout_ms: Option<u32>,
+
     /// How files that are not held in memory are sent: read and sent, sent from a mapping, or with sendfile; auto
     /// copies what is short
     #[arg(long, value_parser = strategy_parser())]
@@ -329,6 +338,7 @@ impl ServeArgs {
             helpers: self.helpers,
             processes: self.processes,
             processes_max: self.processes_max,
+            drain_timeout_ms: self.drain_timeout_ms,
             send: self.send,
             cache_bytes_max: self.cache_bytes,
             caches: self.caches,
@@ -393,6 +403,11 @@ fn count_parser(
             .filter(|count| bounds.contains(count))
             .ok_or_else(|| format!("expected a number from {} to {}", bounds.start(), bounds.end()))
     }
+}
+
+fn drain_timeout(text: &str) -> Result<u32, String> {
+    let ms = text.parse().ok().filter(|ms| DRAIN_TIMEOUT_MS.contains(&u64::from(*ms)));
+    ms.ok_or_else(|| format!("expected a number of milliseconds from 0 to {}", DRAIN_TIMEOUT_MS.end()))
 }
 
 fn cache_bytes(text: &str) -> Result<u64, String> {

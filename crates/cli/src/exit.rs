@@ -38,16 +38,23 @@ Exit codes:
   77  no permission to bind an address, to read the configuration or to control a server
   78  configuration invalid";
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    /// Its number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
             Exit::Done => 0,
             Exit::Failure => 1,
             Exit::Usage => 2,
             Exit::Unavailable => 69,
             Exit::NoPermission => 77,
             Exit::Configuration => 78,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }
 
@@ -92,7 +99,7 @@ impl From<AskError> for Failed {
     fn from(error: AskError) -> Failed {
         let exit = match error {
             AskError::NoPermission(_) => Exit::NoPermission,
-            AskError::NoServer(..) | AskError::Silent(_) | AskError::Nonsense(..) => Exit::Unavailable,
+            AskError::NoServer(..) | AskError::Silent(_) | AskError::Gone(_) | AskError::Nonsense(..) => Exit::Unavailable,
         };
         let report = format!("lamna: {error}");
         Failed { exit, report }

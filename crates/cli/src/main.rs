@@ -13,8 +13,9 @@ use lamna_server::admin::office::Administration;
 use lamna_server::admin::{Admin, AdminAddress};
 use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
+use lamna_server::orders::Line;
 use lamna_server::sys::allocator::Allocator;
-use lamna_server::{listen, upgrade};
+use lamna_server::{keeper, listen, upgrade};
 
 use args::{Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
@@ -23,21 +24,24 @@ use exit::{Exit, Failed};
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    let exit = usage::parse().and_then(|cli| carry_out(&cli)).map_or_else(report, |()| Exit::Done);
-    exit.into()
+    match usage::parse() {
+        Err(failed) => report(failed).into(),
+        Ok(Cli { command: Some(Command::Serve(args)), .. }) => keep(&args),
+        Ok(Cli { command: None, serve }) => keep(&serve),
+        Ok(Cli { command: Some(command), .. }) => carry_out(&command).map_or_else(report, |()| Exit::Done).into(),
+    }
 }
 
-fn carry_out(cli: &Cli) -> Result<(), Failed> {
-    match &cli.command {
-        Some(Command::Serve(args)) => serve(args),
-        Some(Command::Check(args)) => check(args),
-        Some(Command::Ctl(args)) => ctl::run(args),
-        Some(Command::Lab(args)) => laboratory::run(None, args),
-        Some(Command::Load(args)) => laboratory::run(Some("load"), args),
-        Some(Command::Replay(args)) => laboratory::run(Some("replay"), args),
-        Some(Command::Sim(args)) => laboratory::run(Some("sim"), args),
-        Some(Command::Tune(args)) => laboratory::run(Some("tune"), args),
-        None => serve(&cli.serve),
+fn carry_out(command: &Command) -> Result<(), Failed> {
+    match command {
+        Command::Serve(args) => serve(args, None),
+        Command::Check(args) => check(args),
+        Command::Ctl(args) => ctl::run(args),
+        Command::Lab(args) => laboratory::run(None, args),
+        Command::Load(args) => laboratory::run(Some("load"), args),
+        Command::Replay(args) => laboratory::run(Some("replay"), args),
+        Command::Sim(args) => laboratory::run(Some("sim"), args),
+        Command::Tune(args) => laboratory::run(Some("tune"), args),
     }
 }
 
@@ -47,7 +51,14 @@ fn report(failed: Failed) -> Exit {
     failed.exit
 }
 
-fn serve(args: &ServeArgs) -> Result<(), Failed> {
+/// Serves, in a process of its own if this is the first one of a container.
+fn keep(args: &ServeArgs) -> ExitCode {
+    let serve = |keeper| serve(args, keeper).map_or_else(report, |()| Exit::Done).code().into();
+    // Statuses of processes are bytes.
+    ExitCode::from(keeper::run(serve) as u8)
+}
+
+fn serve(args: &ServeArgs, keeper: Option<Line>) -> Result<(), Failed> {
     let mut heritage = upgrade::heritage()?;
     let settings = load(args)?;
     warn(&settings);
@@ -61,7 +72,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failed> {
     };
     let again = args.clone();
     let reload = move || load(&again).map_err(|error| error.to_string());
-    let administration = Administration::new(admin, settings.clone(), Box::new(reload));
+    let administration = Administration::new(admin, settings.clone(), Box::new(reload)).kept(keeper);
     Ok(lamna_server::serve(&settings, listeners, administration, heritage)?)
 }
 

@@ -3,17 +3,19 @@
 //! Owns: the wording. Errors word themselves.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 use lamna_policy::words;
 
 use crate::admin::office::url;
+use crate::admin::steward::{Progress, Refusal};
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::engine::transfer::Sender;
-use crate::lifecycle::DRAIN_TIME_MAX;
 use crate::listen::Listener;
 use crate::notify::notify;
+use crate::orders::{Line, Report};
 use crate::shift::SwitchError;
-use crate::upgrade::Successor;
+use crate::upgrade::{NoSuccessor, Purpose, Successor};
 
 /// One line: where, how, and how many.
 pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
@@ -53,14 +55,35 @@ fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'s
 }
 
 /// One line that says that draining has begun.
-pub(crate) fn report_draining() {
-    eprintln!("lamna: finishing what has begun, at most {} s", DRAIN_TIME_MAX.as_secs());
+pub(crate) fn report_draining(drain_timeout_ms: u32) {
+    eprintln!("lamna: finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
 }
 
-/// One line that says who serves now.
-pub(crate) fn report_succession(successor: &Successor) {
+/// One line if connections were cut because draining took too long.
+pub(crate) fn report_cut(connections: usize, drain_timeout_ms: u32) {
+    let what = match connections {
+        0 => return,
+        1 => "1 connection was".to_owned(),
+        many => format!("{many} connections were"),
+    };
+    eprintln!("lamna: {what} cut off, not having ended within {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+}
+
+fn seconds(ms: u32) -> String {
+    match ms {
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => format!("{}.{:03} s", ms / 1000, ms % 1000),
+    }
+}
+
+/// One line that says who serves now. Whoever looks after this process is told as well.
+pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Line>>) {
     let (process, own) = (successor.process, std::process::id());
-    notify(&format!("MAINPID={process}"));
+    match keeper {
+        // It is the main process, and stays.
+        Some(keeper) => keeper.report(&Report::Succeeded(process)),
+        None => notify(&format!("MAINPID={process}")),
+    }
     match successor.takes_connections {
         true => eprintln!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
         false => eprintln!(
@@ -71,6 +94,15 @@ pub(crate) fn report_succession(successor: &Successor) {
 }
 
 /// One line that says why nobody has taken over.
+pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
+    match purpose {
+        Purpose::Upgrade => eprintln!("lamna: not upgraded, going on as before: {why}"),
+        Purpose::Reload(_) => eprintln!("lamna: not reloaded, going on as before: {why}"),
+        Purpose::Change(_) => eprintln!("lamna: not changed, going on as before: {why}"),
+    }
+}
+
+/// One line that says why nobody is to take over.
 pub(crate) fn report_not_upgraded(error: &SwitchError) {
     eprintln!("lamna: not upgraded, going on as before: {error}");
 }
@@ -84,11 +116,12 @@ pub(crate) fn report_lost(sender: &Sender) {
     }
 }
 
-/// One line that says what came of reloading.
-pub(crate) fn report_reload(result: Result<String, String>) {
+/// One line that says what came of reloading, if that is known already.
+pub(crate) fn report_reload(result: Result<Progress, Refusal>) {
     match result {
-        Ok(done) => eprintln!("lamna: reloaded: {done}"),
-        Err(why) => eprintln!("lamna: not reloaded, going on as before: {why}"),
+        Ok(Progress::Done(done)) => eprintln!("lamna: reloaded: {done}"),
+        Ok(Progress::Begun) => {}
+        Err(Refusal { why, .. }) => eprintln!("lamna: not reloaded, going on as before: {why}"),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod config;
 pub mod content;
 pub mod engine;
 pub mod io;
+pub mod keeper;
 pub mod lifecycle;
 pub mod listen;
 pub mod log;

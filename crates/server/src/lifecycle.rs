@@ -4,6 +4,7 @@
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
 use std::fmt;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -16,22 +17,24 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::adapt::{Adapter, Wish};
 use crate::admin::office::{Administration, Body, Office, Standing};
 use crate::admin::steward::{Now, Phase, Steward};
-use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
+use crate::announce::{
+    announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_reload,
+    report_succession,
+};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
 use crate::engine::arrivals::Arrivals;
+use crate::engine::slots::Slot;
 use crate::engine::transfer::{Receiver, Sender};
 use crate::engine::{Clock, Shared};
 use crate::io::Abilities;
-use crate::listen::Listener;
+use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::listen::{BACKLOG, Listener};
 use crate::orders::{Order, Orders};
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor::{self, Premises};
 use crate::sys::allocator;
-use crate::upgrade::{self, Heritage, Succession, Successor};
-
-/// How long draining waits for what is being sent before it gives up.
-pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
+use crate::upgrade::{self, Heritage, Purpose, Succession, Successor};
 
 /// Why a server did not start or ended early.
 #[derive(Debug)]
@@ -126,12 +129,19 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     allocator::set();
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
-    let orders = Orders::by_signals()?;
+    let mut orders = Orders::by_signals()?;
     raise_descriptor_limit();
-    let mut succession = Succession::of_program(settings, administration.admin.listeners());
+    let (mut heritage, mut predecessor) = (heritage, None);
+    let mut keeper = administration.keeper.take();
+    if let Some(heritage) = &mut heritage {
+        predecessor = heritage.predecessor.take();
+        keeper = heritage.keeper.take();
+    }
+    let keeper = keeper.map(Arc::new);
+    let mut succession = Succession::of_program(settings, administration.admin.listeners(), keeper.clone());
     let mut settings = settings.clone();
     heritage.iter().for_each(|heritage| heritage.apply(&mut settings));
-    if settings.architecture != succession.configured().architecture {
+    if heritage.is_some() && settings.architecture != succession.configured().architecture {
         administration.standing.set_chosen(settings.architecture);
     }
     let settings = &possible(&settings)?;
@@ -142,12 +152,18 @@ pub fn serve(
     let commons = Commons::new(heritage.as_ref().map_or_else(Clock::start, |heritage| heritage.clock))?;
     let receiver = heritage.map(|heritage| heritage.receiver);
     let result = if settings.architecture.is_of_processes() {
-        let premises = Premises { settings, commons: &commons, listeners, receiver };
+        let premises = Premises { settings, commons: &commons, listeners, receiver, predecessor, keeper };
         supervisor::serve(premises, orders, administration, succession)
     } else {
         let server = Server::start(settings, listeners, &commons, 0, receiver.clone())?;
         announce(settings, &server.shift.shared.listeners);
-        receiver.iter().for_each(|receiver| upgrade::report_ready(receiver));
+        if let Some(receiver) = &receiver {
+            let listeners = server.shift.shared.listeners.iter().chain(administration.admin.listeners());
+            upgrade::take_over(receiver, predecessor.as_ref(), listeners);
+        }
+        predecessor.into_iter().for_each(|predecessor| orders.follow(predecessor));
+        // Not before the place is its own: until then orders are the other one's.
+        keeper.into_iter().for_each(|keeper| orders.keep(keeper));
         Server { succession, ..server }.run(orders, Some(administration))
     };
     for line in commons.to_string().lines() {
@@ -177,6 +193,8 @@ struct Departure {
     sender: Arc<Sender>,
     /// Connections are finished here, because the other one would not understand them.
     drains: bool,
+    /// Unless this is a worker process: its supervisor is succeeded.
+    successor: Option<Successor>,
 }
 
 /// How other settings were taken over.
@@ -296,8 +314,9 @@ impl Server {
         self.reap();
         self.check_staying()?;
         if settings.architecture.is_of_processes() {
-            // A process that forks has one thread.
-            return self.be_succeeded(settings).map(|()| Switched::Over);
+            // A process that forks has one thread. Who answers for a server of this program has another one started.
+            let why = "this process has threads, and was not started by the program itself, which could start another";
+            return Err(SwitchError::Impossible(format!("{} takes processes: {why}", settings.architecture.name())));
         }
         if self.shift.adjust(settings) {
             return Ok(Switched::Adjusted);
@@ -306,8 +325,7 @@ impl Server {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
         };
-        let open =
-            self.connections().into_iter().map(|count| count as usize).sum::<usize>() + self.leaving.connections();
+        let open = self.open_connections();
         match self.shift.next(settings, seat, open) {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.shift, next);
@@ -323,38 +341,33 @@ impl Server {
         }
     }
 
-    /// Starts the program as it is on disk now, and leaves everything to it, connections included. Returns when the new
-    /// process serves; this one still has to hand over what it has, and then ends. Only for servers that
-    /// [`serve`] runs.
+    /// Starts the program as it is on disk now, which is to serve with `settings` in the place of this process, connections
+    /// included. Of [`Server::succession_outcome`] one learns what has come of it.
     ///
     /// # Errors
     /// Why not; then everything is as it was.
-    pub fn upgrade(&mut self) -> Result<(), SwitchError> {
-        self.be_succeeded(&self.settings().clone())
+    pub(crate) fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), SwitchError> {
+        self.check_staying()?;
+        let shared = &self.shift.shared;
+        self.succession.begin(settings, &shared.listeners, shared.clock, purpose)
     }
 
-    /// Begins an [`upgrade`](Server::upgrade), of which [`Server::upgrade_outcome`] says what has come.
-    pub(crate) fn begin_upgrade(&mut self) -> Result<(), SwitchError> {
-        self.begin_succession(&self.settings().clone())
-    }
-
-    /// What has come of an upgrade, once; none if that is not known yet.
-    pub(crate) fn upgrade_outcome(&mut self) -> Option<Result<(), String>> {
+    /// What has come of it, once; none if that is not known yet.
+    pub(crate) fn succession_outcome(&mut self) -> Option<Result<String, String>> {
         self.succession.outcome()
     }
 
-    /// Waits until another process serves with `settings` in the place of this one, and begins to leave.
-    fn be_succeeded(&mut self, settings: &Settings) -> Result<(), SwitchError> {
-        self.begin_succession(settings)?;
-        self.succession.wait()?;
-        self.look_at_succession();
-        Ok(())
+    /// Whether a process has been started that may take the place of this one.
+    pub(crate) fn is_succession_begun(&self) -> bool {
+        self.succession.is_begun()
     }
 
-    fn begin_succession(&mut self, settings: &Settings) -> Result<(), SwitchError> {
-        self.check_staying()?;
-        let shared = &self.shift.shared;
-        self.succession.begin(settings, &shared.listeners, shared.clock)
+    /// Whether no other process takes the place of this one, nor has taken it.
+    ///
+    /// # Errors
+    /// Why the server cannot be changed.
+    pub(crate) fn check_open(&self) -> Result<(), SwitchError> {
+        self.succession.check_open()
     }
 
     fn check_staying(&self) -> Result<(), SwitchError> {
@@ -364,30 +377,63 @@ impl Server {
         }
     }
 
-    /// If another process has taken the place of this one, leaves it to it.
-    fn look_at_succession(&mut self) {
-        match self.succession.look() {
-            None => {}
-            Some(Err(error)) => report_not_upgraded(&error),
-            Some(Ok(successor)) => {
-                report_succession(&successor);
-                let Successor { sender, takes_connections, .. } = successor;
-                self.leave_to(sender, takes_connections);
+    /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
+    /// orders, then connections. True if that has just happened.
+    fn look_at_succession(&mut self, orders: &mut Orders, administration: &mut Option<Administration>) -> bool {
+        let successor = match self.succession.look() {
+            None => return false,
+            Some(Err(why)) => {
+                report_not_succeeded(&why);
+                return false;
             }
+            Some(Ok(successor)) => successor,
+        };
+        report_succession(&successor, self.succession.keeper());
+        if let Some(Administration { admin, standing, .. }) = administration {
+            // Whoever waits to hear of it.
+            admin.handle(&mut self.office(standing, orders, true));
+            admin.retire();
         }
+        self.shift.shared.listeners.iter().for_each(Listener::leave_file);
+        orders.leave();
+        successor.confirm();
+        let (sender, takes_connections) = (successor.sender.clone(), successor.takes_connections);
+        self.leave_to(sender, takes_connections, Some(successor));
+        true
     }
 
-    fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool) {
-        self.shift.shared.listeners.iter().for_each(Listener::leave_file);
+    fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool, successor: Option<Successor>) {
         if takes_connections {
             self.shift.leave_to_process(sender.clone());
         }
-        self.successor = Some(Departure { sender, drains: !takes_connections });
+        self.successor = Some(Departure { sender, drains: !takes_connections, successor });
+    }
+
+    /// The server is to end. If another process has just taken its place it is that one's to end, and it is told so; else
+    /// none will. Whether this one ends.
+    fn end_succession(
+        &mut self,
+        order: Order,
+        orders: &mut Orders,
+        administration: &mut Option<Administration>,
+    ) -> bool {
+        if self.look_at_succession(orders, administration) {
+            self.pass_on(order);
+            return false;
+        }
+        self.succession.end();
+        true
+    }
+
+    /// Leaves an order that this process was given in time, and has not carried out, to the one that serves.
+    fn pass_on(&self, order: Order) {
+        let successor = self.successor.iter().find_map(|departure| departure.successor.as_ref());
+        successor.into_iter().for_each(|successor| successor.order(order));
     }
 
     /// The configuration is another one from now on: what is the same as there was not chosen while serving.
-    pub(crate) fn set_configured(&mut self, configured: Settings) -> Settings {
-        self.succession.set_configured(configured)
+    pub(crate) fn set_configured(&mut self, configured: Settings) {
+        self.succession.set_configured(configured);
     }
 
     /// Whether an engine is still handing its connections over.
@@ -398,7 +444,7 @@ impl Server {
 
     /// Ends at once. Returns when all is over.
     pub fn stop(mut self) {
-        self.succession.abandon();
+        self.succession.end();
         self.shift.shared.control.stop();
         while !self.shift.is_over() || self.is_changing() {
             thread::sleep(DRAIN_POLL);
@@ -438,6 +484,8 @@ impl Server {
     fn obey(&mut self, orders: &mut Orders, mut administration: Option<Administration>) {
         let mut end: Option<Instant> = None;
         let mut drains = false;
+        // The configuration is to be read again as soon as it is known who serves.
+        let mut reload_later = false;
         while !self.is_over() {
             let busy = end.is_some() || self.successor.is_some() || !self.leaving.is_empty() || self.is_receiving();
             let poll = if busy || self.succession.is_begun() { DRAIN_POLL } else { IDLE_POLL };
@@ -445,66 +493,116 @@ impl Server {
             let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
             orders.wait(descriptors.chain(self.succession.descriptor()), Some(poll.min(look)));
             self.reap();
-            if end.is_none() && self.successor.is_none() {
+            if end.is_none() && self.successor.is_none() && !self.succession.is_begun() {
                 self.adapt();
             }
-            if let Some(Administration { admin, standing }) = &mut administration {
+            if let Some(Administration { admin, standing, .. }) = &mut administration {
                 let ending = end.is_some() || self.successor.is_some();
                 admin.handle(&mut self.office(standing, orders, ending));
             }
-            self.look_at_succession();
-            if let (true, Some(Administration { admin, standing })) = (self.successor.is_some(), &mut administration) {
-                // Whoever waits to hear of it.
-                admin.handle(&mut self.office(standing, orders, true));
-                admin.retire();
+            self.look_at_succession(orders, &mut administration);
+            if reload_later && !self.succession.is_begun() {
+                reload_later = false;
+                match self.successor.is_some() {
+                    true => self.pass_on(Order::Reload),
+                    false => orders.give(Order::Reload),
+                }
             }
             while let Some(order) = orders.receive() {
                 match order {
                     Order::Reopen => self.shift.shared.log.iter().for_each(|log| log.reopen()),
+                    Order::Reload if self.succession.is_begun() => reload_later = true,
                     Order::Reload => {
                         if let Some(Administration { standing, .. }) = &mut administration {
                             report_reload(self.office(standing, orders, end.is_some()).reload());
                         }
                     }
                     Order::Upgrade => {
-                        if let Err(error) = self.begin_upgrade() {
+                        let settings = self.settings().clone();
+                        if let Err(error) = self.begin_succession(&settings, Purpose::Upgrade) {
                             report_not_upgraded(&error);
                         }
                     }
                     Order::HandOver => {
                         if let Some(heir) = orders.take_heir() {
-                            self.leave_to(Arc::new(Sender::new(heir)), true);
+                            self.leave_to(Arc::new(Sender::new(heir)), true, None);
                         }
                     }
                     Order::Retire => self.shift.shared.control.retire(),
                     Order::Drain if end.is_none() => {
-                        self.succession.abandon();
-                        end = Some(Instant::now() + DRAIN_TIME_MAX);
-                        drains = true;
+                        if self.end_succession(order, orders, &mut administration) {
+                            let drain_time_max = self.drain_time_max(orders.have_supervisor());
+                            end = Some(Instant::now() + drain_time_max);
+                            drains = true;
+                        }
                     }
-                    Order::Drain => {}
+                    Order::Drain | Order::TakeOver => {}
                     Order::Stop => {
-                        self.succession.abandon();
-                        end = Some(Instant::now());
+                        self.end_succession(order, orders, &mut administration);
+                        // Who says so does not have to be told what was cut.
+                        (end, drains) = (Some(Instant::now()), false);
                     }
                 }
             }
             drains |= self.successor.as_ref().is_some_and(|departure| departure.drains);
             // Not before everything is here that is still being handed over: it is to be finished as well.
-            let control = &self.shift.shared.control;
-            if drains && !control.is_draining() && self.leaving.is_empty() && !self.is_receiving() {
-                control.drain();
+            let is_draining = self.shift.shared.control.is_draining();
+            if drains && !is_draining && self.leaving.is_empty() && !self.is_receiving() {
+                self.drain();
                 // Not before it is true.
                 if end.is_some() && !orders.have_supervisor() {
-                    report_draining();
+                    report_draining(self.settings().drain_timeout_ms);
                 }
             }
             if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
+                if drains && !self.shift.shared.control.is_stopping() && !orders.have_supervisor() {
+                    report_cut(self.open_connections(), self.settings().drain_timeout_ms);
+                }
                 self.shift.shared.control.stop();
                 if late > STOP_TIME_MAX {
                     return;
                 }
             }
+        }
+    }
+
+    /// Has the workers finish what has begun, which includes connections that wait to be accepted, and lets nobody else in.
+    fn drain(&self) {
+        let shared = &self.shift.shared;
+        shared.listeners.iter().for_each(Listener::begin_to_close);
+        // Processes that serve one connection at a time take them one by one (`engine::mp`).
+        if self.settings().architecture != Architecture::Mp && self.successor.is_none() {
+            shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
+        }
+        shared.control.drain();
+        if self.successor.is_none() {
+            shared.listeners.iter().for_each(Listener::close);
+        }
+    }
+
+    /// How long draining may take. A supervisor stops its workers itself, and says what was cut.
+    fn drain_time_max(&self, has_supervisor: bool) -> Duration {
+        let patience = if has_supervisor { STOP_TIME_MAX } else { Duration::ZERO };
+        Duration::from_millis(u64::from(self.settings().drain_timeout_ms)) + patience
+    }
+
+    /// Connections that are open, with those that are on their way to another engine.
+    fn open_connections(&self) -> usize {
+        self.connections().into_iter().map(|count| count as usize).sum::<usize>() + self.leaving.connections()
+    }
+}
+
+/// Gives the workers the connections that wait to be accepted from `listener`.
+fn take_waiting(shared: &Shared, listener: &Listener) {
+    for _ in 0..BACKLOG {
+        match accept(listener.as_fd()) {
+            Ok(Accepted { socket, client }) => {
+                shared.counters.connections.fetch_add(1, Relaxed);
+                shared.adopt(Slot::new(socket, client, shared.clock.now()));
+            }
+            Err(errno) if concerns_one_connection(errno) => {}
+            // None waits, or there are no descriptors for more.
+            Err(_) => return,
         }
     }
 }

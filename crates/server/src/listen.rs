@@ -14,8 +14,9 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::config::settings::ListenAddress;
 use crate::sys;
@@ -43,8 +44,10 @@ pub struct Listener {
     address: ListenAddress,
     /// The file of a Unix socket that this process bound.
     file: Option<unix::SocketFile>,
-    /// The file has been left to another process.
+    /// The file, and what becomes of the socket, is another process's business.
     left: AtomicBool,
+    /// A service manager has the socket as well, and goes on listening.
+    lent: bool,
 }
 
 /// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
@@ -109,22 +112,72 @@ impl Listener {
         self.left.store(true, Relaxed);
     }
 
-    /// Whether there is a file that goes with it.
-    pub(crate) fn has_file(&self) -> bool {
-        self.file.is_some() && !self.left.load(Relaxed)
+    /// The file is this process's business from now on: the one that had it has left it.
+    pub(crate) fn own_file(&self) {
+        self.left.store(false, Relaxed);
     }
 
-    /// The listener of a process whose place is taken, with its file if `has_file`.
+    /// Whether there is a file that goes with it.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether a service manager has it as well.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// The listener of a process whose place is to be taken, with its file if `has_file`. That is the other one's until
+    /// [`Listener::own_file`].
     ///
     /// # Errors
     /// It is no socket.
-    pub(crate) fn inherit(descriptor: OwnedFd, has_file: bool) -> Result<Listener, Errno> {
+    pub(crate) fn inherit(descriptor: OwnedFd, has_file: bool, lent: bool) -> Result<Listener, Errno> {
         let mut listener = activation::prepare(descriptor)?;
+        (listener.left, listener.lent) = (AtomicBool::new(true), lent);
         if let (true, ListenAddress::Unix(path)) = (has_file, &listener.address) {
             // One that somebody has removed is nobody's.
             listener.file = unix::SocketFile::of(path).ok();
         }
         Ok(listener)
+    }
+}
+
+// The end of listening.
+impl Listener {
+    /// Lets nobody else into the queue, as far as the kernel can: who connects to a Unix socket is refused from now on, who
+    /// connects to a port will have to try again. Who waits in the queue can still be accepted. To be followed by
+    /// [`Listener::close`]. Nothing happens to a socket that is not this process's alone to end.
+    pub(crate) fn begin_to_close(&self) {
+        if self.is_shared_with_others() {
+            return;
+        }
+        // If it fails the queue is as it was.
+        let _ = match self.address {
+            ListenAddress::Unix(_) => rustix::net::shutdown(self, Shutdown::Read),
+            ListenAddress::Tcp(_) => rustix::net::listen(self, 0),
+        };
+    }
+
+    /// Refuses who connects from now on, in all processes that have the socket. Who still waits in the queue of a port is
+    /// refused as well.
+    pub(crate) fn close(&self) {
+        if !self.is_shared_with_others() {
+            // It fails if that was done already.
+            let _ = rustix::net::shutdown(self, Shutdown::Read);
+        }
+    }
+
+    /// Whether somebody waits to be accepted.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let mut waits = [PollFd::new(self, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut waits, Some(&at_once)).is_ok_and(|ready| ready > 0) && waits[0].revents() == PollFlags::IN
+    }
+
+    /// Another process serves from it, or will.
+    fn is_shared_with_others(&self) -> bool {
+        self.lent || self.left.load(Relaxed)
     }
 }
 
@@ -247,7 +300,7 @@ fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 /// A listener that leaves no file behind, with the address that the kernel says it has.
 fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
     let address = address_of(rustix::net::getsockname(&descriptor)?)?;
-    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false) })
+    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false })
 }
 
 fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {

@@ -1,14 +1,17 @@
-//! What a running server is told to do: by signals, or by its supervisor over a line.
+//! What a running server is told to do: by signals, or by another process over a line: its supervisor, the process whose place
+//! it has taken, or the first process of its container.
 //!
-//! Owns: what signals mean, and the line between a supervisor and a worker process. Guarantees: a worker process learns
+//! Owns: what signals mean, and the lines between processes. Guarantees: a worker process learns
 //! of the end of its supervisor, whatever ended it, because the line ends with it. Carries nothing out.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::io::pass;
@@ -31,6 +34,8 @@ pub enum Order {
     HandOver,
     /// Take no new connection, serve those that there are until they end by themselves, end.
     Retire,
+    /// The place of another process is this one's: it has left the files of sockets, and hears no more orders.
+    TakeOver,
 }
 
 /// What a worker process tells its supervisor.
@@ -45,6 +50,8 @@ pub enum Report {
         /// Whether a missing permission is the cause.
         permission: bool,
     },
+    /// Another process serves in its place: its id.
+    Succeeded(u32),
 }
 
 /// Where orders come from.
@@ -53,6 +60,10 @@ pub struct Orders {
     signals: Signals,
     interrupted: bool,
     supervisor: Option<Line>,
+    /// The process whose place this one has taken, which passes on what it was ordered at the last moment.
+    predecessor: Option<Line>,
+    /// The first process of a container, which passes on what it is ordered.
+    keeper: Option<Arc<Line>>,
     /// What this process has ordered itself, for an administrator.
     given: VecDeque<Order>,
     /// What came with the last order to hand over.
@@ -60,7 +71,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Orders by signals: TERM and INT drain, the second INT stops, HUP reloads, USR2 upgrades. To be called before there
+    /// Orders by signals: TERM and INT drain, a second one of either stops, HUP reloads, USR2 upgrades. To be called before there
     /// are threads.
     /// XFSZ is ignored: a full log file is an error like others. CHLD interrupts waiting, and orders nothing.
     ///
@@ -81,7 +92,23 @@ impl Orders {
     }
 
     fn new(signals: Signals, supervisor: Option<Line>) -> Orders {
-        Orders { signals, interrupted: false, supervisor, given: VecDeque::new(), heir: None }
+        let given = VecDeque::new();
+        Orders { signals, interrupted: false, supervisor, predecessor: None, keeper: None, given, heir: None }
+    }
+
+    /// Takes orders also from the process whose place this one has taken.
+    pub(crate) fn follow(&mut self, predecessor: Line) {
+        self.predecessor = Some(predecessor);
+    }
+
+    /// Takes orders also from the first process of a container.
+    pub(crate) fn keep(&mut self, keeper: Arc<Line>) {
+        self.keeper = Some(keeper);
+    }
+
+    /// Leaves the orders of others to the process that has taken the place of this one.
+    pub(crate) fn leave(&mut self) {
+        (self.predecessor, self.keeper) = (None, None);
     }
 
     /// The socket that came with the last [`Order::HandOver`].
@@ -96,8 +123,9 @@ impl Orders {
 
     /// Waits for an order, for one of `others` to become readable, or for the end of `timeout`.
     pub fn wait<'a>(&'a self, others: impl Iterator<Item = BorrowedFd<'a>>, timeout: Option<Duration>) {
-        let line = self.supervisor.iter().map(AsFd::as_fd);
-        let waits = [self.signals.as_fd()].into_iter().chain(line).chain(others);
+        let keeper = self.keeper.as_deref();
+        let lines = self.supervisor.iter().chain(&self.predecessor).chain(keeper).map(AsFd::as_fd);
+        let waits = [self.signals.as_fd()].into_iter().chain(lines).chain(others);
         let mut waits: Vec<PollFd<'_>> =
             waits.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
         let timeout = timeout
@@ -108,7 +136,8 @@ impl Orders {
 
     /// The next order that has arrived, if one has.
     pub fn receive(&mut self) -> Option<Order> {
-        self.given.pop_front().or_else(|| self.next_of_supervisor()).or_else(|| self.next_signal())
+        let given = self.given.pop_front().or_else(|| self.next_of_supervisor());
+        given.or_else(|| self.next_of_predecessor()).or_else(|| self.next_of_keeper()).or_else(|| self.next_signal())
     }
 
     /// Gives an order to this process itself. It is received before any other.
@@ -130,14 +159,40 @@ impl Orders {
         }
     }
 
+    fn next_of_predecessor(&mut self) -> Option<Order> {
+        loop {
+            match self.predecessor.as_ref()?.receive() {
+                Received::Message(message, _) if Order::decode(&message) != Some(Order::TakeOver) => {
+                    return Order::decode(&message);
+                }
+                // It has been said late.
+                Received::Message(..) => {}
+                Received::Nothing => return None,
+                Received::End => self.predecessor = None,
+            }
+        }
+    }
+
+    fn next_of_keeper(&mut self) -> Option<Order> {
+        match self.keeper.as_ref()?.receive() {
+            Received::Message(message, _) => Order::decode(&message),
+            Received::Nothing => None,
+            // With it everything ends.
+            Received::End => {
+                self.keeper = None;
+                None
+            }
+        }
+    }
+
     fn next_signal(&mut self) -> Option<Order> {
         loop {
             match self.signals.receive()? {
                 Signal::HUP => return Some(Order::Reload),
                 Signal::USR2 => return Some(Order::Upgrade),
-                Signal::TERM => return Some(Order::Drain),
-                Signal::INT if self.interrupted => return Some(Order::Stop),
-                Signal::INT => {
+                // Whoever says it twice does not want to wait.
+                Signal::TERM | Signal::INT if self.interrupted => return Some(Order::Stop),
+                Signal::TERM | Signal::INT => {
                     self.interrupted = true;
                     return Some(Order::Drain);
                 }
@@ -176,6 +231,17 @@ impl Line {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         Ok((Line { socket: one }, Line { socket: other }))
+    }
+
+    /// The end of which `descriptor` is passed to this process.
+    ///
+    /// # Errors
+    /// It is no socket.
+    pub(crate) fn inherit(descriptor: OwnedFd) -> Result<Line, Errno> {
+        fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+        let flags = fcntl_getfl(&descriptor)?;
+        fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;
+        Ok(Line { socket: descriptor })
     }
 
     /// Gives an order. Lost if the other end is gone, or has not listened to the last hundred.
@@ -222,7 +288,16 @@ impl AsFd for Line {
 
 impl Order {
     fn decode(message: &[u8]) -> Option<Order> {
-        let orders = [Order::Drain, Order::Stop, Order::Reopen, Order::HandOver, Order::Retire];
+        let orders = [
+            Order::Drain,
+            Order::Stop,
+            Order::Reopen,
+            Order::Reload,
+            Order::Upgrade,
+            Order::HandOver,
+            Order::Retire,
+            Order::TakeOver,
+        ];
         orders.into_iter().find(|order| message == [*order as u8])
     }
 }
@@ -231,6 +306,7 @@ impl Order {
 const READY: u8 = b'r';
 const FAILED: u8 = b'f';
 const FORBIDDEN: u8 = b'p';
+const SUCCEEDED: u8 = b's';
 
 impl Report {
     fn encode(&self) -> Vec<u8> {
@@ -240,6 +316,7 @@ impl Report {
                 let kind = if *permission { FORBIDDEN } else { FAILED };
                 [&[kind], cause.as_bytes()].concat()
             }
+            Report::Succeeded(process) => [&[SUCCEEDED][..], &process.to_le_bytes()].concat(),
         }
     }
 
@@ -251,6 +328,7 @@ impl Report {
             READY => Some(Report::Ready),
             FAILED => Some(Report::Failed { cause: cause(), permission: false }),
             FORBIDDEN => Some(Report::Failed { cause: cause(), permission: true }),
+            SUCCEEDED => Some(Report::Succeeded(u32::from_le_bytes(rest.try_into().ok()?))),
             _ => None,
         }
     }
@@ -312,7 +390,7 @@ mod tests {
     #[test]
     fn a_report_arrives_as_it_was_made() {
         let (worker, supervisor) = Line::pair().unwrap();
-        for report in [Report::Ready, Report::Failed { cause: "no such directory".to_owned(), permission: true }] {
+        for report in [Report::Ready, Report::Succeeded(7), Report::Failed { cause: "no such directory".to_owned(), permission: true }] {
             worker.report(&report);
             assert_eq!(Report::decode(&received(&supervisor)), Some(report));
         }

@@ -59,6 +59,8 @@ pub(crate) struct NotNext {
 pub enum SwitchError {
     /// The new one cannot serve here, or not what is to be served: why, in words.
     Impossible(String),
+    /// Not now: another process takes this one's place, and can be asked soon.
+    NotNow(String),
     /// The new one could not start.
     Start(ServeError),
 }
@@ -66,7 +68,7 @@ pub enum SwitchError {
 impl std::fmt::Display for SwitchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SwitchError::Impossible(why) => f.write_str(why),
+            SwitchError::Impossible(why) | SwitchError::NotNow(why) => f.write_str(why),
             SwitchError::Start(error) => error.fmt(f),
         }
     }
@@ -125,6 +127,7 @@ impl Shift {
             profile: settings.profile.clone(),
             cache_policy: settings.cache_policy,
             threads: settings.threads,
+            drain_timeout_ms: settings.drain_timeout_ms,
             helpers_max: if has_helper_threads(settings) { settings.helpers_max } else { self.settings.helpers_max },
             ..self.settings.clone()
         };

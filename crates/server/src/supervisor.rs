@@ -17,16 +17,19 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use crate::admin::Admin;
 use crate::admin::office::{Administration, Body, Office};
 use crate::admin::steward::{Phase, Steward};
-use crate::announce::{announce, report_draining, report_lost, report_not_upgraded, report_reload, report_succession};
+use crate::announce::{
+    announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_reload,
+    report_succession,
+};
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, Settings};
-use crate::engine::transfer::{Receiver, Sender};
-use crate::lifecycle::{DRAIN_TIME_MAX, ServeError, Server};
+use crate::engine::transfer::Receiver;
+use crate::lifecycle::{ServeError, Server};
 use crate::listen::Listener;
 use crate::orders::{Line, Order, Orders, Received, Report};
 use crate::shift::SwitchError;
 use crate::sys::fork::fork;
-use crate::upgrade::{self, Succession};
+use crate::upgrade::{self, Purpose, Succession, Successor};
 use restart::Restart;
 
 /// Where and how worker processes serve.
@@ -39,6 +42,10 @@ pub(crate) struct Premises<'a> {
     pub(crate) listeners: Vec<Listener>,
     /// Where those of the process come from whose place is taken.
     pub(crate) receiver: Option<Arc<Receiver>>,
+    /// Where that process says that the place is this one's.
+    pub(crate) predecessor: Option<Line>,
+    /// The first process of a container, if there is one that passes orders on.
+    pub(crate) keeper: Option<Arc<Line>>,
 }
 
 /// Serves with worker processes until an order ends it.
@@ -74,9 +81,11 @@ struct Supervisor<'a> {
     /// None in the copy that a worker process has.
     administration: Option<Administration>,
     receiver: Option<Arc<Receiver>>,
+    predecessor: Option<Line>,
+    keeper: Option<Arc<Line>>,
     succession: Succession,
-    /// Once another process has taken the place of this one: where connections go.
-    successor: Option<Arc<Sender>>,
+    /// Once another process has taken the place of this one.
+    successor: Option<Successor>,
     /// By seat.
     workers: Vec<Option<Worker>>,
     /// How many there should be, between these bounds.
@@ -90,8 +99,23 @@ struct Supervisor<'a> {
     announced: bool,
     /// The last worker that was wanted could not be started.
     short: bool,
+    /// The configuration is to be read again as soon as it is known who serves.
+    reload_later: bool,
     /// Once ending: when patience does.
     end: Option<Instant>,
+    /// What patience is followed by.
+    then: Then,
+    /// While it drains: when who still waits to be accepted has waited long enough.
+    last_call: Option<Instant>,
+}
+
+/// What is done with workers that have not ended in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// They are told to stop, and it is said what was cut.
+    Cut,
+    /// They are killed.
+    Kill,
 }
 
 /// A worker process, seen by its supervisor.
@@ -121,6 +145,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long workers may take to hand their connections over, or to finish them: a process that serves one connection at a
 /// time takes the next one when it is free.
 const HANDOVER_TIME_MAX: Duration = Duration::from_secs(3600);
+/// How long a worker takes connections that have been waiting when the server begins to drain, and somewhat more.
+const LAST_CALL_MAX: Duration = Duration::from_millis(1100);
+/// How often it is looked whether somebody still waits to be accepted.
+const LAST_CALL_POLL: Duration = Duration::from_millis(10);
 /// How long a worker may take to stop before it is killed: longer than it waits for its own threads.
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -131,7 +159,7 @@ impl<'a> Supervisor<'a> {
         administration: Administration,
         succession: Succession,
     ) -> Supervisor<'a> {
-        let Premises { settings, commons, listeners, receiver } = premises;
+        let Premises { settings, commons, listeners, receiver, predecessor, keeper } = premises;
         let (wanted, most) = match settings.architecture {
             Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
             _ => (settings.workers, settings.workers),
@@ -144,6 +172,8 @@ impl<'a> Supervisor<'a> {
             orders,
             administration: Some(administration),
             receiver,
+            predecessor,
+            keeper,
             succession,
             successor: None,
             workers: (0..most).map(|_| None).collect(),
@@ -154,7 +184,10 @@ impl<'a> Supervisor<'a> {
             look_at: Instant::now() + LOOK_INTERVAL,
             announced: false,
             short: false,
+            reload_later: false,
             end: None,
+            then: Then::Kill,
+            last_call: None,
         }
     }
 
@@ -179,13 +212,18 @@ impl<'a> Supervisor<'a> {
         };
         let admin = self.administration.iter().flat_map(|one| one.admin.descriptors());
         let begun = self.succession.descriptor();
-        let due = if begun.is_some() { due.min(now + LOOK_INTERVAL) } else { due };
+        let due = if self.succession.is_begun() { due.min(now + LOOK_INTERVAL) } else { due };
+        let due = if self.last_call.is_some() { due.min(now + LAST_CALL_POLL) } else { due };
         self.orders.wait(lines.chain([alarm]).chain(admin).chain(begun), Some(due.saturating_duration_since(now)));
     }
 
     /// Lets `work` be done with the endpoint and who answers for this server.
     fn with_office(&mut self, work: impl FnOnce(&mut Admin, &mut Office<'_>)) {
-        let Some(Administration { admin, standing }) = &mut self.administration else { return };
+        let Some(Administration { admin, standing, .. }) = &mut self.administration else { return };
+        if self.receiver.is_some() && !self.announced {
+            // The endpoint is still that of the process whose place is to be taken.
+            return;
+        }
         let phase = match (self.announced, self.end) {
             (_, Some(_)) => Phase::Draining,
             (true, None) => Phase::Serving,
@@ -210,26 +248,35 @@ impl<'a> Supervisor<'a> {
     fn look_after_workers(&mut self) -> Result<(), ServeError> {
         self.with_office(|admin, office| admin.handle(office));
         self.look_at_succession();
+        if self.reload_later && !self.succession.is_begun() {
+            self.reload_later = false;
+            match &self.successor {
+                Some(successor) => successor.order(Order::Reload),
+                None => self.orders.give(Order::Reload),
+            }
+        }
         while let Some(order) = self.orders.receive() {
             match order {
                 Order::Reopen => self.order_all(order),
+                Order::Reload if self.succession.is_begun() => self.reload_later = true,
                 Order::Reload => self.with_office(|_, office| report_reload(office.reload())),
                 Order::Upgrade => {
                     if let Err(error) = self.begin_succession() {
                         report_not_upgraded(&error);
                     }
                 }
-                Order::Drain if self.end.is_none() => {
-                    report_draining();
-                    self.end(order);
-                }
+                Order::Drain if self.end.is_none() => self.end(order),
                 // It is nobody's to give.
-                Order::Drain | Order::HandOver | Order::Retire => {}
+                Order::Drain | Order::HandOver | Order::Retire | Order::TakeOver => {}
                 Order::Stop => self.end(order),
             }
         }
+        self.finish_closing();
         if self.end.is_some_and(|end| end <= Instant::now()) {
-            self.kill_all();
+            match self.then {
+                Then::Cut => self.cut(),
+                Then::Kill => self.kill_all(),
+            }
         }
         (0..self.workers.len()).try_for_each(|seat| self.look_after(seat))
     }
@@ -263,9 +310,16 @@ impl<'a> Supervisor<'a> {
             Report::Ready if !self.announced => {
                 self.announced = true;
                 announce(self.settings, &self.listeners);
-                self.receiver.iter().for_each(|receiver| upgrade::report_ready(receiver));
+                if let Some(receiver) = &self.receiver {
+                    let admin = self.administration.iter().flat_map(|one| one.admin.listeners());
+                    upgrade::take_over(receiver, self.predecessor.as_ref(), self.listeners.iter().chain(admin));
+                }
+                // Not before the place is its own: until then orders are the other one's.
+                self.predecessor.take().into_iter().for_each(|predecessor| self.orders.follow(predecessor));
+                self.keeper.take().into_iter().for_each(|keeper| self.orders.keep(keeper));
             }
-            Report::Ready => {}
+            // A worker is succeeded with its supervisor only.
+            Report::Ready | Report::Succeeded(_) => {}
             Report::Failed { cause, .. } if self.announced => eprintln!("lamna: a worker cannot begin: {cause}"),
             Report::Failed { cause, permission } if self.end.is_none() => {
                 return Err(ServeError::Worker { cause: cause.clone(), permission: *permission });
@@ -351,6 +405,8 @@ impl Supervisor<'_> {
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.administration = None;
         self.succession.forget();
+        self.orders.leave();
+        (self.predecessor, self.keeper) = (None, None);
         let listeners = std::mem::take(&mut self.listeners);
         listeners.iter().for_each(Listener::leave_file);
         let server = match Server::start(&self.share, listeners, self.commons, seat, self.receiver.take()) {
@@ -372,23 +428,60 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Begins to end: gives the order, and patience to those who follow it.
+    /// Begins to end: gives the order, and patience to those who follow it. If another process has just taken over, it is
+    /// that one's to end, and it is told so.
     fn end(&mut self, order: Order) {
-        self.succession.abandon();
-        let patience = if order == Order::Drain { DRAIN_TIME_MAX + STOP_TIME_MAX } else { STOP_TIME_MAX };
-        self.end = Some(Instant::now() + patience);
+        if self.look_at_succession() {
+            return self.successor.iter().for_each(|successor| successor.order(order));
+        }
+        self.succession.end();
+        if order == Order::Drain {
+            report_draining(self.settings.drain_timeout_ms);
+            self.listeners.iter().for_each(Listener::begin_to_close);
+            let now = Instant::now();
+            self.last_call = Some(now + LAST_CALL_MAX);
+            self.end = Some(now + Duration::from_millis(u64::from(self.settings.drain_timeout_ms)));
+            self.then = Then::Cut;
+        } else {
+            self.end = Some(Instant::now() + STOP_TIME_MAX);
+            self.then = Then::Kill;
+        }
         self.order_all(order);
+        // One that somebody has stopped could not follow.
+        self.signal_all(Signal::CONT);
+    }
+
+    /// Refuses who connects to a server that drains, as soon as nobody waits any more.
+    fn finish_closing(&mut self) {
+        let Some(until) = self.last_call else { return };
+        if until <= Instant::now() || self.is_alone() || !self.listeners.iter().any(Listener::has_waiting) {
+            self.listeners.iter().for_each(Listener::close);
+            self.last_call = None;
+        }
+    }
+
+    /// Draining has taken too long.
+    fn cut(&mut self) {
+        let open: u32 = self.commons.board.connections().sum();
+        report_cut(open as usize, self.settings.drain_timeout_ms);
+        self.order_all(Order::Stop);
+        self.end = Some(Instant::now() + STOP_TIME_MAX);
+        self.then = Then::Kill;
     }
 
     fn order_all(&self, order: Order) {
         self.workers.iter().flatten().for_each(|worker| worker.line.order(order));
     }
 
-    fn kill_all(&mut self) {
+    fn signal_all(&self, signal: Signal) {
         for worker in self.workers.iter().flatten() {
             // It has not been waited for, so the number is still its own.
-            let _ = kill_process(worker.process, Signal::KILL);
+            let _ = kill_process(worker.process, signal);
         }
+    }
+
+    fn kill_all(&mut self) {
+        self.signal_all(Signal::KILL);
         self.end = Some(Instant::now() + STOP_TIME_MAX);
     }
 }
@@ -396,37 +489,47 @@ impl Supervisor<'_> {
 // Leaving the place to another process.
 impl Supervisor<'_> {
     fn begin_succession(&mut self) -> Result<(), SwitchError> {
-        if self.end.is_some() {
-            return Err(SwitchError::Impossible("the server is about to end".to_owned()));
+        if !self.announced {
+            return Err(SwitchError::NotNow("the server has not begun to serve yet".to_owned()));
         }
-        self.succession.begin(self.settings, &self.listeners, self.commons.clock)
+        self.succession.begin(self.settings, &self.listeners, self.commons.clock, Purpose::Upgrade)
     }
 
-    /// If another process has taken the place of this one, has the workers hand over.
-    fn look_at_succession(&mut self) {
+    /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
+    /// orders, then connections. True if that has just happened.
+    fn look_at_succession(&mut self) -> bool {
         let successor = match self.succession.look() {
-            None => return,
-            Some(Err(error)) => return report_not_upgraded(&error),
+            None => return false,
+            Some(Err(why)) => {
+                report_not_succeeded(&why);
+                return false;
+            }
             Some(Ok(successor)) => successor,
         };
-        report_succession(&successor);
+        report_succession(&successor, self.succession.keeper());
+        // Before anybody else is answered.
+        self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
+        self.then = Then::Kill;
         // Whoever waits to hear of it.
         self.with_office(|admin, office| admin.handle(office));
-        self.listeners.iter().for_each(Listener::leave_file);
         self.administration.iter_mut().for_each(|one| one.admin.retire());
+        self.listeners.iter().for_each(Listener::leave_file);
+        self.orders.leave();
+        successor.confirm();
         if successor.takes_connections {
             let heir = successor.sender.as_fd();
             self.workers.iter().flatten().for_each(|worker| worker.line.order_handover(heir));
-            self.successor = Some(successor.sender);
         } else {
             self.order_all(Order::Drain);
         }
-        self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
+        self.successor = Some(successor);
+        true
     }
 
     /// Sees to it that nothing is left over that arrived for workers of this process and was not taken by any.
     fn settle(&mut self) {
-        if let (Some(sender), Some(receiver)) = (&self.successor, &self.receiver) {
+        let Some(Successor { sender, takes_connections: true, .. }) = &self.successor else { return };
+        if let Some(receiver) = &self.receiver {
             sender.relay(receiver);
             report_lost(sender);
         }

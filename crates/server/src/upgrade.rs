@@ -2,23 +2,26 @@
 //!
 //! ```text
 //!  this process                                     the new process: the program as it is on disk now
-//!  begin: start it with LAMNA_UPGRADE ───────────>  heritage(): takes what was passed, binds nothing
+//!  begin: start it with LAMNA_UPGRADE ───────────>  heritage(): takes what was passed, binds nothing, owns no file
 //!  look: serves as before                           starts its engine
 //!  <──────────────────── "ready VERSION" ─────────  announces itself, takes connections
+//!  leaves its files, confirms        ────────────>  owns the files of sockets, hears orders
 //!  hands its connections over, ends  ────────────>  goes on with them
 //! ```
 //!
-//! Owns: how a program is started again, and what is passed to it. Guarantees: as long as the new process has not said
-//! that it serves, nothing has changed here; one that ends, or says nothing for [`PATIENCE`], is killed and forgotten.
-//! Does not move connections ([`transfer`](crate::engine::transfer)), nor stop serving (`lifecycle`, `supervisor`).
+//! Owns: how a program is started again, and what is passed to it; who is succeeded by whom ([`stage`]). Guarantees: as long
+//! as the new process has not said that it serves, nothing has changed here, and nothing that it does at its end changes
+//! anything here; one that says nothing for [`PATIENCE`] is killed and forgotten; a process is succeeded once at most. Does
+//! not move connections ([`transfer`](crate::engine::transfer)), nor stop serving (`lifecycle`, `supervisor`).
 
 mod choice;
+mod stage;
 mod will;
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,13 +36,17 @@ use crate::engine::transfer::{Receiver, Sender};
 use crate::io::pass;
 use crate::lifecycle::ServeError;
 use crate::listen::{Listener, activation};
+use crate::orders::{Line, Order, Received};
 use crate::shift::SwitchError;
 use crate::sys::inherit;
 use choice::Choice;
+use stage::{NotNow, Stage};
 use will::{Passed, Will};
 
 /// How long a new process may take until it serves.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one that has closed its socket may take to end by itself, so that it is known how it ended.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Names what is passed to a new process.
 const VARIABLE: &str = "LAMNA_UPGRADE";
@@ -59,6 +66,11 @@ pub struct Heritage {
     pub(crate) clock: Clock,
     /// What had been changed there while serving.
     pub(crate) choice: Choice,
+    /// Where it says that the place is this process's, and what it passes on of its own orders; none from versions that do
+    /// not.
+    pub(crate) predecessor: Option<Line>,
+    /// The line to the first process of a container ([`keeper`](crate::keeper)), if there is one.
+    pub(crate) keeper: Option<Line>,
 }
 
 /// What was passed to this process, if it was started to take the place of another. To be asked once, at the start.
@@ -74,9 +86,11 @@ pub fn heritage() -> Result<Option<Heritage>, ServeError> {
         return Ok(None);
     }
     let passed: Vec<Passed> = will.listeners.iter().chain(&will.admin).copied().collect();
-    let numbers: Vec<_> = [will.handover].into_iter().chain(passed.iter().map(|one| one.number)).collect();
+    let lines = || [will.handover].into_iter().chain(will.predecessor).chain(will.keeper);
+    let numbers: Vec<_> = lines().chain(passed.iter().map(|one| one.number)).collect();
+    let lines = lines().count();
     let check = |descriptor: BorrowedFd<'_>, place| match place {
-        0 => is_transfer(descriptor),
+        place if place < lines => is_line(descriptor),
         _ => activation::is_listening_stream(descriptor),
     };
     let descriptors = inherit::take(&numbers, check)
@@ -85,16 +99,20 @@ pub fn heritage() -> Result<Option<Heritage>, ServeError> {
 }
 
 impl Will {
-    /// From numbers to what they stand for.
+    /// From numbers to what they stand for. The files of sockets are not this process's before it is told so.
     fn execute(self, passed: Vec<Passed>, descriptors: Vec<OwnedFd>) -> Result<Heritage, Errno> {
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next().ok_or(Errno::BADF)?;
         fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
-        let inherited = descriptors.zip(passed).map(|(descriptor, one)| Listener::inherit(descriptor, one.has_file));
+        let mut line = |number: Option<RawFd>| number.and_then(|_| descriptors.next()).map(Line::inherit).transpose();
+        let (predecessor, keeper) = (line(self.predecessor)?, line(self.keeper)?);
+        let inherited = descriptors.zip(passed).map(|(descriptor, one)| {
+            Listener::inherit(descriptor, one.has_file, self.lent.contains(&one.number))
+        });
         let mut listeners = inherited.collect::<Result<Vec<_>, _>>()?;
         let admin = listeners.split_off(self.listeners.len());
         let (receiver, clock) = (Arc::new(Receiver::new(socket)), Clock::since(self.clock_ms));
-        Ok(Heritage { listeners, admin, receiver, clock, choice: self.choice })
+        Ok(Heritage { listeners, admin, receiver, clock, choice: self.choice, predecessor, keeper })
     }
 }
 
@@ -105,16 +123,30 @@ impl Heritage {
     }
 }
 
-/// Says that this process serves, and which connections it takes.
-pub(crate) fn report_ready(receiver: &Receiver) {
+/// Says that this process serves, and which connections it takes. Waits until the other one has left the place to it, or has
+/// gone, and has the files of `listeners` go with this process from then on.
+pub(crate) fn take_over<'a>(
+    receiver: &Receiver,
+    predecessor: Option<&Line>,
+    listeners: impl IntoIterator<Item = &'a Listener>,
+) {
     // If the other one has gone meanwhile, all is well: this one serves.
     let _ = receiver.report(format!("{READY}{VERSION}").as_bytes());
+    let until = Instant::now() + PATIENCE;
+    while let Some(line) = predecessor
+        && Instant::now() < until
+        && matches!(line.receive(), Received::Nothing)
+    {
+        // Whatever it returns, looking tells.
+        let _ = poll(&mut [PollFd::new(line, PollFlags::IN)], Some(&LOOK_INTERVAL));
+    }
+    listeners.into_iter().for_each(Listener::own_file);
 }
 
-fn is_transfer(descriptor: BorrowedFd<'_>) -> std::io::Result<()> {
+fn is_line(descriptor: BorrowedFd<'_>) -> std::io::Result<()> {
     match sockopt::socket_type(descriptor)? {
         SocketType::SEQPACKET => Ok(()),
-        _ => Err(std::io::Error::other("not a socket for connections")),
+        _ => Err(std::io::Error::other("not a socket of the process before this one")),
     }
 }
 
@@ -126,25 +158,26 @@ pub struct Succession {
     configured: Settings,
     /// Duplicates of the control sockets, and whether their files go with them.
     admin: Vec<(OwnedFd, bool)>,
-    state: State,
+    /// The line to the first process of a container, if there is one.
+    keeper: Option<Arc<Line>>,
+    stage: Stage<Candidate>,
     /// What has come of the last one, until somebody has asked.
-    outcome: Option<Result<(), String>>,
+    outcome: Option<Result<String, String>>,
 }
 
-/// ```text
-///  None --begin--> Begun --"ready"--> Decided --look--> None
-///    ^               |
-///    +-ends, silent--+
-/// ```
-#[derive(Debug)]
-enum State {
-    None,
-    Begun(Candidate),
-    Decided(Successor),
+/// Why another process is to take the place of this one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Purpose {
+    /// The program may be another one.
+    Upgrade,
+    /// Other settings, which are described in words.
+    Change(String),
+    /// Another configuration.
+    Reload(Box<Settings>),
 }
 
 /// A process that serves in the place of this one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Successor {
     /// Its id.
     pub(crate) process: u32,
@@ -152,6 +185,14 @@ pub(crate) struct Successor {
     pub(crate) sender: Arc<Sender>,
     /// Whether it understands connections as this version encodes them.
     pub(crate) takes_connections: bool,
+    line: Line,
+}
+
+/// Why there is no successor.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NoSuccessor {
+    pub(crate) purpose: Purpose,
+    pub(crate) why: String,
 }
 
 /// A process that may become the successor.
@@ -159,7 +200,14 @@ pub(crate) struct Successor {
 struct Candidate {
     child: Child,
     socket: OwnedFd,
+    /// Where it is told that the place is its own.
+    line: Line,
     deadline: Instant,
+    /// Its end of the socket is closed: it is ending, until this moment by itself.
+    ending: Option<Instant>,
+    purpose: Purpose,
+    /// What was configured before, if that is another configuration from now on.
+    before: Option<Settings>,
 }
 
 /// How this process was started.
@@ -172,34 +220,38 @@ struct Program {
 impl Succession {
     /// That of a process that was started by its own program, with what comes to `configured`. To be called before its
     /// file on disk may have been replaced.
-    pub(crate) fn of_program(configured: &Settings, admin: &[Listener]) -> Succession {
+    pub(crate) fn of_program(configured: &Settings, admin: &[Listener], keeper: Option<Arc<Line>>) -> Succession {
         let duplicate = |listener: &Listener| Some((listener.as_fd().try_clone_to_owned().ok()?, listener.has_file()));
-        Succession {
-            program: Program::own(),
-            admin: admin.iter().filter_map(duplicate).collect(),
-            ..Succession::impossible(configured)
-        }
+        let (program, admin) = (Program::own(), admin.iter().filter_map(duplicate).collect());
+        Succession { program, admin, keeper, ..Succession::impossible(configured) }
     }
 
     /// That of a process that cannot be succeeded.
     pub(crate) fn impossible(configured: &Settings) -> Succession {
-        Succession {
-            program: None,
-            configured: configured.clone(),
-            admin: Vec::new(),
-            state: State::None,
-            outcome: None,
-        }
+        let configured = configured.clone();
+        Succession { program: None, configured, admin: Vec::new(), keeper: None, stage: Stage::Alone, outcome: None }
     }
 
-    /// The configuration is another one from now on. Returns what it was.
-    pub(crate) fn set_configured(&mut self, configured: Settings) -> Settings {
-        std::mem::replace(&mut self.configured, configured)
+    /// The configuration is another one from now on.
+    pub(crate) fn set_configured(&mut self, configured: Settings) {
+        self.configured = configured;
     }
 
     /// What the program's arguments and its file come to.
     pub(crate) fn configured(&self) -> &Settings {
         &self.configured
+    }
+
+    /// Whether the server may be changed now, in whatever way.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_open(&self) -> Result<(), SwitchError> {
+        self.stage.may_begin().map_err(|not_now| match not_now {
+            NotNow::Begun => SwitchError::NotNow("another process is taking over already".to_owned()),
+            NotNow::Left => SwitchError::NotNow("another process has taken over".to_owned()),
+            NotNow::Ending => SwitchError::Impossible("the server is about to end".to_owned()),
+        })
     }
 
     /// Starts a process that is to serve with `settings`, as far as they can be chosen while serving, in the place of this
@@ -212,107 +264,118 @@ impl Succession {
         settings: &Settings,
         listeners: &[Listener],
         clock: Clock,
+        purpose: Purpose,
     ) -> Result<(), SwitchError> {
         let impossible = |why: &str| Err(SwitchError::Impossible(why.to_owned()));
         let Some(program) = &self.program else {
             return impossible("this process was not started by the program itself, and cannot start another like it");
         };
-        if !matches!(self.state, State::None) {
-            return impossible("another process is taking over already");
+        if std::process::id() == 1 {
+            return impossible(
+                "this is the first process of a container, whose end would end everything: it could not be left behind",
+            );
         }
-        if !Choice::is_all(&self.configured, settings) {
+        self.check_open()?;
+        let configured = if let Purpose::Reload(configured) = &purpose { configured } else { &self.configured };
+        if !Choice::is_all(configured, settings) {
             return impossible("only the architecture and its numbers can be chosen for another process");
         }
-        let candidate = self.start(program, settings, listeners, clock);
+        let choice = Choice::between(configured, settings);
         let failed = |error: std::io::Error| {
             SwitchError::Impossible(format!("{} cannot be started: {error}", program.path.display()))
         };
-        self.state = State::Begun(candidate.map_err(failed)?);
+        let mut candidate = self.start(program, choice, listeners, clock, purpose.clone()).map_err(failed)?;
+        if let Purpose::Reload(configured) = purpose {
+            candidate.before = Some(std::mem::replace(&mut self.configured, *configured));
+        }
         self.outcome = None;
-        Ok(())
+        // It was found open above, and nothing has happened since; one that is not wanted must not live on.
+        self.stage.begin(candidate).map_err(|candidate| {
+            candidate.kill();
+            SwitchError::NotNow("another process is taking over already".to_owned())
+        })
     }
 
     fn start(
         &self,
         program: &Program,
-        settings: &Settings,
+        choice: Choice,
         listeners: &[Listener],
         clock: Clock,
+        purpose: Purpose,
     ) -> std::io::Result<Candidate> {
         let (ours, theirs) = pass::pair()?;
+        let (line, their_line) = Line::pair()?;
         let mut passed = Vec::new();
         let mut pass_on = |descriptor: BorrowedFd<'_>, has_file| {
             let (duplicate, number) = inherit::pass_on(descriptor)?;
             passed.push(duplicate);
             Ok::<Passed, Errno>(Passed { number, has_file })
         };
-        let will = Will {
+        let mut will = Will {
             parent: std::process::id() as i32,
             clock_ms: clock.origin_ms(),
             handover: pass_on(theirs.as_fd(), false)?.number,
-            listeners: listeners.iter().map(|one| pass_on(one.as_fd(), one.has_file())).collect::<Result<_, _>>()?,
-            admin: self
-                .admin
-                .iter()
-                .map(|(admin, has_file)| pass_on(admin.as_fd(), *has_file))
-                .collect::<Result<_, _>>()?,
-            choice: Choice::between(&self.configured, settings),
+            predecessor: Some(pass_on(their_line.as_fd(), false)?.number),
+            keeper: self.keeper.as_ref().map(|keeper| pass_on(keeper.as_fd(), false)).transpose()?.map(|one| one.number),
+            admin: self.admin.iter().map(|(admin, has_file)| pass_on(admin.as_fd(), *has_file)).collect::<Result<_, _>>()?,
+            choice,
+            ..Will::default()
         };
+        for listener in listeners {
+            let passed = pass_on(listener.as_fd(), listener.has_file())?;
+            will.lent.extend(listener.is_lent().then_some(passed.number));
+            will.listeners.push(passed);
+        }
         let mut command = Command::new(&program.path);
         // What a service manager passed was for this process.
         command.args(&program.arguments).env_remove("LISTEN_PID").env_remove("LISTEN_FDS");
         let child = command.env(VARIABLE, will.to_string()).spawn()?;
-        Ok(Candidate { child, socket: ours, deadline: Instant::now() + PATIENCE })
+        let deadline = Instant::now() + PATIENCE;
+        Ok(Candidate { child, socket: ours, line, deadline, ending: None, purpose, before: None })
     }
 
-    /// What has come of it: a successor, once, or why there is none. None if nothing has come yet.
-    pub(crate) fn look(&mut self) -> Option<Result<Successor, SwitchError>> {
-        match std::mem::replace(&mut self.state, State::None) {
-            State::None => None,
-            State::Decided(successor) => Some(Ok(successor)),
-            State::Begun(candidate) => match candidate.look() {
-                Ok(Look::Nothing(candidate)) => {
-                    self.state = State::Begun(candidate);
-                    None
-                }
-                Ok(Look::Ready(successor)) => {
-                    self.outcome = Some(Ok(()));
-                    Some(Ok(successor))
-                }
-                Err(why) => {
-                    self.outcome = Some(Err(why.clone()));
-                    Some(Err(SwitchError::Impossible(why)))
-                }
-            },
+    /// What has come of it: a successor, once and for good, or why there is none. None if nothing has come yet.
+    pub(crate) fn look(&mut self) -> Option<Result<Successor, NoSuccessor>> {
+        let mut failed = None;
+        let found = self.stage.look(|candidate| {
+            let purpose = candidate.purpose.clone();
+            let before = candidate.before.clone();
+            let looked = candidate.look();
+            if !matches!(looked, stage::Look::Nothing(_)) {
+                failed = Some((purpose, before));
+            }
+            looked
+        })?;
+        let (purpose, before) = failed?;
+        match found {
+            Ok(successor) => {
+                self.outcome = Some(Ok(match purpose {
+                    Purpose::Change(done) => done,
+                    Purpose::Reload(_) => "another process serves with the new configuration".to_owned(),
+                    Purpose::Upgrade => {
+                        "another process has taken over; this one hands over what it has, and ends".to_owned()
+                    }
+                }));
+                Some(Ok(successor))
+            }
+            Err(why) => {
+                self.outcome = Some(Err(why.clone()));
+                before.into_iter().for_each(|before| self.configured = before);
+                Some(Err(NoSuccessor { purpose, why }))
+            }
         }
     }
 
     /// What has come of the last one, once; none if that is not known yet.
-    pub(crate) fn outcome(&mut self) -> Option<Result<(), String>> {
+    pub(crate) fn outcome(&mut self) -> Option<Result<String, String>> {
         self.outcome.take()
     }
 
-    /// Waits until something has come of it. A successor is what the next look finds.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(crate) fn wait(&mut self) -> Result<(), SwitchError> {
-        loop {
-            if let Some(decided) = self.look() {
-                self.state = State::Decided(decided?);
-                return Ok(());
-            }
-            let mut waits: Vec<_> =
-                self.descriptor().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).into_iter().collect();
-            // Whatever it returns, looking tells.
-            let _ = poll(&mut waits, Some(&LOOK_INTERVAL));
-        }
-    }
-
-    /// Gives a process up that has not said yet that it serves.
-    pub(crate) fn abandon(&mut self) {
-        if let State::Begun(candidate) = std::mem::replace(&mut self.state, State::None) {
-            candidate.end();
+    /// The server ends: gives a process up that has not said yet that it serves, and starts no other.
+    pub(crate) fn end(&mut self) {
+        if let Some(candidate) = self.stage.end() {
+            candidate.kill();
             self.outcome = Some(Err("the server is about to end".to_owned()));
         }
     }
@@ -324,59 +387,82 @@ impl Succession {
 
     /// Whether a process has been started, of which nothing has come yet.
     pub(crate) fn is_begun(&self) -> bool {
-        !matches!(self.state, State::None)
+        matches!(self.stage, Stage::Begun(_))
     }
 
     /// Readable when something has come. It is also to be looked at now and then, because time may be over.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.state {
-            State::Begun(candidate) => Some(candidate.socket.as_fd()),
-            State::None | State::Decided(_) => None,
+        match &self.stage {
+            // The end of one that is ending says nothing: its parent hears of that by a signal.
+            Stage::Begun(candidate) if candidate.ending.is_none() => Some(candidate.socket.as_fd()),
+            _ => None,
         }
+    }
+
+    /// The line to the first process of a container, if there is one.
+    pub(crate) fn keeper(&self) -> Option<&Arc<Line>> {
+        self.keeper.as_ref()
+    }
+}
+
+impl Successor {
+    /// Tells it that the place is its own: this process has left its files, and hears no more orders.
+    pub(crate) fn confirm(&self) {
+        self.line.order(Order::TakeOver);
+    }
+
+    /// Passes on an order that was given to this process while it still had the place.
+    pub(crate) fn order(&self, order: Order) {
+        self.line.order(order);
     }
 }
 
 /// How often a process that is waited for is looked at if it says nothing.
 const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// What has come of a candidate.
-enum Look {
-    Nothing(Candidate),
-    Ready(Successor),
-}
+type Look = stage::Look<Candidate, Successor>;
 
 impl Candidate {
-    fn look(mut self) -> Result<Look, String> {
-        let mut message = [0; 64];
-        let received = pass::receive_with(self.socket.as_fd(), &mut message, false);
-        let late = self.deadline <= Instant::now();
-        match received {
-            Ok((bytes, _)) if bytes > 0 => return self.judge(&message[..bytes]),
-            Err(Errno::AGAIN) if !late && matches!(self.child.try_wait(), Ok(None)) => return Ok(Look::Nothing(self)),
-            _ => {}
+    fn look(mut self) -> Look {
+        let now = Instant::now();
+        if self.ending.is_none() {
+            let mut message = [0; 64];
+            match pass::receive_with(self.socket.as_fd(), &mut message, false) {
+                Ok((bytes, _)) if bytes > 0 => return self.judge(&message[..bytes]),
+                Err(Errno::AGAIN) => {}
+                _ => self.ending = Some(now + END_PATIENCE),
+            }
         }
-        match self.end() {
-            Some(status) if !late => Err(format!("the new process has ended before it served ({status})")),
-            _ => Err(format!("the new process did not serve within {} s, and was killed", PATIENCE.as_secs())),
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Look::Failed(format!("the new process has ended before it served ({status})"));
         }
+        if self.ending.is_some_and(|until| until <= now) {
+            self.kill();
+            return Look::Failed("the new process let go of what it was passed, and was killed".to_owned());
+        }
+        if self.deadline <= now {
+            self.kill();
+            return Look::Failed(format!("the new process did not serve within {} s, and was killed", PATIENCE.as_secs()));
+        }
+        Look::Nothing(self)
     }
 
     /// What it says of itself.
-    fn judge(self, message: &[u8]) -> Result<Look, String> {
+    fn judge(self, message: &[u8]) -> Look {
         let version = std::str::from_utf8(message).ok().and_then(|text| text.strip_prefix(READY)?.parse::<u16>().ok());
         let Some(version) = version else {
-            self.end();
-            return Err("the new process does not speak as one that takes over".to_owned());
+            self.kill();
+            return Look::Failed("the new process does not speak as one that takes over".to_owned());
         };
         let (process, sender) = (self.child.id(), Arc::new(Sender::new(self.socket)));
-        Ok(Look::Ready(Successor { process, sender, takes_connections: version == VERSION }))
+        Look::Ready(Successor { process, sender, takes_connections: version == VERSION, line: self.line })
     }
 
-    /// Kills it, unless it is ending already. How it ended.
-    fn end(mut self) -> Option<ExitStatus> {
+    /// Ends it, and waits until it has ended.
+    fn kill(mut self) {
         // It has not been waited for, so the number is still its own; if this fails it is gone.
         let _ = self.child.kill();
-        self.child.wait().ok()
+        let _ = self.child.wait();
     }
 }
 
@@ -400,23 +486,47 @@ mod tests {
     fn candidate(says: &[&[u8]], patience: Duration) -> Candidate {
         let (ours, theirs) = pass::pair().unwrap();
         says.iter().for_each(|message| pass::send(theirs.as_fd(), message, None).unwrap());
-        let child = Command::new("sleep").arg("1000").stdin(theirs).spawn().unwrap();
-        Candidate { child, socket: ours, deadline: Instant::now() + patience }
+        started(Command::new("sleep").arg("1000").stdin(theirs), ours, patience)
+    }
+
+    fn started(command: &mut Command, socket: OwnedFd, patience: Duration) -> Candidate {
+        let (child, (line, _)) = (command.spawn().unwrap(), Line::pair().unwrap());
+        let (deadline, purpose) = (Instant::now() + patience, Purpose::Upgrade);
+        Candidate { child, socket, line, deadline, ending: None, purpose, before: None }
     }
 
     fn outcome(candidate: Candidate) -> Result<Option<bool>, String> {
         match candidate.look() {
-            Ok(Look::Nothing(candidate)) => {
-                candidate.end();
+            Look::Nothing(candidate) => {
+                candidate.kill();
                 Ok(None)
             }
-            Ok(Look::Ready(successor)) => {
+            Look::Ready(successor) => {
                 let process = rustix::process::Pid::from_raw(successor.process as i32).unwrap();
                 rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
                 Ok(Some(successor.takes_connections))
             }
-            Err(why) => Err(why),
+            Look::Failed(why) => Err(why),
         }
+    }
+
+    #[test]
+    fn how_one_has_ended_is_told_even_if_it_closed_its_socket_long_before() {
+        let (ours, theirs) = pass::pair().unwrap();
+        let mut script = Command::new("sh");
+        let mut candidate = started(script.args(["-c", "read x; exit 78"]).stdin(std::process::Stdio::piped()), ours, PATIENCE);
+        drop(theirs);
+        let go_on = candidate.child.stdin.take();
+        let Look::Nothing(mut candidate) = candidate.look() else { panic!("it has not ended yet") };
+        drop(go_on);
+        let why = loop {
+            match candidate.look() {
+                Look::Nothing(again) => candidate = again,
+                Look::Failed(why) => break why,
+                Look::Ready(_) => panic!("it has said nothing"),
+            }
+        };
+        assert!(why.contains("(exit status: 78)"), "{why}");
     }
 
     #[test]
@@ -443,7 +553,7 @@ mod tests {
     fn a_process_that_was_not_started_by_the_program_is_not_succeeded() {
         let settings = Settings::default();
         let mut succession = Succession::impossible(&settings);
-        assert!(succession.begin(&settings, &[], Clock::start()).is_err());
+        assert!(succession.begin(&settings, &[], Clock::start(), Purpose::Upgrade).is_err());
         assert!(succession.look().is_none() && !succession.is_begun());
     }
 }

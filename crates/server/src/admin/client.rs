@@ -7,15 +7,24 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::token;
 use crate::config::settings::ListenAddress;
 
-/// How long an answer is waited for: longer than any switch takes, and than an upgrade may.
+/// How long the answer to a question is waited for. The endpoint answers at once, unless its process is stopped.
+const GLANCE: Duration = Duration::from_secs(2);
+/// How long an order may take: longer than any switch takes, and than an upgrade may.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long a connection is waited for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an order is given again that could not be taken, because another process was just taking over: longer than that
+/// may take.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(20);
+/// How long one is asked again that closes the connection without an answer, as a process does that leaves its place.
+const GONE_TIME_MAX: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The status that says that an order can be given again soon.
+const SOON: u16 = 503;
 /// Bytes of the longest answer: thousands of threads in `/metrics`.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
@@ -37,6 +46,8 @@ pub enum AskError {
     NoPermission(ListenAddress),
     /// It is there and does not answer.
     Silent(ListenAddress),
+    /// It closes the connection without an answer.
+    Gone(ListenAddress),
     /// What it answers is not an answer.
     Nonsense(ListenAddress, String),
 }
@@ -62,6 +73,9 @@ impl fmt::Display for AskError {
             AskError::Silent(address) => {
                 write!(formatter, "{address} does not answer: the server is stopped or too busy, or is not lamna")
             }
+            AskError::Gone(address) => {
+                write!(formatter, "{address} takes the request and does not answer it: the server ends, or is not lamna")
+            }
             AskError::Nonsense(address, what) => write!(formatter, "{address} is not the endpoint of a lamna: {what}"),
         }
     }
@@ -70,7 +84,8 @@ impl fmt::Display for AskError {
 impl std::error::Error for AskError {}
 
 /// Sends one request, with content unless that is empty, and waits for the answer. Over TCP it carries the server's token,
-/// if this user can read that.
+/// if this user can read that. While one process takes the place of another it is sent again, until it is answered by the one
+/// that serves.
 ///
 /// # Errors
 /// See [`AskError`].
@@ -93,19 +108,49 @@ pub fn ask_with(
     path: &str,
     content: &str,
 ) -> Result<Reply, AskError> {
+    let begun = Instant::now();
+    let is_order = method == "POST";
+    loop {
+        let reply = if is_order {
+            // One that is stopped is noticed at once, although orders may take their time.
+            ask_once(None, address, ("GET", "/livez", ""), GLANCE)
+                .and_then(|_| ask_once(token, address, (method, path, content), PATIENCE))
+        } else {
+            ask_once(token, address, (method, path, content), GLANCE)
+        };
+        let time_max = match &reply {
+            Ok(reply) if is_order && reply.status == SOON => RETRY_TIME_MAX,
+            // Whoever carries something out says so before it goes.
+            Err(AskError::Gone(_)) => GONE_TIME_MAX,
+            _ => return reply,
+        };
+        if begun.elapsed() >= time_max {
+            return reply;
+        }
+        thread::sleep(RETRY_PAUSE);
+    }
+}
+
+fn ask_once(
+    token: Option<&str>,
+    address: &ListenAddress,
+    (method, path, content): (&str, &str, &str),
+    patience: Duration,
+) -> Result<Reply, AskError> {
     let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Content-Type: application/json\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{content}",
         content.len()
     );
-    let connected = connect(address).map_err(|error| match error.kind() {
+    let connected = connect(address, patience).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => AskError::NoPermission(address.clone()),
         ErrorKind::TimedOut | ErrorKind::WouldBlock => AskError::Silent(address.clone()),
         _ => AskError::NoServer(address.clone(), error),
     })?;
     let answer = exchange(connected, request.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => AskError::Silent(address.clone()),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => AskError::Gone(address.clone()),
         _ => AskError::Nonsense(address.clone(), error.to_string()),
     })?;
     parse(&answer).map_err(|what| AskError::Nonsense(address.clone(), what))
@@ -114,18 +159,18 @@ pub fn ask_with(
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
-fn connect(address: &ListenAddress) -> io::Result<Box<dyn Stream>> {
+fn connect(address: &ListenAddress, patience: Duration) -> io::Result<Box<dyn Stream>> {
     match address {
         ListenAddress::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            let stream = TcpStream::connect_timeout(address, GLANCE)?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
             Ok(Box::new(stream))
         }
         ListenAddress::Unix(path) => {
             let stream = connect_unix(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
             Ok(Box::new(stream))
         }
     }
@@ -147,7 +192,7 @@ fn exchange(mut stream: Box<dyn Stream>, request: &[u8]) -> io::Result<Vec<u8>> 
     let sent = stream.write_all(request);
     let mut answer = Vec::new();
     match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
-        Ok(_) if answer.is_empty() => Err(sent.err().unwrap_or_else(|| io::Error::other("it says nothing"))),
+        Ok(_) if answer.is_empty() => Err(sent.err().unwrap_or_else(|| ErrorKind::UnexpectedEof.into())),
         Err(error) if answer.is_empty() => Err(error),
         // What is there may be the whole answer.
         _ => Ok(answer),

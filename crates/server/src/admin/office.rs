@@ -12,7 +12,7 @@ use lamna_policy::words::count;
 use super::duration::Distribution;
 use super::steward::{
     Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, ResponseStats, Stats, Status,
-    Steward, WaitStats,
+    Progress, Refusal, Steward, WaitStats,
 };
 use super::{Admin, tasks};
 use crate::announce::report_not_upgraded;
@@ -22,9 +22,9 @@ use lamna_policy::size::format_size;
 use crate::engine::{Control, Counters};
 use crate::lifecycle::Server;
 use crate::listen::Listener;
-use crate::orders::{Order, Orders};
-use crate::shift;
-use crate::upgrade::Succession;
+use crate::orders::{Line, Order, Orders};
+use crate::shift::{self, SwitchError};
+use crate::upgrade::{Purpose, Succession};
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
@@ -35,6 +35,8 @@ pub struct Administration {
     pub admin: Admin,
     /// What stays what it is while the endpoint is asked.
     pub standing: Standing,
+    /// The line to the first process of a container, if there is one.
+    pub(crate) keeper: Option<Line>,
 }
 
 /// What a server was started with.
@@ -50,7 +52,13 @@ pub struct Standing {
 impl Administration {
     /// Of a server that starts now with `configured`, which `load` reads again.
     pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
-        Administration { admin, standing: Standing { configured, load, started: Instant::now(), why: String::new() } }
+        let standing = Standing { configured, load, started: Instant::now(), why: String::new() };
+        Administration { admin, standing, keeper: None }
+    }
+
+    /// The same of a server that the first process of a container looks after ([`keeper`](crate::keeper)).
+    pub fn kept(self, keeper: Option<Line>) -> Administration {
+        Administration { keeper, ..self }
     }
 }
 
@@ -237,50 +245,111 @@ impl Steward for Office<'_> {
         }
     }
 
-    fn set(&mut self, change: &Change) -> Result<String, String> {
+    fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {
+        self.check_open()?;
         let before = self.settings().clone();
-        let settings = change.apply(&before)?;
-        if settings == before {
-            return Ok(format!("{} serves already", before.architecture.name()));
+        let mut settings = change.apply(&before)?;
+        if settings.adapts && settings.architecture.is_of_processes() {
+            // Engines of processes are not among those that it chooses from: it begins as it does at a start.
+            settings.architecture = Settings::default().architecture;
         }
-        self.change(&settings)?;
-        self.standing.set_chosen(settings.architecture);
-        Ok(describe(&before, &settings))
+        if settings == before {
+            return Ok(Progress::Done(format!("{} serves already", before.architecture.name())));
+        }
+        let done = describe(&before, &settings);
+        let progress = self.change(&settings, Purpose::Change(done))?;
+        if let Progress::Done(_) = progress {
+            self.standing.set_chosen(settings.architecture);
+        }
+        Ok(progress)
     }
 
-    fn reload(&mut self) -> Result<String, String> {
+    fn reload(&mut self) -> Result<Progress, Refusal> {
+        self.check_open()?;
         // Whatever becomes of the rest, a log that was moved away is let go.
         self.orders.give(Order::Reopen);
         let settings = (self.standing.load)()?;
         self.set_settings(settings)
     }
 
-    fn drain(&mut self) {
-        self.orders.give(Order::Drain);
+    fn drain(&mut self) -> Result<Progress, Refusal> {
+        match self.succession_is_open() {
+            Err(SwitchError::NotNow(why)) if !self.is_begun() => return Err(Refusal { why, soon: true }),
+            // A process that is taking over is given up.
+            _ => self.orders.give(Order::Drain),
+        }
+        Ok(Progress::Done("draining: what has begun is finished, then the server ends".to_owned()))
     }
 
-    fn upgrade(&mut self) -> Result<String, String> {
+    fn upgrade(&mut self) -> Result<Progress, Refusal> {
+        let settings = self.settings().clone();
+        self.begin_succession(&settings, Purpose::Upgrade)?;
+        Ok(Progress::Begun)
+    }
+
+    fn outcome(&mut self) -> Option<Result<String, String>> {
+        match &mut self.body {
+            Body::Threads(server) => server.succession_outcome(),
+            Body::Processes { succession, .. } => succession.outcome(),
+        }
+    }
+}
+
+// Changes.
+impl Office<'_> {
+    /// Whether the server may be changed now. Where another process is about to serve, that one is to be asked.
+    fn check_open(&self) -> Result<(), Refusal> {
+        if self.phase == Phase::Starting {
+            return Err(Refusal { why: "the server has not begun to serve yet".to_owned(), soon: true });
+        }
+        Ok(self.succession_is_open()?)
+    }
+
+    fn succession_is_open(&self) -> Result<(), SwitchError> {
+        match &self.body {
+            Body::Threads(server) => server.check_open(),
+            Body::Processes { succession, .. } => succession.check_open(),
+        }
+    }
+
+    /// Whether a process has been started that may take over.
+    fn is_begun(&self) -> bool {
+        match &self.body {
+            Body::Threads(server) => server.is_succession_begun(),
+            Body::Processes { succession, .. } => succession.is_begun(),
+        }
+    }
+
+    fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), Refusal> {
+        self.check_open()?;
         let begun = match &mut self.body {
-            Body::Threads(server) => server.begin_upgrade(),
-            Body::Processes { succession, settings, listeners, commons, .. } => {
-                succession.begin(settings, listeners, commons.clock)
+            Body::Threads(server) => server.begin_succession(settings, purpose),
+            Body::Processes { succession, listeners, commons, .. } => {
+                succession.begin(settings, listeners, commons.clock, purpose)
             }
         };
-        begun.map_err(|error| {
-            // As for one that is ordered by a signal.
-            report_not_upgraded(&error);
-            error.to_string()
-        })?;
-        Ok("another process has been started to take over".to_owned())
+        Ok(begun.inspect_err(report_not_upgraded)?)
     }
 
-    fn upgraded(&mut self) -> Option<Result<String, String>> {
-        let outcome = match &mut self.body {
-            Body::Threads(server) => server.upgrade_outcome(),
-            Body::Processes { succession, .. } => succession.outcome(),
-        };
-        let done = "another process has taken over; this one hands over what it has, and ends";
-        outcome.map(|outcome| outcome.map(|()| done.to_owned()))
+    /// Goes on with `settings`: in this process, or in another one where one has to take its place.
+    fn change(&mut self, settings: &Settings, purpose: Purpose) -> Result<Progress, Refusal> {
+        if let Body::Threads(server) = &mut self.body
+            && !settings.architecture.is_of_processes()
+        {
+            server.change(settings)?;
+            return Ok(Progress::Done(match purpose {
+                Purpose::Change(done) => done,
+                _ => "the new configuration is in force, and the access log has been opened again".to_owned(),
+            }));
+        }
+        self.begin_succession(settings, purpose)?;
+        Ok(Progress::Begun)
+    }
+}
+
+impl From<SwitchError> for Refusal {
+    fn from(error: SwitchError) -> Refusal {
+        Refusal { why: error.to_string(), soon: matches!(error, SwitchError::NotNow(_)) }
     }
 }
 
@@ -295,30 +364,22 @@ impl Office<'_> {
         why + "; nothing has been changed by the server itself"
     }
 
-    /// Goes on with `settings`: in this process, or in another one where one has to take its place.
-    fn change(&mut self, settings: &Settings) -> Result<(), String> {
-        let changed = match &mut self.body {
-            Body::Threads(server) => server.change(settings),
-            Body::Processes { succession, listeners, commons, .. } => {
-                succession.begin(settings, listeners, commons.clock).and_then(|()| succession.wait())
-            }
-        };
-        changed.map_err(|error| error.to_string())
-    }
-
     /// Changes over to other settings under live connections.
-    fn set_settings(&mut self, mut settings: Settings) -> Result<String, String> {
+    fn set_settings(&mut self, mut settings: Settings) -> Result<Progress, Refusal> {
         if settings == self.standing.configured {
-            return Ok("the configuration is as it was; the access log has been opened again".to_owned());
+            let done = "the configuration is as it was; the access log has been opened again";
+            return Ok(Progress::Done(done.to_owned()));
         }
         if settings.listen != self.standing.configured.listen {
-            return Err("the configuration names other addresses to listen at, which takes a restart".to_owned());
+            let why = "the configuration names other addresses to listen at, which takes a restart";
+            return Err(Refusal::from(why.to_owned()));
         }
         if settings.admin != self.standing.configured.admin {
-            return Err("the configuration names another way to control the server, which takes a restart".to_owned());
+            let why = "the configuration names another way to control the server, which takes a restart";
+            return Err(Refusal::from(why.to_owned()));
         }
         let configured = settings.clone();
-        if settings.adapts {
+        if settings.adapts && !self.settings().architecture.is_of_processes() {
             // It goes on with what it has found best so far.
             settings.architecture = self.settings().architecture;
         }
@@ -330,22 +391,13 @@ impl Office<'_> {
         }
         // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
         // file itself.
-        let before = self.set_succession(configured.clone());
-        if let Err(why) = self.change(&settings) {
-            self.set_succession(before);
-            return Err(why);
+        let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
+        if let (Progress::Done(_), Body::Threads(server)) = (&progress, &mut self.body) {
+            server.set_configured(configured.clone());
+            self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
+            self.standing.configured = configured;
         }
-        self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
-        self.standing.configured = configured;
-        Ok("the new configuration is in force, and the access log has been opened again".to_owned())
-    }
-
-    /// Says what is configured to who may start another process, and returns what was.
-    fn set_succession(&mut self, configured: Settings) -> Settings {
-        match &mut self.body {
-            Body::Threads(server) => server.set_configured(configured),
-            Body::Processes { succession, .. } => succession.set_configured(configured),
-        }
+        Ok(progress)
     }
 }
 
@@ -367,6 +419,7 @@ fn describe(before: &Settings, after: &Settings) -> String {
         ("worker", "", before.workers, after.workers),
         ("thread", "", before.threads, after.threads),
         ("helper", " at most", before.helpers_max, after.helpers_max),
+        ("millisecond", " to drain at most", before.drain_timeout_ms as usize, after.drain_timeout_ms as usize),
     ];
     let changed = counts.into_iter().filter(|(_, _, before, after)| before != after);
     parts.extend(
@@ -414,6 +467,7 @@ impl Office<'_> {
             cache_policy: settings.cache_policy.algorithm.name().to_owned(),
             cache_objective: settings.cache_policy.objective.name().to_owned(),
             cache_filter: settings.cache_policy.is_filtered,
+            drain_timeout_ms: settings.drain_timeout_ms,
             send: settings.sending.strategy.name().to_owned(),
             stretch_copy_bytes_max: settings.sending.stretch_copy_bytes_max,
             message_copy_bytes_max: settings.sending.message_copy_bytes_max as u64,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::metrics;
 use super::request::{Request, is_own_name};
-use super::steward::{Change, Phase, Steward};
+use super::steward::{Change, Phase, Progress, Refusal, Steward};
 use super::token::Token;
 use super::visit::{Answer, Ask, Rights};
 
@@ -36,21 +36,17 @@ pub(super) struct Keys {
 /// The answer to what has come; none if it takes its time, and is to be asked for again.
 pub(super) fn answer(ask: Ask, caller: Caller<'_>, steward: &mut dyn Steward) -> Option<Answer> {
     match ask {
-        Ask::Request(request) if is_upgrade(&request) => {
-            let refused = answer_at_once(&request, caller, steward);
-            // Begun: what comes of it is known later.
-            if refused.status == 200 { None } else { Some(refused) }
+        Ask::Request(request) => {
+            let answer = answer_at_once(&request, caller, steward);
+            (answer.status != BEGUN).then_some(answer)
         }
-        Ask::Request(request) => Some(answer_at_once(&request, caller, steward)),
         Ask::Nonsense(status, why) => Some(failure(status, why)),
-        Ask::Outcome => steward.upgraded().map(done),
+        Ask::Outcome => steward.outcome().map(done),
     }
 }
 
-/// Whether it is the one order that takes its time.
-fn is_upgrade(request: &Request) -> bool {
-    request.path == UPGRADE && request.method == "POST"
-}
+/// Stands for an answer that takes its time. It is never sent.
+const BEGUN: u16 = 202;
 
 fn answer_at_once(request: &Request, caller: Caller<'_>, steward: &mut dyn Steward) -> Answer {
     let rights = match rights(request, caller) {
@@ -115,13 +111,12 @@ const ROUTES: [Route; 10] = [
     Route { path: "/v1/stats", read: Some(|steward| json(200, &steward.stats())), order: None },
     Route { path: "/v1/arch", read: Some(|steward| json(200, &steward.status().arch)), order: Some(set) },
     Route { path: "/v1/arch/why", read: Some(|steward| done(Ok(steward.architecture_why()))), order: None },
-    Route { path: "/v1/reload", read: None, order: Some(|steward, _| done(steward.reload())) },
+    Route { path: "/v1/reload", read: None, order: Some(|steward, _| told(steward.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
-    Route { path: UPGRADE, read: None, order: Some(|steward, _| done(steward.upgrade())) },
+    Route { path: "/v1/upgrade", read: None, order: Some(|steward, _| told(steward.upgrade())) },
 ];
 
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
-const UPGRADE: &str = "/v1/upgrade";
 
 /// What was done or found out, in words.
 #[derive(Serialize)]
@@ -158,20 +153,29 @@ fn set(steward: &mut dyn Steward, request: &Request) -> Answer {
         Err(error) => return failure(400, &format!("this is not a change: {error}")),
     };
     match change.check() {
-        Ok(()) => done(steward.set(&change)),
+        Ok(()) => told(steward.set(&change)),
         Err(why) => failure(400, &why),
     }
 }
 
 fn drain(steward: &mut dyn Steward, _: &Request) -> Answer {
-    steward.drain();
-    done(Ok("draining: what has begun is finished, then the server ends".to_owned()))
+    told(steward.drain())
 }
 
 fn done(result: Result<String, String>) -> Answer {
     match result {
         Ok(done) => json(200, &Done { done }),
         Err(error) => failure(409, &error),
+    }
+}
+
+fn told(result: Result<Progress, Refusal>) -> Answer {
+    match result {
+        Ok(Progress::Done(text)) => done(Ok(text)),
+        Ok(Progress::Begun) => text(BEGUN, ""),
+        // To be asked for again.
+        Err(Refusal { why, soon: true }) => failure(503, &why),
+        Err(Refusal { why, soon: false }) => failure(409, &why),
     }
 }
 

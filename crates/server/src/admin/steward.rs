@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::duration::Distribution;
 use super::tasks::Task;
 use crate::account::Account;
-use crate::config::settings::{Architecture, COPY_BYTES, Choice, HELPERS, Settings, THREADS, WORKERS};
+use crate::config::settings::{Architecture, COPY_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, Settings, THREADS, WORKERS};
 use lamna_policy::size::format_size;
 use crate::io::send::SendStrategy;
 
@@ -25,29 +25,57 @@ pub trait Steward {
     /// Why this architecture serves, in one sentence.
     fn architecture_why(&self) -> String;
 
-    /// Changes how the server works, all of it or nothing. Returns what has been done, in words.
+    /// Changes how the server works, all of it or nothing.
     ///
     /// # Errors
-    /// Why nothing has changed, in words.
-    fn set(&mut self, change: &Change) -> Result<String, String>;
+    /// Why nothing has changed.
+    fn set(&mut self, change: &Change) -> Result<Progress, Refusal>;
 
-    /// Opens the access log again and reads the configuration again. Returns what has been done, in words.
+    /// Opens the access log again and reads the configuration again.
     ///
     /// # Errors
-    /// Why the configuration is what it was, in words.
-    fn reload(&mut self) -> Result<String, String>;
+    /// Why the configuration is what it was.
+    fn reload(&mut self) -> Result<Progress, Refusal>;
 
     /// Begins to drain: no new connection, what has begun is finished, then the server ends.
-    fn drain(&mut self);
-
-    /// Begins to hand everything over to a new process of the executable as it is now. Returns what has been begun, in words.
     ///
     /// # Errors
-    /// Why that cannot be begun, in words.
-    fn upgrade(&mut self) -> Result<String, String>;
+    /// Another process serves: it is that one's to drain.
+    fn drain(&mut self) -> Result<Progress, Refusal>;
 
-    /// What has come of it, once: what has been done, or why this process goes on, in words. None if that is not known yet.
-    fn upgraded(&mut self) -> Option<Result<String, String>>;
+    /// Begins to hand everything over to a new process of the executable as it is now.
+    ///
+    /// # Errors
+    /// Why that cannot be begun.
+    fn upgrade(&mut self) -> Result<Progress, Refusal>;
+
+    /// What has come of what was begun, once: what has been done, or why this process goes on, in words. None if that is not
+    /// known yet.
+    fn outcome(&mut self) -> Option<Result<String, String>>;
+}
+
+/// What has come of an order so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has been carried out: what was done, in words.
+    Done(String),
+    /// Another process has been started to take over. What comes of it is known later ([`Steward::outcome`]).
+    Begun,
+}
+
+/// Why an order is not carried out. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, in words.
+    pub why: String,
+    /// It can be carried out soon, by whoever serves then: another process is just taking over.
+    pub soon: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Refusal {
+        Refusal { why, soon: false }
+    }
 }
 
 /// Where in its life a server is.
@@ -108,6 +136,9 @@ pub struct Arch {
     pub helpers_max: usize,
     /// Bytes that the cache may hold.
     pub cache_bytes_max: u64,
+    /// How long what has begun may take to end when the server drains; 0 in answers of earlier versions.
+    #[serde(default)]
+    pub drain_timeout_ms: u32,
     /// Which entries of the cache go when room is needed.
     pub cache_policy: String,
     /// What the cache is to have many of.
@@ -138,6 +169,9 @@ pub struct Change {
     /// The most helpers of each worker, within [`HELPERS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helpers_max: Option<usize>,
+    /// How long what has begun may take to end when the server drains, within [`DRAIN_TIMEOUT_MS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_timeout_ms: Option<u32>,
     /// The name of another cache policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_policy: Option<String>,
@@ -181,6 +215,9 @@ impl Change {
                 return Err(format!("{name} is a number from {} to {}", bounds.start(), bounds.end()));
             }
         }
+        if self.drain_timeout_ms.is_some_and(|ms| !DRAIN_TIMEOUT_MS.contains(&u64::from(ms))) {
+            return Err(format!("drain_timeout_ms is a number of milliseconds up to {}", DRAIN_TIMEOUT_MS.end()));
+        }
         let sizes = [
             ("stretch_copy_bytes_max", self.stretch_copy_bytes_max),
             ("message_copy_bytes_max", self.message_copy_bytes_max),
@@ -206,6 +243,7 @@ impl Change {
         settings.threads_adapt &= self.threads.is_none();
         put(&mut settings.workers, self.workers);
         put(&mut settings.helpers_max, self.helpers_max);
+        put(&mut settings.drain_timeout_ms, self.drain_timeout_ms);
         put(&mut settings.threads, self.threads);
         self.check_concern(&settings)?;
         if settings.threads > settings.threads_max {

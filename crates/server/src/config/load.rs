@@ -50,6 +50,8 @@ pub struct Overrides {
     pub processes: Option<usize>,
     /// See [`Settings::processes_max`].
     pub processes_max: Option<usize>,
+    /// See [`Settings::drain_timeout_ms`].
+    pub drain_timeout_ms: Option<u32>,
     /// See [`Settings::sending`].
     pub send: Option<SendStrategy>,
     /// See [`Settings::cache_bytes_max`].
@@ -193,6 +195,7 @@ impl Overrides {
         settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
         settings.helpers = self.helpers.unwrap_or(settings.helpers);
         settings.processes = self.processes.unwrap_or(settings.processes);
+        settings.drain_timeout_ms = self.drain_timeout_ms.unwrap_or(settings.drain_timeout_ms);
         settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
         settings.sending.strategy = self.send.unwrap_or(settings.sending.strategy);
         settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);

@@ -43,6 +43,7 @@ pub fn render(settings: &Settings) -> String {
     page.line("compress", quoted(&settings.compression.codings_text()));
     page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
     page.line("compress_bytes_max", bytes(settings.compression.bytes_max));
+    page.line("drain_timeout_ms", settings.drain_timeout_ms);
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
     page.line("admin", quoted(&settings.admin.address.to_string()));
@@ -329,6 +330,7 @@ mod tests {
                     cache_pages,
                     log,
                     log_format,
+                    drain_timeout_ms: threads as u32 * 1000,
                     limits,
                     sites,
                     ..Settings::default()

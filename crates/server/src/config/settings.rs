@@ -189,6 +189,9 @@ impl LogFormat {
 /// Bounds of [`Settings::workers`]: far more than processors are event loops that wait for each other.
 pub const WORKERS: RangeInclusive<usize> = 1..=1024;
 
+/// Bounds of [`Settings::drain_timeout_ms`]: up to a day.
+pub const DRAIN_TIMEOUT_MS: RangeInclusive<u64> = 0..=86_400_000;
+
 /// Bounds of [`Settings::helpers_max`].
 pub const HELPERS: RangeInclusive<usize> = 1..=1024;
 
@@ -352,6 +355,9 @@ pub struct Settings {
     pub admin: AdminSettings,
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
+    /// How long what has begun may take to end when the server drains, within [`DRAIN_TIMEOUT_MS`]. What has not ended then is
+    /// cut off. The default is ten minutes: long enough for most downloads, short enough for one that stands still.
+    pub drain_timeout_ms: u32,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
     /// `cachestat`, `io_uring`. From the command line only.
     pub without: Vec<String>,
@@ -425,6 +431,7 @@ impl Default for Settings {
             log_format: LogFormat::Combined,
             admin: AdminSettings::default(),
             limits: lamna_proto::limits::Limits::default(),
+            drain_timeout_ms: 600_000,
             without: Vec::new(),
             sites: Vec::new(),
         }

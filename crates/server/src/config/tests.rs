@@ -69,6 +69,7 @@ fn one_file_holds_everything() {
         helpers = "processes"
         processes = 11
         processes_max = 12
+        drain_timeout_ms = 1500
         process_cache_bytes = "8MiB"
         process_translations_max = 13
         send = "mapped"
@@ -140,6 +141,7 @@ fn one_file_holds_everything() {
         helpers: HelperKind::Processes,
         processes: 11,
         processes_max: 12,
+        drain_timeout_ms: 1500,
         process_cache_bytes_max: 8 << 20,
         process_translations_max: 13,
         sending: Plan { strategy: SendStrategy::Mapped, stretch_copy_bytes_max: 8 << 10, message_copy_bytes_max: 99 },
@@ -224,6 +226,7 @@ fn the_command_line_overrides_the_file() {
         helpers: Some(HelperKind::Processes),
         processes: Some(8),
         processes_max: Some(9),
+        drain_timeout_ms: Some(250),
         send: Some(SendStrategy::Copy),
         cache_bytes_max: Some(1 << 20),
         caches: Some(Caches::NONE),
@@ -244,7 +247,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.admin.address, "9100".parse().unwrap());
     assert_eq!((settings.workers, settings.helpers_max), (2, 7));
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
-    assert_eq!((settings.processes, settings.processes_max), (8, 9));
+    assert_eq!((settings.processes, settings.processes_max, settings.drain_timeout_ms), (8, 9, 250));
     assert_eq!(settings.helpers, HelperKind::Processes);
     assert_eq!((settings.pin, settings.account, settings.sending.strategy), (true, true, SendStrategy::Copy));
     assert_eq!(settings.cache_bytes_max, 1 << 20);

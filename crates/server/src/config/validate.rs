@@ -19,7 +19,7 @@ use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::profile;
 use super::settings::{
-    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress, LogFormat,
+    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat,
     LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::shapes::Taken;
@@ -168,6 +168,11 @@ fn processes(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
     if let Some(name) = &file.helpers {
         let names = HelperKind::ALL.map(HelperKind::name);
         settings.helpers = checker.name("helpers", name, &names, HelperKind::from_name).unwrap_or(settings.helpers);
+    }
+    if let Some(given) = &file.drain_timeout_ms {
+        let ms = checker.amount("drain_timeout_ms", given, Unit::Milliseconds, &DRAIN_TIMEOUT_MS);
+        // Within bounds that fit 32 bits.
+        settings.drain_timeout_ms = ms.map_or(settings.drain_timeout_ms, |ms| ms as u32);
     }
     if let Some(given) = &file.processes {
         settings.processes = checker.count("processes", given, &PROCESSES, settings.processes);

@@ -153,7 +153,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             self.shared.close_arrivals(self.index);
             return result;
         }
-        for slot in idle {
+        for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
             if !self.shared.control.is_stopping() && has_received(&slot) {
                 self.hand_over(slot);
             }

@@ -21,10 +21,11 @@ pub struct Accepted {
 /// Takes the next connection that waits.
 ///
 /// # Errors
-/// What `accept4(2)` says: `EAGAIN` if none waits.
+/// What `accept4(2)` says: `EAGAIN` if none waits, also because the socket does not listen any more.
 pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
     let _step = account::step(Step::Accept);
-    let (socket, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+        .map_err(|errno| if errno == Errno::INVAL { Errno::AGAIN } else { errno })?;
     Ok(Accepted { socket, client: peer.and_then(address) })
 }
 

@@ -12,6 +12,7 @@ use rustix::net::{SocketType, sockopt};
 
 use super::{BindError, Listener, listener, tune_tcp};
 use crate::config::settings::ListenAddress;
+use crate::keeper;
 use crate::sys;
 
 /// `SD_LISTEN_FDS_START`: the first descriptor after the standard ones.
@@ -23,7 +24,7 @@ const FIRST: RawFd = 3;
 /// The variables make no sense, or a descriptor is not a listening stream socket.
 pub(super) fn listeners() -> Result<Vec<Listener>, BindError> {
     let variable = |name| std::env::var(name).ok();
-    let count = passed_count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), std::process::id())?;
+    let count = passed_count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), keeper::first_id())?;
     adopt(count)
 }
 
@@ -54,7 +55,13 @@ fn adopt(count: u16) -> Result<Vec<Listener>, BindError> {
         .map_err(|(number, error)| failed(number, error))?;
     (FIRST..)
         .zip(descriptors)
-        .map(|(number, descriptor)| prepare(descriptor).map_err(|errno| failed(number, errno.into())))
+        .map(|(number, descriptor)| match prepare(descriptor) {
+            Ok(mut listener) => {
+                listener.lent = true;
+                Ok(listener)
+            }
+            Err(errno) => Err(failed(number, errno.into())),
+        })
         .collect()
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
 
 use super::buffer::{FLUSH_BYTES, Full, LogBuffer, LogCounters};
 use super::sink::{Sink, Torn, cause};
@@ -32,6 +32,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// How long shutting down waits for the last lines: a reader of standard output that has stopped reading must not keep
 /// the server from ending.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it waits without saying so.
+const CLOSE_QUIET: Duration = Duration::from_millis(500);
 
 /// The access log of a server: the handle of its writer thread.
 #[derive(Debug)]
@@ -93,8 +95,22 @@ impl AccessLog {
     /// later are counted as dropped.
     pub fn close(&self) {
         let _ = self.commands.send(Command::Close);
-        // Either the thread has ended, or it is stuck and the process ends without it.
-        let _ = self.ended.recv_timeout(CLOSE_TIMEOUT);
+        if self.has_ended_within(CLOSE_QUIET) {
+            return;
+        }
+        let rest = CLOSE_TIMEOUT.saturating_sub(CLOSE_QUIET);
+        report(format_args!(
+            "the last lines cannot be written yet, because nobody reads them or the disk is slow; waiting for at most {} s",
+            CLOSE_TIMEOUT.as_secs()
+        ));
+        // It is stuck: the process ends without it.
+        if !self.has_ended_within(rest) {
+            report(format_args!("the last lines are lost"));
+        }
+    }
+
+    fn has_ended_within(&self, time: Duration) -> bool {
+        !matches!(self.ended.recv_timeout(time), Err(RecvTimeoutError::Timeout))
     }
 }
 

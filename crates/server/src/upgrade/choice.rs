@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use lamna_policy::cache::Objective;
 
-use crate::config::settings::{Architecture, COPY_BYTES, HELPERS, PROCESSES, Settings, THREADS, WORKERS};
+use crate::config::settings::{Architecture, COPY_BYTES, DRAIN_TIMEOUT_MS, HELPERS, PROCESSES, Settings, THREADS, WORKERS};
 use crate::io::send::SendStrategy;
 
 /// Settings that differ from those that were configured: their values as text, in the order of [`ITEMS`].
@@ -24,7 +24,7 @@ struct Item {
     read: fn(&mut Settings, &str) -> Option<()>,
 }
 
-const ITEMS: [Item; 16] = [
+const ITEMS: [Item; 17] = [
     Item {
         name: "arch",
         write: |settings| settings.architecture.name().to_owned(),
@@ -76,6 +76,11 @@ const ITEMS: [Item; 16] = [
         read: |settings, text| put(&mut settings.processes_max, count(text, PROCESSES)),
     },
     Item {
+        name: "drain_timeout_ms",
+        write: |settings| settings.drain_timeout_ms.to_string(),
+        read: |settings, text| put(&mut settings.drain_timeout_ms, milliseconds(text)),
+    },
+    Item {
         name: "cache_policy",
         write: |settings| settings.cache_policy.algorithm.name().to_owned(),
         read: |settings, text| put(&mut settings.cache_policy.algorithm, text.parse().ok()),
@@ -116,6 +121,10 @@ fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
 
 fn count(text: &str, bounds: RangeInclusive<usize>) -> Option<usize> {
     text.parse().ok().filter(|count| bounds.contains(count))
+}
+
+fn milliseconds(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|ms| DRAIN_TIMEOUT_MS.contains(&u64::from(*ms)))
 }
 
 fn bytes(text: &str) -> Option<u64> {
@@ -178,7 +187,7 @@ mod tests {
     #[test]
     fn what_was_chosen_stays_chosen_when_the_configuration_has_changed() {
         let configured = Settings::default();
-        let wanted = Settings { architecture: Architecture::Mp, adapts: false, processes: 7, ..configured.clone() };
+        let wanted = Settings { architecture: Architecture::Mp, adapts: false, processes: 7, drain_timeout_ms: 9, ..configured.clone() };
         let mut other = Settings { helpers_max: 3, ..configured.clone() };
         Choice::between(&configured, &wanted).apply(&mut other);
         assert_eq!(other, Settings { helpers_max: 3, ..wanted.clone() });

@@ -17,6 +17,12 @@ pub(super) struct Will {
     pub(super) clock_ms: u64,
     /// The socket from which connections come.
     pub(super) handover: RawFd,
+    /// Where the other process confirms, and passes orders on.
+    pub(super) predecessor: Option<RawFd>,
+    /// The line to the first process of a container.
+    pub(super) keeper: Option<RawFd>,
+    /// Those of the listening sockets that are a service manager's as well.
+    pub(super) lent: Vec<RawFd>,
     /// Listening sockets.
     pub(super) listeners: Vec<Passed>,
     /// The control sockets.
@@ -43,6 +49,9 @@ impl Will {
                 "parent" => parent = Some(value.parse().ok()?),
                 "clock" => clock_ms = Some(value.parse().ok()?),
                 "handover" => handover = Some(value.parse().ok()?),
+                "orders" => will.predecessor = Some(value.parse().ok()?),
+                "keeper" => will.keeper = Some(value.parse().ok()?),
+                "lent" => will.lent.push(value.parse().ok()?),
                 "listen" => will.listeners.push(Passed::parse(value)?),
                 "admin" => will.admin.push(Passed::parse(value)?),
                 key => will.choice.take(key, value)?,
@@ -55,6 +64,11 @@ impl Will {
 impl fmt::Display for Will {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "parent={} clock={} handover={}", self.parent, self.clock_ms, self.handover)?;
+        let named = [("orders", &self.predecessor), ("keeper", &self.keeper)];
+        let named = named.into_iter().flat_map(|(key, number)| number.iter().map(move |number| (key, number)));
+        for (key, number) in named.chain(self.lent.iter().map(|number| ("lent", number))) {
+            write!(formatter, " {key}={number}")?;
+        }
         for listener in &self.listeners {
             write!(formatter, " listen={listener}")?;
         }
@@ -93,16 +107,18 @@ mod tests {
         fn a_will_is_read_as_it_was_written(
             parent in any::<i32>(), clock_ms in any::<u64>(), handover in any::<RawFd>(),
             listeners in prop::collection::vec(passed(), 0..4), admin in prop::collection::vec(passed(), 0..3),
+            (predecessor, keeper) in any::<(Option<RawFd>, Option<RawFd>)>(),
+            lent in prop::collection::vec(any::<RawFd>(), 0..3),
             engine in 0..Architecture::ALL.len(), workers in 1..9_usize,
         ) {
             let wanted = Settings { architecture: Architecture::ALL[engine], workers, ..Settings::default() };
             let choice = Choice::between(&Settings::default(), &wanted);
-            let will = Will { parent, clock_ms, handover, listeners, admin, choice };
+            let will = Will { parent, clock_ms, handover, predecessor, keeper, lent, listeners, admin, choice };
             prop_assert_eq!(Will::parse(&will.to_string()), Some(will));
         }
 
         #[test]
-        fn any_text_is_a_will_or_none(text in "((parent|clock|handover|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
+        fn any_text_is_a_will_or_none(text in "((parent|clock|handover|orders|keeper|lent|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
             let will = Will::parse(&text);
             prop_assert!(will.is_none() || Will::parse(&will.clone().unwrap().to_string()) == will);
         }

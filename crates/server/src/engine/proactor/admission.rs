@@ -90,6 +90,8 @@ impl Worker<'_> {
                 }
             }
             Err(Errno::CANCELED) => {}
+            // The socket does not listen any more: the order to drain is on its way.
+            Err(Errno::INVAL) => self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)),
             Err(errno) if concerns_one_connection(errno) => {}
             Err(errno) => self.pause_accepting(errno),
         }
