@@ -4,6 +4,7 @@
 //! upgrades are made under load, `LAMNA_CHANGES` how many changes between threads and processes.
 
 mod load;
+mod storm;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -326,7 +327,7 @@ fn a_second_order_while_a_process_begins_is_refused_and_an_end_ends_both() {
 #[test]
 fn the_endpoint_answers_others_while_one_waits_for_a_process_that_begins() {
     for engine in [AMPED, MP] {
-        let line = Line::start(Launch::new(engine));
+        let mut line = Line::start(Launch::new(engine));
         let begun = line.server.directory().join("begun");
         replace(&line.program, &format!("#!/bin/sh\necho $$ > {}\nexec sleep 1000\n", begun.display()));
         let runtime = line.runtime();
@@ -336,12 +337,19 @@ fn the_endpoint_answers_others_while_one_waits_for_a_process_that_begins() {
             let candidate = eventually("the new process begins", PATIENCE, pid);
             let (done, said) = line.ctl(&["status"]);
             assert!(done && said.contains("serving, up ") && !upgrade.is_finished(), "{said}");
-            let (done, said) = line.ctl(&["upgrade"]);
-            assert!(!done && said.contains("another process is taking over already"), "{said}");
+            // Another order waits until it is known who serves, and is carried out then.
+            let later = scope.spawn(|| ctl(&runtime, &["arch", "set", "sped"]));
+            restore(&line.program);
             kill_process(candidate, Signal::KILL).unwrap();
             let (done, said) = upgrade.join().unwrap();
             assert!(!done && said.contains("the new process has ended before it served"), "{said}");
+            let (done, said) = later.join().unwrap();
+            assert!(done && said.contains("sped serves"), "{said}");
         });
+        if engine.architecture == "mp" {
+            line.hear_of_successor();
+            line.is_alone();
+        }
         assert!(line.ctl(&["status"]).0);
         line.end();
     }
