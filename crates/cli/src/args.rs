@@ -15,7 +15,8 @@ use lamna_policy::cache::{Algorithm, Objective};
 use lamna_server::admin::{AdminAddress, Change};
 use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
-    CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES, THREADS, WORKERS,
+    CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
+    THREADS, WORKERS,
 };
 use lamna_policy::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};

@@ -99,7 +99,9 @@ impl From<AskError> for Failed {
     fn from(error: AskError) -> Failed {
         let exit = match error {
             AskError::NoPermission(_) => Exit::NoPermission,
-            AskError::NoServer(..) | AskError::Silent(_) | AskError::Gone(_) | AskError::Nonsense(..) => Exit::Unavailable,
+            AskError::NoServer(..) | AskError::Silent(_) | AskError::Gone(_) | AskError::Nonsense(..) => {
+                Exit::Unavailable
+            }
         };
         let report = format!("lamna: {error}");
         Failed { exit, report }

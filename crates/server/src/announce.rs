@@ -2,13 +2,15 @@
 //!
 //! Owns: the wording. Errors word themselves.
 
-use std::io::IsTerminal;
+use std::fmt;
+use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
 
 use lamna_policy::words;
 
 use crate::admin::office::url;
 use crate::admin::steward::{Progress, Refusal};
+use crate::commons::Commons;
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::engine::transfer::Sender;
 use crate::listen::Listener;
@@ -16,6 +18,23 @@ use crate::notify::notify;
 use crate::orders::{Line, Report};
 use crate::shift::SwitchError;
 use crate::upgrade::{NoSuccessor, Purpose, Successor};
+
+/// Says one line in one piece: several processes write to the same place while one takes the place of another.
+macro_rules! say {
+    ($($part:tt)*) => {
+        say_line(format_args!($($part)*))
+    };
+}
+
+fn say_line(line: fmt::Arguments<'_>) {
+    // If it fails there is nobody to tell.
+    let _ = stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// What was done, in lines, at the end.
+pub(crate) fn report_done(commons: &Commons) {
+    commons.to_string().lines().for_each(|line| say!("lamna: {line}"));
+}
 
 /// One line: where, how, and how many.
 pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
@@ -28,17 +47,17 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
     };
     let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
     let workers = words::count(count, kind);
-    eprintln!(
+    say!(
         "lamna: serving {} at {} ({}, {workers})",
         roots.join(", "),
         addresses.join(", "),
         settings.choice().describe(settings.architecture)
     );
     if rustix::process::geteuid().is_root() {
-        eprintln!("lamna: warning: {}", root_doubt(listeners.iter().map(Listener::address)));
+        say!("lamna: warning: {}", root_doubt(listeners.iter().map(Listener::address)));
     }
     if std::io::stderr().is_terminal() {
-        eprintln!("lamna: press Ctrl-C to stop");
+        say!("lamna: press Ctrl-C to stop");
     }
 }
 
@@ -56,7 +75,7 @@ fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'s
 
 /// One line that says that draining has begun.
 pub(crate) fn report_draining(drain_timeout_ms: u32) {
-    eprintln!("lamna: finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+    say!("lamna: finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
 }
 
 /// One line if connections were cut because draining took too long.
@@ -66,7 +85,7 @@ pub(crate) fn report_cut(connections: usize, drain_timeout_ms: u32) {
         1 => "1 connection was".to_owned(),
         many => format!("{many} connections were"),
     };
-    eprintln!("lamna: {what} cut off, not having ended within {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+    say!("lamna: {what} cut off, not having ended within {} (drain_timeout_ms)", seconds(drain_timeout_ms));
 }
 
 fn seconds(ms: u32) -> String {
@@ -85,8 +104,8 @@ pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Line>
         None => notify(&format!("MAINPID={process}")),
     }
     match successor.takes_connections {
-        true => eprintln!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
-        false => eprintln!(
+        true => say!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
+        false => say!(
             "lamna: process {process} has taken over, and cannot take the connections of this version; this one ({own}) \
              finishes them, and ends"
         ),
@@ -96,32 +115,32 @@ pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Line>
 /// One line that says why nobody has taken over.
 pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
     match purpose {
-        Purpose::Upgrade => eprintln!("lamna: not upgraded, going on as before: {why}"),
-        Purpose::Reload(_) => eprintln!("lamna: not reloaded, going on as before: {why}"),
-        Purpose::Change(_) => eprintln!("lamna: not changed, going on as before: {why}"),
+        Purpose::Upgrade => say!("lamna: not upgraded, going on as before: {why}"),
+        Purpose::Reload(_) => say!("lamna: not reloaded, going on as before: {why}"),
+        Purpose::Change(_) => say!("lamna: not changed, going on as before: {why}"),
     }
 }
 
 /// One line that says why nobody is to take over.
 pub(crate) fn report_not_upgraded(error: &SwitchError) {
-    eprintln!("lamna: not upgraded, going on as before: {error}");
+    say!("lamna: not upgraded, going on as before: {error}");
 }
 
 /// One line if connections were lost on their way.
 pub(crate) fn report_lost(sender: &Sender) {
     match sender.lost() {
         0 => {}
-        1 => eprintln!("lamna: 1 connection could not be handed over, and was closed"),
-        lost => eprintln!("lamna: {lost} connections could not be handed over, and were closed"),
+        1 => say!("lamna: 1 connection could not be handed over, and was closed"),
+        lost => say!("lamna: {lost} connections could not be handed over, and were closed"),
     }
 }
 
 /// One line that says what came of reloading, if that is known already.
 pub(crate) fn report_reload(result: Result<Progress, Refusal>) {
     match result {
-        Ok(Progress::Done(done)) => eprintln!("lamna: reloaded: {done}"),
+        Ok(Progress::Done(done)) => say!("lamna: reloaded: {done}"),
         Ok(Progress::Begun) => {}
-        Err(Refusal { why, .. }) => eprintln!("lamna: not reloaded, going on as before: {why}"),
+        Err(Refusal { why, .. }) => say!("lamna: not reloaded, going on as before: {why}"),
     }
 }
 

@@ -20,7 +20,7 @@ use std::process::id;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, WaitStatus, setpgid, waitpid};
+use rustix::process::{Pid, WaitOptions, WaitStatus, setpgid, wait};
 
 use crate::orders::{Line, Orders, Received, Report};
 use crate::sys::fork::fork;
@@ -97,7 +97,7 @@ fn keep(server: Pid, line: &Line, mut orders: Orders) -> i32 {
 
 /// Waits for those that have ended: the server, and whatever has lost its parent.
 fn reap() -> Vec<(Pid, WaitStatus)> {
-    std::iter::from_fn(|| waitpid(None, WaitOptions::NOHANG).ok().flatten()).collect()
+    std::iter::from_fn(|| wait(WaitOptions::NOHANG).ok().flatten()).collect()
 }
 
 /// As a shell tells it.

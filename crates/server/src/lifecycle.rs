@@ -18,8 +18,8 @@ use crate::adapt::{Adapter, Wish};
 use crate::admin::office::{Administration, Body, Office, Standing};
 use crate::admin::steward::{Now, Phase, Steward};
 use crate::announce::{
-    announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_reload,
-    report_succession,
+    announce, report_cut, report_done, report_draining, report_lost, report_not_succeeded, report_not_upgraded,
+    report_reload, report_succession,
 };
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, LogTarget, Settings};
@@ -166,9 +166,7 @@ pub fn serve(
         keeper.into_iter().for_each(|keeper| orders.keep(keeper));
         Server { succession, ..server }.run(orders, Some(administration))
     };
-    for line in commons.to_string().lines() {
-        eprintln!("lamna: {line}");
-    }
+    report_done(&commons);
     result
 }
 
@@ -453,7 +451,16 @@ impl Server {
     }
 
     fn reap(&mut self) {
-        self.leaving.reap(&self.shift);
+        if self.leaving.reap(&self.shift) {
+            self.take_missed();
+        }
+    }
+
+    /// Takes connections that workers which have left may have been woken for. The kernel wakes one of those that wait for a
+    /// socket, and nobody else for the same connection: without this look it would wait for the next one.
+    fn take_missed(&self) {
+        let shared = &self.shift.shared;
+        shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
     }
 
     /// Does what it is ordered until the workers have returned, and writes the log out. A worker process has no
@@ -470,9 +477,15 @@ impl Server {
     }
 
     /// Lets go of everything. Returns how many workers have failed.
-    fn end(self) -> usize {
-        self.arrivals.into_iter().for_each(Arrivals::stop);
-        self.successor.iter().for_each(|departure| report_lost(&departure.sender));
+    fn end(mut self) -> usize {
+        self.arrivals.take().into_iter().for_each(Arrivals::stop);
+        if let Some(departure) = &self.successor {
+            if !departure.drains {
+                // They go on to the successor.
+                self.take_missed();
+            }
+            report_lost(&departure.sender);
+        }
         let shared = self.shift.shared.clone();
         let failed = self.shift.join();
         shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);

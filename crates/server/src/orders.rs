@@ -390,7 +390,11 @@ mod tests {
     #[test]
     fn a_report_arrives_as_it_was_made() {
         let (worker, supervisor) = Line::pair().unwrap();
-        for report in [Report::Ready, Report::Succeeded(7), Report::Failed { cause: "no such directory".to_owned(), permission: true }] {
+        for report in [
+            Report::Ready,
+            Report::Succeeded(7),
+            Report::Failed { cause: "no such directory".to_owned(), permission: true },
+        ] {
             worker.report(&report);
             assert_eq!(Report::decode(&received(&supervisor)), Some(report));
         }

@@ -308,14 +308,16 @@ impl Leaving {
         self.shifts.push(shift);
     }
 
-    /// Lets go of those that are over.
-    pub(crate) fn reap(&mut self, current: &Shift) {
+    /// Lets go of those that are over. Whether there were any.
+    pub(crate) fn reap(&mut self, current: &Shift) -> bool {
+        let before = self.shifts.len();
         for shift in self.shifts.extract_if(.., |shift| shift.is_over()) {
             let log = shift.shared.log.clone();
             shift.join();
             let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
             log.iter().filter(|log| !used(log)).for_each(|log| log.close());
         }
+        self.shifts.len() < before
     }
 
     /// Connections that they have not given away yet.

@@ -106,9 +106,9 @@ impl Will {
         fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
         let mut line = |number: Option<RawFd>| number.and_then(|_| descriptors.next()).map(Line::inherit).transpose();
         let (predecessor, keeper) = (line(self.predecessor)?, line(self.keeper)?);
-        let inherited = descriptors.zip(passed).map(|(descriptor, one)| {
-            Listener::inherit(descriptor, one.has_file, self.lent.contains(&one.number))
-        });
+        let inherited = descriptors
+            .zip(passed)
+            .map(|(descriptor, one)| Listener::inherit(descriptor, one.has_file, self.lent.contains(&one.number)));
         let mut listeners = inherited.collect::<Result<Vec<_>, _>>()?;
         let admin = listeners.split_off(self.listeners.len());
         let (receiver, clock) = (Arc::new(Receiver::new(socket)), Clock::since(self.clock_ms));
@@ -317,8 +317,17 @@ impl Succession {
             clock_ms: clock.origin_ms(),
             handover: pass_on(theirs.as_fd(), false)?.number,
             predecessor: Some(pass_on(their_line.as_fd(), false)?.number),
-            keeper: self.keeper.as_ref().map(|keeper| pass_on(keeper.as_fd(), false)).transpose()?.map(|one| one.number),
-            admin: self.admin.iter().map(|(admin, has_file)| pass_on(admin.as_fd(), *has_file)).collect::<Result<_, _>>()?,
+            admin: self
+                .admin
+                .iter()
+                .map(|(admin, has_file)| pass_on(admin.as_fd(), *has_file))
+                .collect::<Result<_, _>>()?,
+            keeper: self
+                .keeper
+                .as_ref()
+                .map(|keeper| pass_on(keeper.as_fd(), false))
+                .transpose()?
+                .map(|one| one.number),
             choice,
             ..Will::default()
         };
@@ -442,7 +451,10 @@ impl Candidate {
         }
         if self.deadline <= now {
             self.kill();
-            return Look::Failed(format!("the new process did not serve within {} s, and was killed", PATIENCE.as_secs()));
+            return Look::Failed(format!(
+                "the new process did not serve within {} s, and was killed",
+                PATIENCE.as_secs()
+            ));
         }
         Look::Nothing(self)
     }
@@ -514,7 +526,8 @@ mod tests {
     fn how_one_has_ended_is_told_even_if_it_closed_its_socket_long_before() {
         let (ours, theirs) = pass::pair().unwrap();
         let mut script = Command::new("sh");
-        let mut candidate = started(script.args(["-c", "read x; exit 78"]).stdin(std::process::Stdio::piped()), ours, PATIENCE);
+        let mut candidate =
+            started(script.args(["-c", "read x; exit 78"]).stdin(std::process::Stdio::piped()), ours, PATIENCE);
         drop(theirs);
         let go_on = candidate.child.stdin.take();
         let Look::Nothing(mut candidate) = candidate.look() else { panic!("it has not ended yet") };

@@ -8,6 +8,7 @@ mod compression;
 mod control;
 mod counts;
 mod crowds;
+mod ends;
 mod engine;
 mod faults;
 mod foresight;

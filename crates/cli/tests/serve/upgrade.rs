@@ -153,6 +153,20 @@ fn threads_and_processes_take_each_others_place_under_load() {
 }
 
 #[test]
+fn a_connection_that_comes_while_an_engine_leaves_is_taken_though_no_other_follows() {
+    let mut line = Line::start(Launch::new(MP));
+    for name in ["co-amped", "mp", "amped", "mp"].iter().cycle().take(from_environment("LAMNA_CHANGES", 20)) {
+        let (done, said) = line.ctl(&["arch", "set", name]);
+        assert!(done, "{said}");
+        line.hear_of_successor();
+        // Nobody else comes, whose coming would have the first one noticed as well.
+        assert_eq!(line.server.connect().get(SMALL).unwrap().content, content(SMALL));
+    }
+    line.is_alone();
+    line.end();
+}
+
+#[test]
 fn a_program_that_cannot_take_over_changes_nothing() {
     let mut line = Line::start(Launch::new(AMPED));
     let mut open = line.server.connect();

@@ -74,7 +74,10 @@ impl fmt::Display for AskError {
                 write!(formatter, "{address} does not answer: the server is stopped or too busy, or is not lamna")
             }
             AskError::Gone(address) => {
-                write!(formatter, "{address} takes the request and does not answer it: the server ends, or is not lamna")
+                write!(
+                    formatter,
+                    "{address} takes the request and does not answer it: the server ends, or is not lamna"
+                )
             }
             AskError::Nonsense(address, what) => write!(formatter, "{address} is not the endpoint of a lamna: {what}"),
         }
@@ -150,7 +153,9 @@ fn ask_once(
     })?;
     let answer = exchange(connected, request.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => AskError::Silent(address.clone()),
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => AskError::Gone(address.clone()),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            AskError::Gone(address.clone())
+        }
         _ => AskError::Nonsense(address.clone(), error.to_string()),
     })?;
     parse(&answer).map_err(|what| AskError::Nonsense(address.clone(), what))

@@ -11,8 +11,8 @@ use lamna_policy::words::count;
 
 use super::duration::Distribution;
 use super::steward::{
-    Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, ResponseStats, Stats, Status,
-    Progress, Refusal, Steward, WaitStats,
+    Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, Progress, Refusal,
+    ResponseStats, Stats, Status, Steward, WaitStats,
 };
 use super::{Admin, tasks};
 use crate::announce::report_not_upgraded;

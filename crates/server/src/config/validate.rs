@@ -19,8 +19,8 @@ use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::profile;
 use super::settings::{
-    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat,
-    LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
+    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress,
+    LogFormat, LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
 };
 use super::shapes::Taken;
 use super::site;

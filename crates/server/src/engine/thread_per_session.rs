@@ -26,10 +26,17 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
         let mut acceptor = Driver::new(shared);
         let mut usher = Driver::refusing(shared);
         shared.control.report_begun();
-        while let Some(slot) = acceptor.await_connection(index) {
+        let mut attend = |slot| {
             if let Err(mut slot) = spawner.spawn(scope, slot) {
                 usher.turn_away(&mut slot);
             }
+        };
+        while let Some(slot) = acceptor.await_connection(index) {
+            attend(slot);
+        }
+        // They came before the order to drain.
+        while let Some(slot) = acceptor.last_connection(index) {
+            attend(slot);
         }
     });
     shared.close_arrivals(index);

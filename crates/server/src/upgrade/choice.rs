@@ -7,7 +7,9 @@ use std::ops::RangeInclusive;
 
 use lamna_policy::cache::Objective;
 
-use crate::config::settings::{Architecture, COPY_BYTES, DRAIN_TIMEOUT_MS, HELPERS, PROCESSES, Settings, THREADS, WORKERS};
+use crate::config::settings::{
+    Architecture, COPY_BYTES, DRAIN_TIMEOUT_MS, HELPERS, PROCESSES, Settings, THREADS, WORKERS,
+};
 use crate::io::send::SendStrategy;
 
 /// Settings that differ from those that were configured: their values as text, in the order of [`ITEMS`].
@@ -187,7 +189,13 @@ mod tests {
     #[test]
     fn what_was_chosen_stays_chosen_when_the_configuration_has_changed() {
         let configured = Settings::default();
-        let wanted = Settings { architecture: Architecture::Mp, adapts: false, processes: 7, drain_timeout_ms: 9, ..configured.clone() };
+        let wanted = Settings {
+            architecture: Architecture::Mp,
+            adapts: false,
+            processes: 7,
+            drain_timeout_ms: 9,
+            ..configured.clone()
+        };
         let mut other = Settings { helpers_max: 3, ..configured.clone() };
         Choice::between(&configured, &wanted).apply(&mut other);
         assert_eq!(other, Settings { helpers_max: 3, ..wanted.clone() });

@@ -216,7 +216,8 @@ mod tests {
 
         /// Those that are nobody's: they would go on for ever, or end without anybody noticing.
         fn orphans(&self) -> usize {
-            let candidates = || self.processes.iter().enumerate().filter(|(_, process)| !process.confirmed && !process.gone);
+            let candidates =
+                || self.processes.iter().enumerate().filter(|(_, process)| !process.confirmed && !process.gone);
             let is_looked_after = |number: usize| {
                 self.processes.iter().any(|one| matches!(one.stage, Stage::Begun(candidate) if candidate == number))
             };

@@ -23,8 +23,14 @@ impl Driver<'_> {
     pub fn await_connection(&mut self, index: usize) -> Option<Slot> {
         loop {
             self.look_around();
-            if self.draining || self.shared.control.is_closing() || self.shared.control.is_retiring() {
+            if self.draining || self.shared.control.is_closing() {
                 return None;
+            }
+            if self.shared.control.is_retiring() {
+                // The kernel may have woken this process for a connection, and nobody else: it is looked for when no other can
+                // be meant for this one.
+                self.gate = None;
+                return self.take_connection(index).ok().flatten();
             }
             match self.take_connection(index) {
                 Ok(Some(slot)) => return Some(slot),
