@@ -27,8 +27,7 @@ use crate::exit;
 
 const SIGNALS: &str = "\
 Signals:
-  TERM, INT  drain: accept no more, finish what is being sent, then exit
-  a second   TERM or INT: stop now
+  TERM, INT  drain: refuse new connections, finish what has begun, then exit; a second one: stop now
   HUP        reload the configuration and reopen the access log
   USR2       start the program as it is now, and hand over to it";
 

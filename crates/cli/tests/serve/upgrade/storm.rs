@@ -165,6 +165,7 @@ struct Storm<'a> {
     orders: AtomicU64,
     carried_out: AtomicU64,
     failures: Mutex<Vec<String>>,
+    program: Mutex<()>,
 }
 
 impl Storm<'_> {
@@ -201,6 +202,8 @@ impl Storm<'_> {
                     let _ = self.place.pid().map(|pid| kill_process(pid, signal));
                 }
                 10 => {
+                    // One at a time: what takes the program's place is made under one name.
+                    let _alone = self.program.lock().unwrap();
                     replace(&self.place.program, "#!/bin/sh\nexit 3\n");
                     self.order(&["upgrade"]);
                     restore(&self.place.program);
@@ -231,6 +234,7 @@ fn orders_of_several_administrators_at_once_leave_one_server_and_lose_nothing() 
         orders: AtomicU64::new(0),
         carried_out: AtomicU64::new(0),
         failures: Mutex::default(),
+        program: Mutex::default(),
     };
     under_load(place.address, || {
         thread::scope(|scope| {
