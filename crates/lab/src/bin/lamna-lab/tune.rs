@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use lamna_lab::load::plan::{RequestForm, Target};
-use lamna_lab::load::{Plan, run};
+use lamna_lab::load::{LoadError, Plan, run};
 use lamna_lab::machine::Machine;
 use lamna_lab::process::{Invocation, Server};
 use lamna_policy::control::{Engine, Estimate, Load, Profile};
@@ -241,18 +241,33 @@ fn cost_us(server: &Server, load: &Made, seconds: f64, processors: &[usize]) -> 
         duration: Some(Duration::from_secs_f64(seconds * WARM_UP)),
         ..Plan::simple(server.address, targets)
     };
-    let ask = |plan: &Plan| run(plan, &mut |_| true).map_err(failure);
     // Once for the caches.
-    ask(&plan)?;
+    ask(server, &mut plan, load.kind)?;
     plan.duration = Some(Duration::from_secs_f64(seconds));
-    let before = server.cpu_time();
-    let outcome = ask(&plan)?;
-    let spent = server.cpu_time() - before;
-    if outcome.counts.answered == 0 {
-        return Err(failure(format!("nothing was answered under {} load", load.kind.name())));
-    }
-    Ok(spent.as_secs_f64() * 1e6 / outcome.counts.answered as f64)
+    let (answered, spent) = ask(server, &mut plan, load.kind)?;
+    Ok(spent.as_secs_f64() * 1e6 / answered as f64)
 }
+
+/// Answers to `plan`, and the CPU time that the server spent on them. A machine that is too busy for a single answer in the time of
+/// the plan gets twice the time, and so on.
+fn ask(server: &Server, plan: &mut Plan, load: Load) -> Result<(u64, Duration), Failed> {
+    loop {
+        let before = server.cpu_time();
+        match run(plan, &mut |_| true) {
+            Ok(outcome) if outcome.counts.answered > 0 => {
+                return Ok((outcome.counts.answered, server.cpu_time().saturating_sub(before)));
+            }
+            Ok(_) | Err(LoadError::Unreachable { .. }) if plan.duration < Some(PATIENCE) => {
+                plan.duration = plan.duration.map(|duration| duration * 2);
+            }
+            Ok(_) => return Err(failure(format!("nothing was answered under {} load", load.name()))),
+            Err(error) => return Err(failure(error)),
+        }
+    }
+}
+
+/// A server that has answered nothing in so long does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes estimates of the costs of `engines`, by engine and round, and says what they rest on. Rounds too short for the
 /// kernel to have counted any CPU time say nothing; an engine that has no others keeps the estimate that there was.
