@@ -13,6 +13,7 @@ pub mod cache;
 mod calendar;
 pub mod commons;
 pub mod config;
+mod contain;
 pub mod content;
 pub mod engine;
 pub mod io;

@@ -5,11 +5,13 @@
 //! nothing, because the new one serves before the old one leaves, and listening sockets stay open throughout. Does not
 //! decide when to change.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -28,6 +30,7 @@ use crate::lifecycle::ServeError;
 use crate::listen::Listener;
 use crate::log::{AccessLog, LogCounters};
 use crate::site::Sites;
+use crate::supervisor::restart::Restart;
 use crate::sys::common::Common;
 
 /// A thread that serves, and how it ends.
@@ -204,12 +207,7 @@ impl Shift {
             if settings.pin {
                 stay_on_processor(place);
             }
-            let result = engine::run(&shared, index, &settings);
-            if let Err(errno) = result
-                && shared.control.begun() >= settings.workers
-            {
-                eprintln!("lamna: worker {index} cannot go on: {errno}");
-            }
+            let result = keep_running(&shared, index, &settings);
             shared.seat(index).clear();
             result
         };
@@ -294,6 +292,47 @@ impl Shift {
             nursery: old.nursery.clone(),
         })
     }
+}
+
+/// Serves as worker `index` until the engine ends. A worker that fails once all have begun is made anew, in the same thread and
+/// with the same seat and inbox, so that what has arrived for it is taken by whoever comes after it. A process of which there are
+/// others ends instead: its supervisor replaces it.
+fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
+    let mut restart = Restart::default();
+    loop {
+        let started = Instant::now();
+        let run = || engine::run(shared, index, settings);
+        let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Errno::CANCELED));
+        let Err(errno) = ended else { return ended };
+        if shared.control.begun() < settings.workers {
+            return ended;
+        }
+        // What it was doing is over, whatever becomes of the worker.
+        shared.seat(index).clear();
+        let cause = match errno {
+            // The message of the panic is on standard error already.
+            Errno::CANCELED => "has failed, which is a defect of Lamna: please report it".to_owned(),
+            errno => format!("cannot go on: {errno}"),
+        };
+        if settings.architecture.is_of_processes() || shared.control.is_closing() {
+            eprintln!("lamna: worker {index} {cause}");
+            shared.close_arrivals(index);
+            return ended;
+        }
+        let pause = restart.handle_death(started, Instant::now());
+        eprintln!("lamna: worker {index} {cause}; starting it again");
+        await_end(&shared.control, pause);
+        shared.board.take(shared.first_seat + index);
+        // It may have been woken for what it has not looked at.
+        shared.control.waker(index).wake();
+    }
+}
+
+/// Waits for `time`, or until workers are to end.
+fn await_end(control: &Control, time: Duration) {
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    // An interrupted wait is a short one.
+    let _ = poll(&mut [PollFd::new(control.interrupt(false).descriptor(), PollFlags::IN)], Some(&timeout));
 }
 
 /// Shifts that are leaving, and the seats at the board that are taken.

@@ -5,7 +5,7 @@
 //! once, unless workers keep dying young; workers do not outlive it, because their lines end with it. Serves nothing
 //! and reads nothing that a peer has sent.
 
-mod restart;
+pub(crate) mod restart;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

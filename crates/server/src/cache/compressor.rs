@@ -16,6 +16,7 @@ use lamna_proto::exchange::negotiate::{Coding, CodingSet};
 use super::entry::Entry;
 use super::generations::Key;
 use super::shards::Shards;
+use crate::contain::{Point, contain, fail_if_asked};
 use crate::content::compress::{compress, suffix};
 use crate::content::file;
 use crate::io::{Abilities, Wait};
@@ -110,7 +111,7 @@ impl Pool {
         loop {
             match self.queue.recv_timeout(RESERVE_TIME) {
                 Ok(job) => {
-                    self.carry_out(&job);
+                    contain("Clients get the file as it is.", || self.carry_out(&job));
                     self.pending.fetch_sub(1, SeqCst);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -128,6 +129,7 @@ impl Pool {
     }
 
     fn carry_out(&self, job: &Job) {
+        fail_if_asked(Point::Compress, &job.path);
         let Some(codings) = job.entry.resource.variants.codings() else { return };
         let read;
         let content = match codings.identity().content() {

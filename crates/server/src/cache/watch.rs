@@ -21,6 +21,7 @@ use rustix::fs::inotify;
 use super::counters::Counters;
 use super::directories::Directories;
 use super::entry::Entry;
+use crate::contain::{Point, contain, fail_if_asked};
 use crate::engine::{Clock, Waker};
 use crate::sys::common::Common;
 
@@ -94,7 +95,14 @@ impl Watcher {
     fn spawn(&self) {
         let Ok(directories) = Directories::new(self.roots.clone(), self.counters.clone()) else { return };
         let (queue, shared, clock) = (self.queue.clone(), self.shared.clone(), self.clock);
-        let work = move || Work { directories, queue, shared, clock, ticked_ms: 0 }.run();
+        let work = move || {
+            let watching = shared.clone();
+            let run = || Work { directories, queue, shared, clock, ticked_ms: 0 }.run();
+            if contain("Files are compared each second instead of being watched.", run).is_none() {
+                // What was watched is not any more, so no other thread may show that it is awake.
+                watching.awake_ms.store(0, Relaxed);
+            }
+        };
         // Without the thread everything is compared as if there were no watcher.
         let _ = std::thread::Builder::new().name("watcher".to_owned()).spawn(work);
     }
@@ -161,7 +169,10 @@ impl Work {
     fn take_requests(&mut self) {
         for _ in 0..REQUESTS_AT_ONCE {
             match self.queue.try_recv() {
-                Ok(request) => self.directories.watch(&request),
+                Ok(request) => {
+                    fail_if_asked(Point::Watch, b"");
+                    self.directories.watch(&request);
+                }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }
         }

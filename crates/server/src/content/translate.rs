@@ -26,6 +26,7 @@ use super::media_type;
 use crate::account::{self, Step};
 use crate::cache::generations::Key;
 use crate::cache::{Caches, Entry, Store};
+use crate::contain::{Point, contain, fail_if_asked};
 use crate::io::{Abilities, Blocked, Wait, open};
 use crate::site::{Root, Site};
 
@@ -74,13 +75,17 @@ impl Previous<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WouldBlock;
 
-/// Finds out what the target stands for. Whatever fails is an answer as well.
+/// Finds out what the target stands for. Whatever fails is an answer as well, a panic included: whoever waits gets a 500.
 ///
 /// # Errors
 /// [`WouldBlock`], with [`Wait::No`] only.
 pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
     let _step = account::step(Step::Translate);
-    let outcome = question.resolve().or_else(|blocked| question.error_entry(blocked));
+    let resolve = || {
+        fail_if_asked(Point::Translate, question.path);
+        question.resolve().or_else(|blocked| question.error_entry(blocked))
+    };
+    let outcome = contain("The request is answered with 500.", resolve).unwrap_or(Err(Blocked::Failed(Errno::IO)));
     match outcome {
         Ok(entry) => Ok(entry),
         Err(Blocked::Disk) => Err(WouldBlock),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::contain::contain;
 use crate::engine::Shared;
 use crate::engine::transfer::{Arrival, Receiver};
 
@@ -54,7 +55,8 @@ impl Arrivals {
 
 fn take(shared: &Shared, receiver: &Receiver, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
-        match receiver.take(&*shared.sites, shared.clock.now()) {
+        let take = || receiver.take(&*shared.sites, shared.clock.now());
+        match contain("A connection of the other process is closed.", take).unwrap_or(Arrival::Nothing) {
             Arrival::Connection(slot) => shared.adopt(*slot),
             Arrival::Nothing => {
                 // Whatever it returns, taking tells.

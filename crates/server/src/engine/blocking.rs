@@ -75,6 +75,9 @@ pub enum Awaited {
 const TURN_ROUNDS: u32 = 16;
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
+/// What becomes of a connection when serving it has panicked.
+pub const CONNECTION_ENDS: &str = "The connection that was being served ends; the others go on.";
+
 impl<'a> Driver<'a> {
     /// For a thread that begins.
     pub fn new(shared: &'a Shared) -> Driver<'a> {

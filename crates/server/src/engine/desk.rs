@@ -20,6 +20,7 @@ use lamna_proto::workspace::Workspace;
 use crate::account::{self, Step};
 use crate::cache::generations::Key;
 use crate::cache::{Caches, Entry, Foresight, Front, Lookup, WatchRequest};
+use crate::contain::{Point, fail_if_asked};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_ms};
@@ -201,6 +202,7 @@ impl<'a> Desk<'a> {
     }
 
     fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
+        fail_if_asked(Point::LookUp, key.path);
         let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
         let store = &self.shared.store;
         if self.caches.are_off() {

@@ -9,6 +9,7 @@ mod foresee;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use lamna_proto::conn::Interest;
@@ -143,6 +144,33 @@ impl<'a, C: Carrier> Worker<'a, C> {
     /// # Errors
     /// What makes waiting impossible; nothing that a peer can cause.
     pub fn run(mut self) -> Result<(), Errno> {
+        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            Ok(served) => served,
+            Err(panic) => {
+                self.rescue();
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// After a panic: the connection that was being driven, which still has its workspace, is closed. The others wait in the
+    /// inboxes of workers, this one's own among them, for whoever takes its place. Without a connection to blame they are
+    /// closed as well, because the next to drive them might fail again.
+    fn rescue(&mut self) {
+        let tokens = self.slots.tokens();
+        let (driven, others): (Vec<Token>, Vec<Token>) =
+            tokens.into_iter().partition(|token| self.slots.get(*token).connection.is_lent());
+        if !driven.is_empty() {
+            for mut slot in others.into_iter().filter_map(|token| self.slots.take(token)) {
+                // The epoll set that knows it ends with this worker.
+                slot.make_movable();
+                self.shared.adopt(slot);
+            }
+        }
+        self.desk.flush();
+    }
+
+    fn serve(&mut self) -> Result<(), Errno> {
         while !self.is_over() {
             let timeout_ms = self.timeout_ms();
             self.poll.wait(timeout_ms)?;

@@ -20,6 +20,7 @@ use agenda::{Agenda, Number};
 use queue::Queue;
 
 use crate::cache::Entry;
+use crate::contain::contain;
 use crate::engine::Shared;
 use crate::engine::desk::{Stretch, Target, find_once};
 use crate::engine::event_loop::Ticket;
@@ -222,17 +223,33 @@ impl Pool {
             _ if shared.control.is_handing_over() => failed = true,
             Job::Translate { target, .. } => entry = Some(find_once(shared, target, shared.clock.now())),
             Job::PageIn { stretch, .. } => {
-                let before = Usage::now();
-                portion = Portion::read(stretch, &shared.store, &shared.abilities);
-                match &portion {
-                    Some(read) => stretch.handle_read(shared, read.length(), Usage::now().has_waited_since(before)),
-                    None => failed = !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]),
+                // `find_once` answers for a panic itself.
+                match contain(READ_FAILED, || read(shared, stretch)) {
+                    Some(read) => (portion, failed) = read,
+                    None => failed = true,
                 }
             }
         }
         Finished { job, entry, portion, failed }
     }
 }
+
+/// Reads the beginning of `stretch`, into memory of its own or into the page cache: what was read, and whether that failed.
+fn read(shared: &Shared, stretch: &Stretch) -> (Option<Box<Portion>>, bool) {
+    let before = Usage::now();
+    let portion = Portion::read(stretch, &shared.store, &shared.abilities);
+    let failed = match &portion {
+        Some(read) => {
+            stretch.handle_read(shared, read.length(), Usage::now().has_waited_since(before));
+            false
+        }
+        None => !stretch.page_in(shared, &mut vec![0; SCRATCH_BYTES]),
+    };
+    (portion, failed)
+}
+
+/// What becomes of a connection whose file could not be read because that panicked.
+pub const READ_FAILED: &str = "The connection that waited for it ends.";
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,9 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::contain::contain;
 use crate::engine::Shared;
-use crate::engine::blocking::{Driver, Left};
+use crate::engine::blocking::{CONNECTION_ENDS, Driver, Left};
 use crate::engine::slots::Slot;
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
 use crate::io::wait::{Poll, Registrar, Token};
@@ -170,7 +171,11 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             self.poll.wait(due.map(|at| at.since(self.usher.now()) + 1))?;
             self.usher.flush_if_due();
             for index in 0..self.poll.event_count() {
-                self.handle_event(self.poll.event(index).token);
+                let token = self.poll.event(index).token;
+                if contain(CONNECTION_ENDS, || self.handle_event(token)).is_none() {
+                    // What it was doing is lost with it.
+                    self.usher = Driver::refusing(self.shared);
+                }
             }
             self.handle_time();
         }

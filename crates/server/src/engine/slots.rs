@@ -191,7 +191,8 @@ impl Slots {
 
     /// Keeps a connection that comes from another worker.
     pub fn admit(&mut self, mut slot: Slot) -> Token {
-        self.generation = self.generation.wrapping_add(1);
+        // Zero is the generation of listening sockets and wakers.
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
         slot.generation = self.generation;
         let token = Token { index: slot.socket.as_raw_fd() as u32, generation: self.generation };
         self.adopt(slot);
@@ -337,6 +338,16 @@ mod tests {
         assert!(slots.find(second).is_some());
         slots.remove(first);
         assert_eq!(slots.count(), 1);
+    }
+
+    #[test]
+    fn no_connection_ever_has_the_generation_of_what_is_not_a_connection() {
+        let mut slots = Slots { generation: u32::MAX - 2, ..Slots::default() };
+        for _ in 0..5 {
+            let token = slots.insert(socket(), None, Instant(0));
+            assert_ne!(token.generation, 0);
+            slots.remove(token);
+        }
     }
 
     #[test]

@@ -11,8 +11,9 @@ mod model;
 
 use std::thread::{Builder, Scope};
 
+use crate::contain::contain;
 use crate::engine::Shared;
-use crate::engine::blocking::Driver;
+use crate::engine::blocking::{CONNECTION_ENDS, Driver};
 use crate::engine::slots::Slot;
 use shelf::Shelf;
 
@@ -57,12 +58,13 @@ impl<'a, W: Fn(&mut Driver<'a>, Slot) + Sync> Spawner<'a, W> {
     /// The life of a thread.
     fn live(&self) {
         let (slot, driver) = self.shelf.begin();
-        let driver = slot.map(|slot| {
+        let serve = |slot| {
             let mut driver = driver.unwrap_or_else(|| Driver::new(self.shared));
             (self.work)(&mut driver, slot);
             driver.rest();
             driver
-        });
-        self.shelf.end(driver);
+        };
+        // In any case the thread counts no more.
+        self.shelf.end(slot.and_then(|slot| contain(CONNECTION_ENDS, || serve(slot))));
     }
 }

@@ -11,8 +11,9 @@ use std::thread;
 
 use rustix::io::Errno;
 
+use crate::contain::contain;
 use crate::engine::Shared;
-use crate::engine::blocking::{Awaited, Driver, Left};
+use crate::engine::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
 use crate::engine::slots::Slot;
 use crate::engine::spawner::Spawner;
 
@@ -26,21 +27,32 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
         let mut acceptor = Driver::new(shared);
         let mut usher = Driver::refusing(shared);
         shared.control.report_begun();
-        let mut attend = |slot| {
-            if let Err(mut slot) = spawner.spawn(scope, slot) {
-                usher.turn_away(&mut slot);
+        loop {
+            // After the order to drain come those that had been waiting before it.
+            let mut accept = || match acceptor.await_connection(index).or_else(|| acceptor.last_connection(index)) {
+                None => Turn::End,
+                Some(slot) => {
+                    if let Err(mut slot) = spawner.spawn(scope, slot) {
+                        usher.turn_away(&mut slot);
+                    }
+                    Turn::Next
+                }
+            };
+            match contain(CONNECTION_ENDS, &mut accept) {
+                Some(Turn::Next) => {}
+                Some(Turn::End) => break,
+                None => (acceptor, usher) = (Driver::new(shared), Driver::refusing(shared)),
             }
-        };
-        while let Some(slot) = acceptor.await_connection(index) {
-            attend(slot);
-        }
-        // They came before the order to drain.
-        while let Some(slot) = acceptor.last_connection(index) {
-            attend(slot);
         }
     });
     shared.close_arrivals(index);
     Ok(())
+}
+
+/// What comes after an attempt to take a connection.
+enum Turn {
+    Next,
+    End,
 }
 
 /// The life of a connection.

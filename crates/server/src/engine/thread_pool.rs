@@ -21,8 +21,9 @@ use std::time::Duration;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
+use crate::contain::contain;
 use crate::engine::Shared;
-use crate::engine::blocking::{Awaited, Driver, Left};
+use crate::engine::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
 use crate::engine::idle_set::{Dispatch, IdleSet, Listener};
 use crate::engine::slots::Slot;
 use crate::engine::spawner::STACK_BYTES;
@@ -82,7 +83,10 @@ impl<'a> Pool<'a> {
                     let seat = self.shared.seat(self.index);
                     seat.begin_thread(self.shared.clock.now().since(since));
                     seat.show_queued(self.hall.queued());
-                    self.attend(&mut driver, slot);
+                    let attend = || self.attend(&mut driver, slot);
+                    if contain(CONNECTION_ENDS, attend).is_none() {
+                        driver = Driver::new(self.shared);
+                    }
                     seat.end_thread();
                 }
                 Turn::Pause => {}

@@ -18,6 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use super::buffer::{FLUSH_BYTES, Full, LogBuffer, LogCounters};
 use super::sink::{Sink, Torn, cause};
 use crate::config::settings::{LogFormat, LogTarget};
+use crate::contain::{Point, contain, fail_if_asked};
 use crate::sys::common::Common;
 
 /// Full buffers that may wait for the writer. With [`FLUSH_BYTES`], some 2 MiB: what a slow disk may be behind.
@@ -150,7 +151,11 @@ impl Writer {
 
     /// Writes a buffer and returns it, emptied, to the workers.
     fn accept(&mut self, buffer: Full) {
-        self.write(&buffer);
+        if contain("Lines of the access log are lost.", || self.write(&buffer)).is_none() {
+            // Whether its last line was written whole is not known.
+            self.torn = true;
+            self.count(0, buffer.lines);
+        }
         let Full { mut bytes, .. } = buffer;
         if bytes.capacity() <= KEPT_BUFFER_BYTES_MAX {
             bytes.clear();
@@ -160,6 +165,7 @@ impl Writer {
     }
 
     fn write(&mut self, buffer: &Full) {
+        fail_if_asked(Point::Log, b"");
         match self.write_after_torn_line(&buffer.bytes) {
             Ok(()) => self.count(buffer.lines, 0),
             Err(torn) => {

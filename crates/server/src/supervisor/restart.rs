@@ -1,4 +1,4 @@
-//! When workers that died are replaced: at once, and ever later if they die young again and again.
+//! When workers that died, processes or threads, are replaced: at once, and ever later if they die young again and again.
 //!
 //! Owns: the count of early deaths and the pause that follows from it. Starts and ends nothing.
 
@@ -13,19 +13,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Says when to start the next worker.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Restart {
+pub(crate) struct Restart {
     young_deaths: u32,
     not_before: Option<Instant>,
 }
 
 impl Restart {
     /// The time before which no worker is to be started.
-    pub(super) fn not_before(&self) -> Option<Instant> {
+    pub(crate) fn not_before(&self) -> Option<Instant> {
         self.not_before
     }
 
     /// A worker that was started at `started` has died. Returns how long to wait before replacing it.
-    pub(super) fn handle_death(&mut self, started: Instant, now: Instant) -> Duration {
+    pub(crate) fn handle_death(&mut self, started: Instant, now: Instant) -> Duration {
         if now.saturating_duration_since(started) >= YOUNG {
             self.young_deaths = 0;
             return Duration::ZERO;
@@ -38,7 +38,7 @@ impl Restart {
     }
 
     /// A worker could not be started at `now`: waits a second.
-    pub(super) fn pause(&mut self, now: Instant) {
+    pub(crate) fn pause(&mut self, now: Instant) {
         self.not_before = Some(now + Duration::from_secs(1));
     }
 }

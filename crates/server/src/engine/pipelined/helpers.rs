@@ -9,7 +9,9 @@ use rustix::io::Errno;
 use super::parcel::Parcel;
 use super::queue::Urgency;
 use super::{Gives, Pool, Takes};
+use crate::contain::contain;
 use crate::engine::desk::{Target, find_once};
+use crate::engine::helpers::READ_FAILED;
 
 /// What the path helper is asked to do.
 pub(super) enum Errand {
@@ -91,7 +93,8 @@ pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
             if let Some(reading) = &mut parcel.reading
                 && !pool.shared.control.is_handing_over()
             {
-                reading.paged_in = Some(reading.stretch.page_in(&pool.shared, &mut scratch));
+                let read = || reading.stretch.page_in(&pool.shared, &mut scratch);
+                reading.paged_in = Some(contain(READ_FAILED, read).unwrap_or(false));
             }
             pool.shared.abilities.counters.end_helper_job();
             ends.to_data.put(parcel, Urgency::Now);
