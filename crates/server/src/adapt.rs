@@ -12,6 +12,7 @@ use lamna_policy::words::count;
 
 use crate::admin::steward::Now;
 use crate::commons::Commons;
+use crate::config;
 use crate::config::settings::{Architecture, Settings};
 use crate::engine::Clock;
 use crate::engine::desk::FLUSH_MS;
@@ -89,11 +90,16 @@ impl Adapter {
     }
 
     /// Engines that can serve, and may be worth it. Where the cache has most of the memory, `proactor` is not: it answers a
-    /// quarter less than `amped` from a disk that is slow (`results/caches/memory.md`), which the estimates know nothing of.
+    /// quarter less than `amped` from a disk that is slow (`results/caches/memory.md`), which the estimates know nothing of. Under
+    /// a limit of a few megabytes neither it nor threads fit beside many connections.
     fn candidates(settings: &Settings) -> Vec<Engine> {
+        let is_small = config::is_small();
         let is_possible = |engine: &Engine| {
+            let is_lean = matches!(engine, Engine::Sped | Engine::Amped | Engine::Pipelined);
             let fits = *engine != Engine::Proactor || !settings.holds_alone();
-            fits && shift::is_possible(&Settings { architecture: architecture(*engine), ..settings.clone() }).is_ok()
+            (is_lean || !is_small)
+                && fits
+                && shift::is_possible(&Settings { architecture: architecture(*engine), ..settings.clone() }).is_ok()
         };
         Engine::ALL.into_iter().filter(is_possible).collect()
     }

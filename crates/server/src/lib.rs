@@ -25,6 +25,7 @@ pub mod log;
 mod models;
 mod notify;
 pub mod orders;
+mod room;
 pub mod sensors;
 mod shift;
 pub mod site;

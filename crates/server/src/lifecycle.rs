@@ -31,6 +31,7 @@ use crate::io::Abilities;
 use crate::io::accept::{Accepted, accept, concerns_one_connection};
 use crate::listen::{BACKLOG, Listener};
 use crate::orders::{Order, Orders};
+use crate::room;
 use crate::shift::{self, Leaving, NotNext, Shift, SwitchError};
 use crate::supervisor::{self, Premises};
 use crate::sys::allocator;
@@ -45,6 +46,8 @@ pub enum ServeError {
     Log(LogTarget, std::io::Error),
     /// Descriptors, memory or threads are lacking.
     Resources(std::io::Error),
+    /// A limit is so low that no connection could be served: why, with the remedy.
+    Limit(String),
     /// So many workers could not go on.
     Workers(usize),
     /// An unknown name in `without`.
@@ -76,8 +79,13 @@ impl fmt::Display for ServeError {
                 write!(f, "cannot write {name}: {error}. Choose another place with --log FILE, or --log off.")
             }
             ServeError::Resources(error) => {
-                write!(f, "cannot start: {error}. The limits on open files and threads (ulimit -a) may be too low.")
+                write!(
+                    f,
+                    "cannot start: {error}. Raise the limits on open files (ulimit -n, LimitNOFILE=), on processes and threads \
+                     (ulimit -u, TasksMax=) and on memory (ulimit -v, MemoryMax=), or ask for less."
+                )
             }
+            ServeError::Limit(why) => write!(f, "cannot start: {why}"),
             ServeError::Workers(count) => write!(f, "{count} of the workers ended before they were told to"),
             ServeError::Without(name) => {
                 write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
@@ -98,7 +106,7 @@ impl ServeError {
             ServeError::Log(_, error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
-            ServeError::Workers(_) | ServeError::Without(_) | ServeError::Heritage(_) => false,
+            ServeError::Limit(_) | ServeError::Workers(_) | ServeError::Without(_) | ServeError::Heritage(_) => false,
             ServeError::Worker { permission, .. } => *permission,
         }
     }
@@ -224,7 +232,12 @@ impl Server {
         if settings.account {
             commons.done.account.begin();
         }
+        room::check_memory(settings)?;
         let shift = Shift::first(settings, listeners, commons, first_seat, receiver.clone())?;
+        if let Err(error) = room::check_descriptors(&shift.shared.listeners) {
+            shift.shared.control.stop();
+            return Err(error);
+        }
         let receiver = receiver.filter(|_| !shift::takes_arrivals_itself(settings));
         let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;
         Ok(Server {

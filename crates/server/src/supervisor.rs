@@ -97,8 +97,8 @@ struct Supervisor<'a> {
     /// When surplus processes are looked for next.
     look_at: Instant,
     announced: bool,
-    /// The last worker that was wanted could not be started.
-    short: bool,
+    /// Why there are fewer workers than there should be, if that is still to be said.
+    unsaid: Option<String>,
     /// The configuration is to be read again as soon as it is known who serves.
     reload_later: bool,
     /// Once ending: when patience does.
@@ -183,7 +183,7 @@ impl<'a> Supervisor<'a> {
             restart: Restart::default(),
             look_at: Instant::now() + LOOK_INTERVAL,
             announced: false,
-            short: false,
+            unsaid: None,
             reload_later: false,
             end: None,
             then: Then::Kill,
@@ -293,19 +293,19 @@ impl<'a> Supervisor<'a> {
         let reports = worker.reports();
         let worker = ended.and_then(|status| Some((self.workers[seat].take()?, status)));
         for report in &reports {
-            self.handle(report)?;
+            self.handle(report, seat)?;
         }
         if let Some((worker, status)) = worker {
             self.commons.board.seat(seat).clear();
-            if !worker.leaving && self.end.is_none() {
-                let explained = reports.iter().any(|report| *report != Report::Ready);
-                self.handle_death(&worker, status.filter(|_| !explained))?;
+            let explained = reports.iter().any(|report| *report != Report::Ready);
+            if !worker.leaving && !explained && self.end.is_none() {
+                self.handle_death(&worker, status)?;
             }
         }
         Ok(())
     }
 
-    fn handle(&mut self, report: &Report) -> Result<(), ServeError> {
+    fn handle(&mut self, report: &Report, seat: usize) -> Result<(), ServeError> {
         match report {
             Report::Ready if !self.announced => {
                 self.announced = true;
@@ -317,20 +317,25 @@ impl<'a> Supervisor<'a> {
                 // Not before the place is its own: until then orders are the other one's.
                 self.predecessor.take().into_iter().for_each(|predecessor| self.orders.follow(predecessor));
                 self.keeper.take().into_iter().for_each(|keeper| self.orders.keep(keeper));
+                self.say_why_short();
             }
+            Report::Ready => self.commons.board.set_short(false),
             // A worker is succeeded with its supervisor only.
-            Report::Ready | Report::Succeeded(_) => {}
-            Report::Failed { cause, .. } if self.announced => eprintln!("lamna: a worker cannot begin: {cause}"),
-            Report::Failed { cause, permission } if self.end.is_none() => {
+            Report::Succeeded(_) => {}
+            Report::Failed { .. } if self.end.is_some() => {}
+            Report::Failed { cause, .. } if self.announced || self.staff_without(seat) > 0 => {
+                // What others have, this one could not get: it is not replaced before more are needed.
+                self.workers[seat].iter_mut().for_each(|worker| worker.leaving = true);
+                self.make_do(cause);
+            }
+            Report::Failed { cause, permission } => {
                 return Err(ServeError::Worker { cause: cause.clone(), permission: *permission });
             }
-            // The first has told why.
-            Report::Failed { .. } => {}
         }
         Ok(())
     }
 
-    /// A worker has ended that should not. Without a status, how it ended is known already.
+    /// A worker has ended that should not, and has not said why. Without a status, somebody else has waited for it.
     fn handle_death(&mut self, worker: &Worker, status: Option<WaitStatus>) -> Result<(), ServeError> {
         let pause = self.restart.handle_death(worker.started, Instant::now());
         if !self.announced && !pause.is_zero() {
@@ -351,6 +356,11 @@ impl<'a> Supervisor<'a> {
         self.workers.iter().all(Option::is_none)
     }
 
+    /// Workers that have not been told to go, beside that of `seat`.
+    fn staff_without(&self, seat: usize) -> usize {
+        self.staff() - usize::from(self.workers[seat].as_ref().is_some_and(|worker| !worker.leaving))
+    }
+
     /// Workers that have not been told to go.
     fn staff(&self) -> usize {
         self.workers.iter().flatten().filter(|worker| !worker.leaving).count()
@@ -365,21 +375,35 @@ impl Supervisor<'_> {
             // All seats may be taken by workers that are leaving.
             let Some(seat) = self.workers.iter().position(Option::is_none) else { break };
             match self.hire(seat) {
-                Ok(worker) => {
-                    self.workers[seat] = Some(worker);
-                    self.short = false;
-                }
-                Err(errno) if self.announced => {
-                    if !self.short {
-                        eprintln!("lamna: cannot start a worker for the moment: {errno}; trying again each second");
-                    }
-                    self.short = true;
-                    self.restart.pause(Instant::now());
-                }
+                Ok(worker) => self.workers[seat] = Some(worker),
+                Err(errno) if self.announced || self.staff() > 0 => self.make_do(&ServeError::from(errno).to_string()),
                 Err(errno) => return Err(errno.into()),
             }
         }
         Ok(())
+    }
+
+    /// There cannot be as many workers as there should be: goes on with those that there are. One more is tried each second as long
+    /// as there are fewer than there should be at least, and when all are busy.
+    fn make_do(&mut self, cause: &str) {
+        if !self.commons.board.is_short() {
+            self.unsaid = Some(cause.to_owned());
+            self.say_why_short();
+        }
+        self.commons.board.set_short(true);
+        if self.settings.architecture == Architecture::Mp {
+            self.wanted = self.staff().max(1);
+        }
+        self.restart.pause(Instant::now());
+    }
+
+    /// Says why there are no more workers, once it is certain that there are any.
+    fn say_why_short(&mut self) {
+        if self.announced
+            && let Some(cause) = self.unsaid.take()
+        {
+            eprintln!("lamna: going on with {} processes, because no more can be started: {cause}", self.staff());
+        }
     }
 
     /// Forks a worker.
@@ -548,6 +572,10 @@ impl Supervisor<'_> {
         }
         if self.look_at <= Instant::now() {
             self.look_at = Instant::now() + LOOK_INTERVAL;
+            if self.wanted < self.wanted_min {
+                // There was no room for it a moment ago.
+                self.wanted = self.staff() + 1;
+            }
             if !crowded {
                 self.growth = 1;
                 self.dismiss_surplus();
@@ -562,7 +590,7 @@ impl Supervisor<'_> {
         let is_idle = |(seat, worker): &(usize, &mut Worker)| !worker.leaving && board.seat(*seat).connections() == 0;
         let seated = self.workers.iter_mut().enumerate().filter_map(|(seat, worker)| Some((seat, worker.as_mut()?)));
         let mut idle: Vec<(usize, &mut Worker)> = seated.filter(is_idle).collect();
-        let surplus = (idle.len() / 2).min(self.wanted - self.wanted_min);
+        let surplus = (idle.len() / 2).min(self.wanted.saturating_sub(self.wanted_min));
         for (seat, worker) in idle.iter_mut().rev().take(surplus) {
             worker.leaving = true;
             // It may have taken a connection since its seat was looked at.

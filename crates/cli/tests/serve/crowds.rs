@@ -2,9 +2,12 @@
 
 use std::net::TcpStream;
 
+use rustix::process::Signal;
+
 use crate::client::Client;
 use crate::engine::{Engine, for_engines};
 use crate::server::Launch;
+use crate::tree::pattern;
 
 for_engines!([
     sped = SPED,
@@ -23,7 +26,31 @@ for_engines!([
     thread_per_session_of_two = THREAD_PER_SESSION_OF_TWO,
 ] => [who_cannot_be_held_is_told_to_come_again]);
 
+/// Slow clients: more of them than there are threads.
+mod slow {
+    use super::{
+        a_drained_server_finishes_what_slow_clients_have_begun, slow_readers_keep_nobody_waiting,
+        unfinished_heads_keep_nobody_waiting,
+    };
+
+    crate::engine::for_engines!([
+        sped = SPED,
+        amped = AMPED,
+        pipelined = PIPELINED,
+        proactor = PROACTOR,
+        thread_pool_of_two = THREAD_POOL_OF_TWO,
+    ] => [
+        unfinished_heads_keep_nobody_waiting,
+        slow_readers_keep_nobody_waiting,
+        a_drained_server_finishes_what_slow_clients_have_begun,
+    ]);
+}
+
 const CONNECTIONS: usize = 300;
+/// More than there are threads.
+const SLOW: usize = 40;
+/// More than two sockets hold.
+const LARGE_BYTES: usize = 8_000_000;
 /// Every connection becomes active, a few at a time.
 const ACTIVE: usize = 3;
 
@@ -41,6 +68,54 @@ fn of_many_connections_any_can_become_active(engine: Engine) {
     }
     drop(clients);
     server.finish();
+}
+
+fn unfinished_heads_keep_nobody_waiting(engine: Engine) {
+    let server = Launch::new(engine).file("hello.txt", "hello\n").start();
+    let mut slow: Vec<Client<TcpStream>> = (0..SLOW).map(|_| server.connect()).collect();
+    for piece in ["GET /hello.txt HT", "TP/1.1\r\nHo", "st: a\r\n"] {
+        slow.iter_mut().for_each(|client| client.send(piece.as_bytes()));
+        assert_eq!(server.connect().get("/hello.txt").map(|response| response.status), Ok(200));
+    }
+    for mut client in slow {
+        client.send(b"\r\n");
+        assert_eq!(client.receive(true).map(|response| response.content), Ok(b"hello\n".to_vec()));
+    }
+    server.finish();
+}
+
+fn slow_readers_keep_nobody_waiting(engine: Engine) {
+    let content = pattern(LARGE_BYTES, 1);
+    let server = Launch::new(engine).file("hello.txt", "hello\n").file("large", &content).start();
+    let mut slow: Vec<Client<TcpStream>> = (0..SLOW).map(|_| server.connect()).collect();
+    slow.iter_mut().for_each(|client| client.send(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"));
+    for client in &mut slow {
+        assert_eq!(client.receive_head().map(|response| response.status), Ok(200));
+        assert_eq!(server.connect().get("/hello.txt").map(|response| response.status), Ok(200));
+    }
+    for client in slow.iter_mut().take(5) {
+        assert!(client.receive_exactly(LARGE_BYTES) == Ok(content.clone()), "it is another content");
+        assert_eq!(client.get("/hello.txt").map(|response| response.status), Ok(200));
+    }
+    drop(slow);
+    server.finish();
+}
+
+fn a_drained_server_finishes_what_slow_clients_have_begun(engine: Engine) {
+    let content = pattern(LARGE_BYTES, 1);
+    let mut server = Launch::new(engine).file("large", &content).start();
+    let mut slow: Vec<Client<TcpStream>> = (0..8).map(|_| server.connect()).collect();
+    slow.iter_mut().for_each(|client| client.send(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"));
+    for client in &mut slow {
+        assert_eq!(client.receive_head().map(|response| response.status), Ok(200));
+    }
+    server.signal(Signal::TERM);
+    server.wait_to_hear("finishing what has begun");
+    // Whoever is last must not depend on the order in which threads take them up.
+    for mut client in slow.into_iter().rev() {
+        assert!(client.receive_exactly(LARGE_BYTES) == Ok(content.clone()), "it is another content");
+    }
+    assert!(server.wait().success());
 }
 
 /// Two idle connections hold all there is.
@@ -66,4 +141,53 @@ fn who_cannot_be_held_is_told_to_come_again(engine: Engine) {
     let served = || server.connect().get("/hello.txt").is_ok_and(|answer| answer.status == 200);
     crate::server::eventually("a new connection is served", crate::client::PATIENCE, || served().then_some(()));
     server.finish();
+}
+
+/// What is too little to serve anybody is said, with the remedy, and nothing else is.
+mod limits {
+    use crate::engine::{AMPED, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, SPED, THREAD_PER_SESSION, THREAD_POOL};
+    use crate::server::{Launch, Server};
+
+    const ENGINES: [Engine; 8] = [SPED, AMPED, CO_AMPED, MP, PIPELINED, PROACTOR, THREAD_PER_SESSION, THREAD_POOL];
+
+    fn launch(engine: Engine, limit: &str) -> Launch {
+        let limit = format!("ulimit {limit}; exec \"$@\"");
+        Launch::new(engine).file("hello.txt", "hello\n").wrapped(&["sh", "-c", &limit, "sh"])
+    }
+
+    /// A server under `limit` either says why not, or serves.
+    fn serves_or_says(engine: Engine, limit: &str, remedy: &str) {
+        let mut server: Server = launch(engine, limit).spawn();
+        let said = server.wait_to_hear("lamna: ");
+        match said.split_once("http://") {
+            None => {
+                assert_eq!(server.wait().code(), Some(1), "{}: {limit}: {said}", engine.architecture);
+                assert!(said.contains(remedy), "{}: {limit}: {said}", engine.architecture);
+            }
+            Some((_, rest)) => {
+                let address = rest.split([' ', ',']).next().and_then(|text| text.parse().ok());
+                let mut client = crate::client::Client::connect(address.expect("it says where"));
+                let answer = client.get("/hello.txt").map(|answer| answer.status);
+                assert_eq!(answer, Ok(200), "{}: {limit}: {said}", engine.architecture);
+            }
+        }
+    }
+
+    #[test]
+    fn with_too_few_descriptors_it_is_said_what_is_too_little() {
+        for engine in ENGINES {
+            for limit in ["-n 12", "-n 16", "-n 18", "-n 20", "-n 24", "-n 32"] {
+                serves_or_says(engine, limit, "ulimit -n");
+            }
+        }
+    }
+
+    #[test]
+    fn with_too_little_address_space_it_is_said_what_is_too_little() {
+        for engine in ENGINES {
+            for limit in ["-v 20480", "-v 40960", "-v 102400"] {
+                serves_or_says(engine, limit, "ulimit -v");
+            }
+        }
+    }
 }

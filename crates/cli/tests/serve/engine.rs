@@ -78,6 +78,8 @@ pub(crate) const PIPELINED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowa
 pub(crate) const THREAD_POOL: Engine = Engine { architecture: "thread-pool", ..SPED };
 /// A pool whose size does not follow the load, so that nobody looks at its threads twice a second.
 pub(crate) const THREAD_POOL_FIXED: Engine = Engine { arguments: &["--threads", "64"], ..THREAD_POOL };
+/// Two threads and no more.
+pub(crate) const THREAD_POOL_OF_TWO: Engine = Engine { arguments: &["--threads", "2"], ..THREAD_POOL };
 /// Files are read and sent.
 pub(crate) const THREAD_POOL_COPY: Engine = Engine { arguments: &["--send", "copy"], ..THREAD_POOL };
 /// Files are sent from mappings.

@@ -381,3 +381,32 @@ pub(crate) fn stop(process: Pid) {
 fn kill(process: Pid, signal: Signal) {
     let _ = kill_process(process, signal);
 }
+
+/// The supervisor has a descriptor for each worker.
+#[test]
+fn mp_begins_with_as_many_processes_as_there_can_be_and_turns_away_whom_they_cannot_hold() {
+    let launch = Launch::new(Engine { arguments: &["--processes", "64", "--processes-max", "128"], ..MP });
+    let launch = launch.file("hello.txt", "hello\n").wrapped(&["sh", "-c", "ulimit -n 48; exec \"$@\"", "sh"]);
+    let mut server = launch.spawn();
+    let serving = server.wait_to_hear("lamna: serving ");
+    let fewer = server.wait_to_hear("no more can be started");
+    assert!(fewer.contains("ulimit -n"), "{fewer}");
+    let address = serving.split_once("http://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
+    let address: SocketAddr = address.expect("it says where");
+    let mut held = Vec::new();
+    loop {
+        let mut client = Client::connect(address);
+        let answer = client.get("/hello.txt").expect("everybody gets an answer");
+        if answer.status == 503 {
+            assert_eq!(answer.field("Retry-After"), Some("1"));
+            break;
+        }
+        assert_eq!(answer.status, 200);
+        held.push(client);
+        assert!(held.len() < 64, "there are no more processes than descriptors");
+    }
+    drop(held);
+    eventually("who comes later is served", PATIENCE, || {
+        Client::connect(address).get("/hello.txt").is_ok_and(|answer| answer.status == 200).then_some(())
+    });
+}

@@ -15,6 +15,8 @@ const SHARE_SLACK: usize = 4;
 pub struct Board {
     /// No seat from here on has ever been taken.
     end: AtomicUsize,
+    /// The system has no room for more workers.
+    short: AtomicBool,
     seats: [Seat; WORKERS_MAX],
 }
 
@@ -55,7 +57,8 @@ pub struct Waits {
 
 impl Default for Board {
     fn default() -> Board {
-        Board { end: AtomicUsize::new(0), seats: std::array::from_fn(|_| Seat::default()) }
+        let (end, short) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Board { end, short, seats: std::array::from_fn(|_| Seat::default()) }
     }
 }
 
@@ -85,6 +88,16 @@ impl Board {
         // Of two that are the last to become busy at the same time, at least one sees the other.
         fence(SeqCst);
         self.taken().all(|seat| seat.connections() > 0)
+    }
+
+    /// Whether no more workers can be started for the moment, for want of what the system has.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Relaxed)
+    }
+
+    /// More workers can be started, or not.
+    pub fn set_short(&self, short: bool) {
+        self.short.store(short, Relaxed);
     }
 
     /// Connections of all workers, and the number of workers.

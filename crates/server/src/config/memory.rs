@@ -5,6 +5,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::process::{Resource, getrlimit};
 
 const MIB: u64 = 1 << 20;
 
@@ -17,7 +20,9 @@ const MIB: u64 = 1 << 20;
 /// under way need counts within the limit as well; and a quarter of a small limit. 64 MiB where the machine does not say
 /// what it has.
 pub fn default_cache_bytes() -> u64 {
-    cache_bytes(read_memory())
+    // The page cache does not count as address space: a quarter is enough.
+    let address_space = getrlimit(Resource::As).current.map_or(u64::MAX, |bytes| bytes / 4);
+    cache_bytes(read_memory()).min(address_space).max(MIB)
 }
 
 /// The most processes of `mp` when nothing was said: 256, or as many as a limit of a control group has room for.
@@ -46,6 +51,18 @@ pub fn is_most_of_memory(cache_bytes: u64) -> bool {
 pub fn memory_bytes() -> u64 {
     let Memory { total_bytes, limit_bytes } = read_memory();
     limit_bytes.or(total_bytes).unwrap_or(256 * MIB)
+}
+
+/// Whether there is a limit so small that only engines fit which hold next to nothing for a connection: no buffers that
+/// belong to the kernel meanwhile, and no threads that wait.
+pub fn is_small() -> bool {
+    read_memory().limit_bytes.is_some_and(|bytes| bytes < SMALL_LIMIT_BYTES)
+}
+
+/// The most connections of this process that a limit of a control group has room for, if there is one. Read once.
+pub fn connections_max() -> Option<u64> {
+    static MOST: OnceLock<Option<u64>> = OnceLock::new();
+    *MOST.get_or_init(|| connections_within(read_memory()))
 }
 
 /// The smallest limit of a control group that this process is in, in bytes, and the file that says how much of it is in use.
@@ -90,6 +107,16 @@ fn process_cache_bytes(memory: Memory, processes_max: usize) -> u64 {
     let share = memory.limit_bytes.map_or(u64::MAX, |bytes| bytes / 8 / processes_max.max(1) as u64);
     share.clamp(64 << 10, 4 * MIB)
 }
+
+/// Of a limit, three eighths: the cache may have a half.
+fn connections_within(memory: Memory) -> Option<u64> {
+    memory.limit_bytes.map(|bytes| (bytes / 8 * 3 / CONNECTION_BYTES).max(CONNECTIONS_LEAST))
+}
+
+/// What a connection takes that says nothing: the kernel's socket, file and watch, and what an engine knows of it.
+const CONNECTION_BYTES: u64 = 4 << 10;
+/// However small the limit is.
+const CONNECTIONS_LEAST: u64 = 32;
 
 /// What a process of `mp` takes of a limit, its part of the cache included: 400 KiB of its own and 160 of the kernel's when
 /// it has just begun.
@@ -248,6 +275,14 @@ mod tests {
         }
         let memory = Memory { total_bytes: Some(1 << 30), limit_bytes: None };
         assert_eq!((processes_max(memory), process_cache_bytes(memory, 256)), (256, 4 * MIB));
+    }
+
+    #[test]
+    fn connections_are_bounded_where_memory_is() {
+        let most = |limit_bytes| connections_within(Memory { total_bytes: Some(64 << 30), limit_bytes });
+        assert_eq!(most(None), None);
+        assert_eq!((most(Some(12 * MIB)), most(Some(128 * MIB))), (Some(1152), Some(12288)));
+        assert_eq!(most(Some(100)), Some(CONNECTIONS_LEAST));
     }
 
     #[test]

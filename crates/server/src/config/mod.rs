@@ -31,7 +31,7 @@ pub use doubts::doubts;
 pub use explain::ConfigError;
 pub use load::{Overrides, Workers, check, load, parse};
 pub use memory::{
-    default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory, least_limit,
-    memory_bytes,
+    connections_max, default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory,
+    is_small, least_limit, memory_bytes,
 };
 pub use render::render;

@@ -108,21 +108,51 @@ impl<'a> Driver<'a> {
     pub fn serve(&mut self, slot: &mut Slot) -> Left {
         self.look_around();
         loop {
+            match self.advance(slot) {
+                Ok(left) => return left,
+                Err(interest) => {
+                    self.await_progress(slot, interest, None);
+                }
+            }
+        }
+    }
+
+    /// Serves `slot` as long as its peer keeps no thread waiting for more than `patience_ms`, which is asked each time.
+    ///
+    /// # Errors
+    /// Its peer does: for what it is to be waited for.
+    pub fn serve_prompt(&mut self, slot: &mut Slot, patience_ms: impl Fn() -> u32) -> Result<Left, Interest> {
+        self.look_around();
+        loop {
+            match self.advance(slot) {
+                Ok(left) => return Ok(left),
+                Err(interest) if self.await_progress(slot, interest, Some(patience_ms())) => {}
+                Err(interest) => return Err(interest),
+            }
+        }
+    }
+
+    /// Serves `slot` until its peer would have to be waited for.
+    ///
+    /// # Errors
+    /// That is so: for what.
+    fn advance(&mut self, slot: &mut Slot) -> Result<Left, Interest> {
+        loop {
             if self.shared.control.is_stopping() {
-                return Left::Over;
+                return Ok(Left::Over);
             }
             if self.shared.control.is_handing_over() {
-                return Left::Moving;
+                return Ok(Left::Moving);
             }
             let interest = self.turn(slot);
             self.desk.flush_if_due();
             match interest {
                 None => self.look_around(),
-                Some(Interest::Close | Interest::Done) => return Left::Over,
+                Some(Interest::Close | Interest::Done) => return Ok(Left::Over),
                 Some(Interest::Receive) if slot.connection.is_idle() => {
-                    return if self.draining { Left::Over } else { Left::Idle };
+                    return Ok(if self.draining { Left::Over } else { Left::Idle });
                 }
-                Some(interest) => self.await_progress(slot, interest),
+                Some(interest) => return Err(interest),
             }
         }
     }
@@ -196,19 +226,27 @@ impl<'a> Driver<'a> {
 
 // Waiting.
 impl<'a> Driver<'a> {
-    /// Waits until a connection that is not idle can go on, or its time is over.
-    fn await_progress(&mut self, slot: &mut Slot, interest: Interest) {
+    /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
+    fn await_progress(&mut self, slot: &mut Slot, interest: Interest, patience_ms: Option<u32>) -> bool {
         let deadline = slot.connection.poll_timeout(&self.shared.limits);
         let wanted = if interest == Interest::Send { PollFlags::OUT } else { PollFlags::IN };
-        let ready = self.wait(Some((slot.socket.as_fd(), wanted)), deadline);
+        let is_late = |now| deadline.is_some_and(|at| at <= now);
+        if patience_ms == Some(0) && !is_late(self.desk.now) {
+            return false;
+        }
+        let until = patience_ms.map(|ms| self.desk.now.after_ms(ms));
+        let ready = self.wait(Some((slot.socket.as_fd(), wanted)), earliest(deadline, until));
         // An error or a hang-up is found by trying.
         slot.readable |= !ready.is_empty() && wanted == PollFlags::IN;
         slot.writable |= !ready.is_empty() && wanted == PollFlags::OUT;
-        if ready.is_empty() && deadline.is_some_and(|at| at <= self.desk.now) {
+        if ready.is_empty() && is_late(self.desk.now) {
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
             slot.connection.handle_timeout(self.desk.now);
             self.workspace = Some(slot.connection.reclaim());
+            return true;
         }
+        // Orders of the main thread, and whatever else ended the wait, are looked at as well.
+        !ready.is_empty() || until.is_none_or(|at| at > self.desk.now)
     }
 
     /// Waits for a socket, for the main thread, until a moment, or until log lines are to be handed over. Returns what

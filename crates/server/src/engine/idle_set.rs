@@ -1,5 +1,5 @@
-//! Connections that are idle between requests and hold no thread, and the listener thread that waits for them and for
-//! new ones.
+//! Connections that hold no thread, and the listener thread that waits for them and for new ones: those that are idle between
+//! requests, and those whose peers keep a thread waiting, if the engine parks such ones.
 //!
 //! Owns: parked connections, their deadlines, accepting. Guarantees: a connection is with a thread or in the set, never
 //! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no thread
@@ -12,6 +12,7 @@ mod model;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use lamna_proto::conn::Interest;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -19,9 +20,9 @@ use rustix::net::RecvFlags;
 use crate::contain::contain;
 use crate::engine::Shared;
 use crate::engine::blocking::{CONNECTION_ENDS, Driver, Left};
-use crate::engine::slots::Slot;
+use crate::engine::slots::{Posture, Slot};
 use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
-use crate::io::wait::{Poll, Registrar, Token};
+use crate::io::wait::{Awaited, Poll, Registrar, Token};
 use lot::Lot;
 
 /// What the lot is made of. The model has another one.
@@ -76,6 +77,8 @@ const WAKER: u32 = u32::MAX;
 /// Connections accepted at once, before parked ones get their turn.
 const ACCEPT_MAX: usize = 64;
 const ACCEPT_PAUSE_MS: u32 = 100;
+/// How often it is looked whether all connections have ended that are being finished.
+const DRAIN_LOOK_MS: u32 = 20;
 /// Idle connections given up at once when descriptors run out.
 const SHED_MAX: usize = 16;
 
@@ -93,24 +96,44 @@ impl<'a> IdleSet<'a> {
 
     /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
     /// nothing any more: serve it again.
-    pub fn park(&self, mut slot: Slot) -> Option<Slot> {
+    pub fn park(&self, slot: Slot) -> Option<Slot> {
+        self.park_until(slot, Awaited::Bytes)
+    }
+
+    /// Parks a connection in the middle of a request or an answer, whose peer is waited for. It comes back as from
+    /// [`park`](IdleSet::park).
+    pub fn park_busy(&self, slot: Slot, interest: Interest) -> Option<Slot> {
+        self.park_until(slot, if interest == Interest::Send { Awaited::Room } else { Awaited::Bytes })
+    }
+
+    fn park_until(&self, mut slot: Slot, awaited: Awaited) -> Option<Slot> {
         slot.generation = self.next_generation();
         let token = Token { index: slot.socket.as_raw_fd() as u32, generation: slot.generation };
         let deadline = slot.connection.poll_timeout(&self.shared.limits);
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
-        if self.registrar.await_once(slot.socket.as_fd(), token, slot.registered).is_err() {
+        if self.registrar.await_once(slot.socket.as_fd(), token, slot.registered, awaited).is_err() {
             return None;
         }
         slot.registered = true;
-        match self.lot.put(slot, token, deadline) {
+        let posture = match (awaited, slot.connection.is_idle()) {
+            (Awaited::Room, _) => Posture::Slow,
+            (Awaited::Bytes, true) => Posture::Idle,
+            (Awaited::Bytes, false) => Posture::Active,
+        };
+        match self.lot.put(slot, token, deadline, posture) {
             Ok(true) => self.shared.control.waker(self.index).wake(),
             Ok(false) => {}
             Err(mut slot) => {
-                slot.readable = true;
+                (slot.readable, slot.writable) = (true, true);
                 return Some(slot);
             }
         }
         None
+    }
+
+    /// Whether nothing is parked any more.
+    pub fn is_closed(&self) -> bool {
+        self.lot.is_closed()
     }
 
     fn next_generation(&self) -> u32 {
@@ -155,7 +178,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             return result;
         }
         for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
-            if !self.shared.control.is_stopping() && has_received(&slot) {
+            let is_unfinished = !slot.connection.is_idle() || has_received(&slot);
+            if !self.shared.control.is_stopping() && is_unfinished {
                 self.hand_over(slot);
             }
         }
@@ -164,9 +188,18 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     fn wait_and_dispatch(&mut self) -> Result<(), Errno> {
         let control = &self.shared.control;
-        while !control.is_closing() {
+        while !(control.is_stopping() || control.is_handing_over()) {
             let flush_due = self.usher.flush_if_due();
-            let due = self.set.lot.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
+            let mut due = self.set.lot.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
+            if control.is_draining() {
+                self.drain();
+                if self.shared.guests[self.index].count() == 0 {
+                    break;
+                }
+                // The last thread to end wakes nobody.
+                let look_again = self.usher.now().after_ms(DRAIN_LOOK_MS);
+                due = Some(due.map_or(look_again, |due| due.min(look_again)));
+            }
             // One more, because the clock is coarse: waking before its tick would only mean waiting again.
             self.poll.wait(due.map(|at| at.since(self.usher.now()) + 1))?;
             self.usher.flush_if_due();
@@ -180,6 +213,19 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             self.handle_time();
         }
         Ok(())
+    }
+
+    /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
+    fn drain(&mut self) {
+        if self.accepting {
+            self.unlisten();
+        }
+        self.accept_again = None;
+        for slot in self.set.lot.take_idle() {
+            if has_received(&slot) {
+                self.hand_over(slot);
+            }
+        }
     }
 
     fn handle_event(&mut self, token: Token) {
@@ -211,7 +257,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     fn hand_over(&mut self, slot: Slot) {
         let mut received = Some(slot);
         while let Some(mut slot) = received {
-            slot.readable = true;
+            (slot.readable, slot.writable) = (true, true);
             let Err(mut slot) = self.dispatch.dispatch(slot) else { return };
             if self.usher.refuse(&mut slot) == Left::Over {
                 return;
@@ -222,8 +268,12 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
     fn handle_time(&mut self) {
-        // Idle too long: closing them is all there is to do.
-        drop(self.set.lot.take_expired(self.usher.now()));
+        for slot in self.set.lot.take_expired(self.usher.now()) {
+            // Idle too long: closing is all there is to do. Others may be told why.
+            if !slot.connection.is_idle() {
+                self.hand_over(slot);
+            }
+        }
         if let Some(errno) = self.exhausted.take() {
             self.pause_accepting(errno);
         }
@@ -247,6 +297,11 @@ impl<D: Dispatch> Listener<'_, D> {
             self.accepting = true;
         }
         Ok(())
+    }
+
+    fn unlisten(&mut self) {
+        self.accepting = false;
+        self.shared.listeners.iter().for_each(|listener| self.poll.remove(listener.as_fd()));
     }
 
     fn accept_from(&mut self, listener: usize) {
@@ -279,8 +334,7 @@ impl<D: Dispatch> Listener<'_, D> {
     /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
     fn pause_accepting(&mut self, errno: Errno) {
         if !self.shed_idle() {
-            self.accepting = false;
-            self.shared.listeners.iter().for_each(|listener| self.poll.remove(listener.as_fd()));
+            self.unlisten();
             self.accept_again = Some(self.usher.now().after_ms(ACCEPT_PAUSE_MS));
             self.shared.handle_exhaustion(errno);
         }
@@ -355,7 +409,7 @@ mod tests {
         // What `park` does, with the listener thread in between.
         slot.generation = 1;
         let token = Token { index: slot.socket.as_raw_fd() as u32, generation: 1 };
-        set.registrar.await_once(slot.socket.as_fd(), token, false).unwrap();
+        set.registrar.await_once(slot.socket.as_fd(), token, false, Awaited::Bytes).unwrap();
         slot.registered = true;
         peer.write_all(b"x").unwrap();
         poll.wait(None).unwrap();

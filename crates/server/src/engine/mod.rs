@@ -161,7 +161,7 @@ impl Shared {
         if before.is_multiple_of(PAUSES_REPORTED) {
             eprintln!(
                 "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
-                 files (ulimit -n, or LimitNOFILE= in a systemd unit)."
+                 files (ulimit -n, or LimitNOFILE= in a systemd unit), or the memory limit (MemoryMax=) if there is one."
             );
         }
     }

@@ -8,8 +8,8 @@
 //! What it costs: the caches are replicated, so each is small, and a file that is hot is read and translated once in
 //! every process; switching processes costs a few microseconds and the translation look-aside buffer for each request. A
 //! connection holds its process as long as it is open: an idle keep-alive connection does so by nature. Connections beyond
-//! the number of processes wait in the listen queue; once there are as many processes as there may be, those whose own
-//! connection is idle answer who waits with 503 and Retry-After, because nobody knows when a process will be free.
+//! the number of processes wait in the listen queue; once there are as many processes as there may be, or as the
+//! system has room for, those whose own connection is idle answer who waits with 503 and Retry-After, because nobody knows when a process will be free.
 
 use std::os::fd::AsFd;
 
@@ -79,7 +79,9 @@ struct Usher<'a> {
 impl Usher<'_> {
     fn turn_away_waiting(&mut self) {
         let (_, processes) = self.shared.board.load();
-        if (processes as usize) < self.processes_max || !self.shared.board.is_crowded() {
+        let board = &self.shared.board;
+        let may_grow = (processes as usize) < self.processes_max && !board.is_short();
+        if may_grow || !board.is_crowded() {
             return;
         }
         let driver = self.driver.get_or_insert_with(|| Driver::refusing(self.shared));

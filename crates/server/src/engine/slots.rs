@@ -264,6 +264,13 @@ impl Slots {
         self.slots.iter().enumerate().filter_map(token).collect()
     }
 
+    /// Tokens of those that wait between requests.
+    pub fn idle_tokens(&self) -> Vec<Token> {
+        let is_idle =
+            |token: &Token| self.slots[token.index as usize].as_ref().is_some_and(|slot| slot.connection.is_idle());
+        self.tokens().into_iter().filter(is_idle).collect()
+    }
+
     /// Looks at the connection of `token` at `deadline`, not before.
     pub fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
         let tick = deadline.map_or(0, |at| at.0.div_ceil(TICK_MS) as u32);

@@ -3,8 +3,10 @@
 //!
 //! Its whole character: each thread waits for its own peer and its own disk, all share the caches, and their number bounds
 //! how many requests are under way. What is beyond it waits its turn: first in a bounded queue, then in the listen queue.
-//! Switching threads costs a few microseconds for each request; more slow clients or cold files than threads keep
-//! everybody waiting.
+//! Switching threads costs a few microseconds for each request; more cold files than threads keep everybody waiting.
+//!
+//! A client that is slow to send or to take something keeps a thread for [`PATIENCE_MS`] at most, and for no time while others need
+//! one: its connection waits in the idle set with what it has received.
 //!
 //! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
 //! It is parked there by the thread that served it, at once if connections wait or no other thread is free. Else the thread
@@ -98,10 +100,24 @@ impl<'a> Pool<'a> {
     /// Serves a connection until it is over, or somebody else's.
     fn attend(&self, driver: &mut Driver<'a>, mut slot: Slot) {
         loop {
-            match driver.serve(&mut slot) {
-                Left::Idle => {}
-                Left::Over => return slot.close(),
-                Left::Moving => return self.shared.hand_over([slot]),
+            // Who keeps a thread waiting waits without one.
+            let left = driver.serve_prompt(&mut slot, || if self.hall.has_leisure() { PATIENCE_MS } else { 0 });
+            match left {
+                Ok(Left::Idle) => {}
+                Ok(Left::Over) => return slot.close(),
+                Ok(Left::Moving) => return self.shared.hand_over([slot]),
+                Err(interest) => match self.set.park_busy(slot, interest) {
+                    // It has what it waited for, or there is no place to wait at any more.
+                    Some(again) if !self.set.is_closed() => {
+                        slot = again;
+                        continue;
+                    }
+                    Some(mut last) => match driver.serve(&mut last) {
+                        Left::Moving => return self.shared.hand_over([last]),
+                        Left::Idle | Left::Over => return last.close(),
+                    },
+                    None => return,
+                },
             }
             if self.hall.has_leisure() {
                 match driver.await_request(&mut slot, Some(PATIENCE_MS)) {

@@ -8,6 +8,7 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
 use rustix::process::{Resource, getrlimit};
 
 use crate::account::{self, Step};
+use crate::config::connections_max;
 
 /// A connection that was taken.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
     rustix::net::getpeername(socket).ok().flatten().and_then(address)
 }
 
-/// Descriptors that connections do not get: a connection without one for its file could only be told to come again.
+/// Descriptors that connections do not get: a connection without one for its file could only be told to come again. Where memory
+/// is limited, those as well for whose connections there is no room.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve {
     /// The first descriptor number that belongs to it. The kernel gives out the lowest free number.
@@ -49,6 +51,8 @@ impl Reserve {
     pub fn new() -> Reserve {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let first = limit - RESERVE_MAX.min(limit / 4);
+        // Nearly all descriptors are connections, so their numbers count them.
+        let first = connections_max().map_or(first, |most| first.min(most.saturating_add(RESERVE_MAX)));
         Reserve { first: i64::try_from(first).unwrap_or(i64::MAX) }
     }
 
@@ -60,6 +64,16 @@ impl Reserve {
     /// Whether `connections` in all would leave it alone.
     pub fn leaves(&self, connections: usize) -> bool {
         i64::try_from(connections).is_ok_and(|connections| connections < self.first)
+    }
+
+    /// Whether so many connections would be too many as soon as they are there. `any` is some open descriptor.
+    ///
+    /// # Errors
+    /// No descriptors at all.
+    pub fn leaves_room(&self, connections: usize, any: impl AsFd) -> Result<bool, Errno> {
+        let opened: Vec<OwnedFd> =
+            (0..connections).map(|_| rustix::io::fcntl_dupfd_cloexec(&any, 0)).collect::<Result<_, _>>()?;
+        Ok(!opened.iter().any(|descriptor| self.has_given(descriptor)))
     }
 
     /// Whether the next connection would leave it alone. `any` is some open descriptor.

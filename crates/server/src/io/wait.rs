@@ -151,6 +151,15 @@ impl Poll {
     }
 }
 
+/// What a connection waits for that nobody drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Something to receive, or an end.
+    Bytes,
+    /// Its peer to take what is sent.
+    Room,
+}
+
 /// Registers connections with a [`Poll`] from any thread.
 #[derive(Debug)]
 pub struct Registrar {
@@ -158,13 +167,23 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// Has one event reported when `connection` has something to receive, an end or an error; at once if it has already.
-    /// `registered` is whether it has been registered before.
+    /// Has one event reported when what `connection` waits for is there, or an error; at once if it is already. `registered` is
+    /// whether it has been registered before.
     ///
     /// # Errors
     /// No memory, or the limit on watches.
-    pub fn await_once(&self, connection: BorrowedFd<'_>, token: Token, registered: bool) -> Result<(), Errno> {
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ONESHOT;
+    pub fn await_once(
+        &self,
+        connection: BorrowedFd<'_>,
+        token: Token,
+        registered: bool,
+        awaited: Awaited,
+    ) -> Result<(), Errno> {
+        let awaited = match awaited {
+            Awaited::Bytes => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
+            Awaited::Room => epoll::EventFlags::OUT,
+        };
+        let flags = awaited | epoll::EventFlags::ONESHOT;
         let _step = account::step(Step::Wait);
         match registered {
             true => epoll::modify(&self.epoll, connection, data(token), flags),

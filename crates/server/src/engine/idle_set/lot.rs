@@ -1,4 +1,4 @@
-//! Where idle connections are parked, by whichever thread, and taken out of by the listener thread.
+//! Where connections are parked that hold no thread, by whichever thread, and taken out of by the listener thread.
 //!
 //! Owns: what is parked, with its deadlines, and until when the listener thread sleeps. Guarantees: what is put in is taken
 //! out once or comes back, also if it has an event before it is in, or if the lot closes meanwhile; no deadline is
@@ -9,13 +9,14 @@ use std::sync::PoisonError;
 use lamna_proto::time::Instant;
 
 use super::sync::{Mutex, MutexGuard, Seat, Slot, Slots};
+use crate::engine::slots::Posture;
 use crate::io::wait::Token;
 
 /// The lot.
 #[derive(Debug)]
 pub(super) struct Lot<'a> {
     parked: Mutex<Parked>,
-    /// Where others see how many are parked.
+    /// Where others see how many are idle.
     seat: &'a Seat,
 }
 
@@ -31,7 +32,7 @@ struct Parked {
 }
 
 impl<'a> Lot<'a> {
-    /// An empty lot, whose number is shown at `seat`.
+    /// An empty lot. How many in it are idle is shown at `seat`.
     pub(super) fn new(seat: &'a Seat) -> Lot<'a> {
         Lot { parked: Mutex::default(), seat }
     }
@@ -41,7 +42,13 @@ impl<'a> Lot<'a> {
     ///
     /// # Errors
     /// The slot, if the event has been, or nothing is taken any more.
-    pub(super) fn put(&self, slot: Slot, token: Token, deadline: Option<Instant>) -> Result<bool, Slot> {
+    pub(super) fn put(
+        &self,
+        slot: Slot,
+        token: Token,
+        deadline: Option<Instant>,
+        posture: Posture,
+    ) -> Result<bool, Slot> {
         let mut parked = self.parked();
         let early = parked.early.iter().position(|one| *one == token);
         if let Some(place) = early {
@@ -51,6 +58,7 @@ impl<'a> Lot<'a> {
             return Err(slot);
         }
         parked.slots.adopt(slot);
+        parked.slots.pose(token, posture);
         self.show(&parked);
         parked.slots.set_deadline(token, deadline);
         let oversleeps = deadline.is_some_and(|at| parked.sleeps_until.is_none_or(|until| until > at));
@@ -89,6 +97,20 @@ impl<'a> Lot<'a> {
         slots
     }
 
+    /// Takes those that wait between requests.
+    pub(super) fn take_idle(&self) -> Vec<Slot> {
+        let mut parked = self.parked();
+        let idle = parked.slots.idle_tokens();
+        let slots = idle.into_iter().filter_map(|token| parked.slots.take(token)).collect();
+        self.show(&parked);
+        slots
+    }
+
+    /// Whether nothing is taken any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.parked().closed
+    }
+
     /// Takes all, and whatever comes later comes back.
     pub(super) fn close(&self) -> Vec<Slot> {
         let mut parked = self.parked();
@@ -108,7 +130,7 @@ impl<'a> Lot<'a> {
 
     /// A store to the worker's own line, under a lock that was taken anyway.
     fn show(&self, parked: &Parked) {
-        self.seat.show_idle(parked.slots.count());
+        self.seat.show_idle(parked.slots.postures().0);
     }
 
     /// Nothing that is done under the lock can panic half-way.

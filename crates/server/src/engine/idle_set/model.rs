@@ -12,6 +12,7 @@ mod sync {
 
     use lamna_proto::time::Instant;
 
+    use crate::engine::slots::Posture;
     use crate::io::wait::Token;
 
     /// Nobody looks at it.
@@ -55,8 +56,14 @@ mod sync {
             self.tokens().into_iter().take(count).collect()
         }
 
-        pub(super) fn count(&self) -> usize {
-            self.0.len()
+        pub(super) fn idle_tokens(&self) -> Vec<Token> {
+            self.tokens()
+        }
+
+        pub(super) fn pose(&mut self, _token: Token, _posture: Posture) {}
+
+        pub(super) fn postures(&self) -> (usize, usize) {
+            (self.0.len(), 0)
         }
 
         pub(super) fn tokens(&self) -> Vec<Token> {
@@ -69,6 +76,7 @@ use std::sync::Arc;
 
 use lamna_proto::time::Instant;
 
+use crate::engine::slots::Posture;
 use crate::io::wait::Token;
 use crate::models::{Tally, Waker, check, spawn};
 use lot::Lot;
@@ -136,7 +144,7 @@ impl World {
     /// What `IdleSet::park` does.
     fn park(&self, deadline: Option<Instant>) {
         self.kernel.await_once(TOKEN);
-        match self.lot.put(Slot(TOKEN), TOKEN, deadline) {
+        match self.lot.put(Slot(TOKEN), TOKEN, deadline, Posture::Idle) {
             Ok(true) => self.kernel.listener.wake(),
             Ok(false) => {}
             Err(slot) => self.dispatched.note(slot.0.index as usize),
