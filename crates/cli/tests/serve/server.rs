@@ -197,16 +197,21 @@ impl Server {
 
     /// Waits until a line with `text` has been said on standard error, and returns it.
     pub(crate) fn wait_to_hear(&mut self, text: &str) -> String {
+        self.wait_to_hear_any(&[text])
+    }
+
+    /// The same for a line with one of `texts`.
+    pub(crate) fn wait_to_hear_any(&mut self, texts: &[&str]) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
             match self.errors.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     self.said.push(line.clone());
-                    if line.contains(text) {
+                    if texts.iter().any(|text| line.contains(text)) {
                         return line;
                     }
                 }
-                Err(_) => panic!("the server did not say {text:?}, but:\n{}", self.said.join("\n")),
+                Err(_) => panic!("the server did not say any of {texts:?}, but:\n{}", self.said.join("\n")),
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::content::translate::{Question, translate};
 use crate::engine::Clock;
 use crate::io::{Abilities, Wait, pass, read};
 use crate::site::Sites;
-use crate::sys::fork::{close_all_but, fork};
+use crate::sys::fork::fork_bare;
 
 /// The way to a nursery, which ends when this does.
 #[derive(Debug)]
@@ -62,9 +62,8 @@ impl Nursery {
     /// No descriptors, memory or processes; `EDEADLK` if there are threads.
     pub fn start(settings: &Settings) -> Result<Nursery, Errno> {
         let (socket, other) = pass::pair()?;
-        fork(|| {
-            close_all_but(other.as_fd());
-            nurse(&other, settings);
+        fork_bare(&other, settings, |requests, settings| {
+            nurse(requests, settings);
             0
         })?;
         Ok(Nursery { socket })
@@ -86,10 +85,7 @@ fn nurse(requests: &OwnedFd, settings: &Settings) {
     let mut message = Vec::new();
     while let Ok(Some(tasks)) = pass::receive(requests.as_fd(), &mut message, true) {
         // If it cannot be forked, its socket is closed, and that says so.
-        let _ = fork(|| {
-            close_all_but(tasks.as_fd());
-            i32::from(help(&tasks, settings).is_none())
-        });
+        let _ = fork_bare(&tasks, settings, |tasks, settings| i32::from(help(tasks, settings).is_none()));
         // Those that have ended.
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
     }

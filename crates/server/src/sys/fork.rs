@@ -1,10 +1,11 @@
 //! Making a process that goes on with a copy of this one's memory: `fork(2)`.
 //!
 //! Owns: the conditions under which that is sound. Guarantees: the new process runs what it was given and ends, also
-//! when that panics; it never returns into its parent's code. Does not wait for processes.
+//! when that panics; it never returns into its parent's code; a process that may have other threads is never copied. Does not
+//! wait for processes.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
@@ -16,13 +17,13 @@ const STATUS_PANIC: i32 = 101;
 /// Runs `child` in a new process, which ends with the status that it returns. Returns the process's id to the caller.
 ///
 /// # Errors
-/// No memory or processes; `EDEADLK` if this process has more than one thread.
+/// No memory or processes; `EDEADLK` if this process has more than one thread, and what keeps that from being found out.
 pub fn fork(child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
-    if threads() > 1 {
+    if !is_alone()? {
         // Another thread may hold a lock, of the allocator for example, that nobody would ever release in the copy.
         return Err(Errno::DEADLK);
     }
-    // SAFETY: the only thread of this process calls, so no lock is held and no value half changed in the copy: it may
+    // SAFETY: the only thread of this process calls, as has just been found out and only it could change, so no lock is held and no value half changed in the copy: it may
     // do whatever this one may.
     match unsafe { libc::fork() } {
         0 => {
@@ -33,26 +34,77 @@ pub fn fork(child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
     }
 }
 
-/// Closes every descriptor above standard error but `kept`: for a process that is to hold nothing of what it was forked
-/// from, neither sockets nor files. Only for the `child` of [`fork`], which must not use or drop what owned the others.
-pub fn close_all_but(kept: BorrowedFd<'_>) {
-    let kept = kept.as_raw_fd();
-    close_range(3, kept - 1);
-    close_range(kept + 1, RawFd::MAX);
+/// What can be used in a process whose descriptors have been closed.
+///
+/// # Safety
+/// A value of this type owns, borrows and names no descriptor, also not indirectly.
+pub unsafe trait HoldsNoDescriptor {}
+
+// SAFETY: settings are numbers, texts, paths and addresses.
+unsafe impl HoldsNoDescriptor for crate::config::settings::Settings {}
+
+/// As [`fork`], for a process that holds nothing of what it was forked from but `kept`: neither sockets nor files above standard
+/// error.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_bare<T: HoldsNoDescriptor>(kept: &OwnedFd, with: &T, child: fn(&OwnedFd, &T) -> i32) -> Result<Pid, Errno> {
+    fork(|| {
+        // SAFETY: this process runs `child` and ends without returning to any caller, so owners of other descriptors on the
+        // stack are neither used nor dropped. `child` is a function, which captures nothing, and is given `kept`, which stays
+        // open, and a value that has no descriptor.
+        unsafe { close_all_but(kept) };
+        child(kept, with)
+    })
 }
 
-fn close_range(first: RawFd, last: RawFd) {
+/// Closes every descriptor above standard error but `kept`.
+///
+/// # Safety
+/// Whoever owns or borrows one of the others in this process neither uses nor closes it any more.
+unsafe fn close_all_but(kept: &OwnedFd) {
+    let kept = kept.as_raw_fd();
+    // SAFETY: of the caller.
+    unsafe {
+        close_range(3, kept - 1);
+        close_range(kept + 1, RawFd::MAX);
+    }
+}
+
+/// Closes descriptors by number.
+///
+/// # Safety
+/// As [`close_all_but`].
+unsafe fn close_range(first: RawFd, last: RawFd) {
     if first > last {
         return;
     }
-    // SAFETY: closes numbers. That whoever owned them neither uses nor closes them again is what the caller was told.
-    // If it fails (Linux before 5.9) the descriptors stay open, which costs memory only.
+    // SAFETY: that nobody uses or closes what had these numbers is the caller's promise. If it fails (Linux before 5.9) the descriptors stay open, which costs memory only.
     unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last as libc::c_uint, 0) };
 }
 
-/// Threads of this process; 1 if that cannot be found out.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+/// Whether this process has one thread.
+///
+/// # Errors
+/// It cannot be found out.
+fn is_alone() -> Result<bool, Errno> {
+    match std::fs::read_dir("/proc/self/task") {
+        Ok(tasks) => Ok(tasks.count() == 1),
+        Err(_) => is_alone_by_kernel(),
+    }
+}
+
+/// The same where `/proc` is not mounted: for a process with one thread `CLONE_THREAD` asks unshare(2) for nothing, and with more
+/// it is refused.
+fn is_alone_by_kernel() -> Result<bool, Errno> {
+    // SAFETY: with this flag alone the call changes nothing, or fails.
+    match unsafe { libc::unshare(libc::CLONE_THREAD) } {
+        0 => Ok(true),
+        _ => match last_error() {
+            Errno::INVAL => Ok(false),
+            unknown => Err(unknown),
+        },
+    }
 }
 
 fn last_error() -> Errno {
@@ -69,6 +121,8 @@ mod tests {
             let (hold, held) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || held.recv());
             assert_eq!(fork(|| 0), Err(Errno::DEADLK));
+            // Some containers do not allow the question: then the answer is that it is not known, and never yes.
+            assert_ne!(is_alone_by_kernel(), Ok(true));
             drop(hold);
         });
     }
