@@ -2,6 +2,15 @@
 //!
 //! Owns: [`Stamp`] and the rules that make a head and a content agree. Guarantees: content that is held was read
 //! between two looks at the file that found it unchanged. Does not know targets or sites.
+//!
+//! # What an entity tag is made of
+//! Time of modification and size do not tell states apart where times are fixed or kept: Nix, OSTree, `SOURCE_DATE_EPOCH`,
+//! `rsync -t`, a link that is switched to another tree. A tag that is equal for different content has a client keep old content
+//! (304), or join halves of two versions (If-Range). So the inode counts as well, and the time of the last change, which nobody
+//! can set. The price: machines that serve copies of a tree have different tags for the same file, and so has a file that was
+//! only renamed, linked or given other rights. A client then gets the whole answer again, which is right though it costs
+//! more. Tags that are equal everywhere would have to be made of the content, which for files that are not held in memory has to be
+//! read for that.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,15 +49,25 @@ impl Stamp {
 
     /// Last modification in seconds since 1970; none if that is before.
     pub fn modified_unix_seconds(&self) -> Option<u64> {
-        u64::try_from(self.modified_ns.div_euclid(NS_PER_S)).ok()
+        seconds(self.modified_ns)
     }
 
-    /// The strong validator of this state under `coding` (RFC 9110 8.8.3): the time of the last modification and the
-    /// size. It is strong because a file that changed less than [`SETTLING_NS`] ago is never held.
+    /// What Last-Modified says at `now_ns`, in seconds since 1970: never later than the date of the answer (RFC 9110
+    /// 8.8.2.1). Where the file claims to be of the future, the time at which it was last changed takes the place of that, so
+    /// that it stays the same from answer to answer; and where that is later than now as well, because the clock has been set
+    /// back, now does.
+    pub fn last_modified(&self, now_ns: i64) -> Option<u64> {
+        let claimed = if self.modified_ns > now_ns { self.changed_ns } else { self.modified_ns };
+        seconds(claimed.min(now_ns))
+    }
+
+    /// The strong validator of this state under `coding` (RFC 9110 8.8.3), of all that tells it from other states: size, time
+    /// of the last modification, time of the last change, inode. See above.
     pub fn etag(&self, coding: Coding) -> String {
+        let state = [self.modified_ns as u64, self.changed_ns as u64, self.inode].into_iter().fold(0, mixed);
         match coding {
-            Coding::Identity => format!("\"{:x}-{:x}\"", self.modified_ns, self.size),
-            other => format!("\"{:x}-{:x}-{}\"", self.modified_ns, self.size, other.name()),
+            Coding::Identity => format!("\"{:x}-{state:016x}\"", self.size),
+            other => format!("\"{:x}-{state:016x}-{}\"", self.size, other.name()),
         }
     }
 
@@ -72,14 +91,31 @@ impl Stamp {
     }
 
     /// Whether the file changed so recently, before `now_ns` (since 1970), that a further change could leave the same
-    /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms.
+    /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms. Only the time of the last change tells, which nobody
+    /// can set: that of the last modification may be anything. A change that is later than now was not made a moment ago, but
+    /// before the clock was set back, unless it is so little later that the clock of a file server may be ahead of ours.
     fn is_settling(&self, now_ns: i64) -> bool {
-        self.changed_ns.max(self.modified_ns) > now_ns - SETTLING_NS
+        let age_ns = now_ns.saturating_sub(self.changed_ns);
+        (-SKEW_NS..SETTLING_NS).contains(&age_ns)
     }
 }
 
 const NS_PER_S: i64 = 1_000_000_000;
 const SETTLING_NS: i64 = 20_000_000;
+/// How far the clock of a file server may be ahead.
+const SKEW_NS: i64 = 10 * NS_PER_S;
+
+fn seconds(ns: i64) -> Option<u64> {
+    u64::try_from(ns.div_euclid(NS_PER_S)).ok()
+}
+
+/// `sum` and `word` as one number, the same in every process and version (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+fn mixed(sum: u64, word: u64) -> u64 {
+    let mut mixed = (sum ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
 
 /// Until the year 2262; later times are all the same.
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
@@ -120,7 +156,8 @@ impl Stamps {
     }
 }
 
-fn now_ns() -> i64 {
+/// Nanoseconds since 1970.
+pub fn now_ns() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     nanoseconds(now.tv_sec, now.tv_nsec)
 }
@@ -243,12 +280,45 @@ mod tests {
         assert!(!stamp.is_settling(stamp.changed_ns + SETTLING_NS));
     }
 
+    const NOW_NS: i64 = 1_800_000_000 * NS_PER_S;
+
+    fn stamp(modified_ns: i64, changed_ns: i64) -> Stamp {
+        Stamp { device: 1, inode: 2, size: 3, modified_ns, changed_ns, links: 1 }
+    }
+
+    #[test]
+    fn only_the_time_of_the_last_change_tells_whether_a_file_is_settled() {
+        let (hour, old) = (3600 * NS_PER_S, NOW_NS - 3600 * NS_PER_S);
+        for modified_ns in [0, old, NOW_NS, NOW_NS + NS_PER_S, NOW_NS + hour] {
+            assert!(!stamp(modified_ns, old).is_settling(NOW_NS), "{modified_ns}");
+            assert!(stamp(modified_ns, NOW_NS - 1).is_settling(NOW_NS), "{modified_ns}");
+        }
+        assert!(stamp(0, NOW_NS + NS_PER_S).is_settling(NOW_NS), "the clock of a file server is a little ahead");
+        assert!(!stamp(0, NOW_NS + hour).is_settling(NOW_NS), "the clock was set back");
+        assert!(!stamp(0, i64::MIN).is_settling(i64::MAX) && !stamp(0, i64::MAX).is_settling(i64::MIN));
+    }
+
+    // RFC 9110 8.8.2.1.
+    #[test]
+    fn a_file_was_last_modified_now_at_the_latest() {
+        let (hour, now_s) = (3600 * NS_PER_S, 1_800_000_000);
+        assert_eq!(stamp(NOW_NS - hour, NOW_NS - 1).last_modified(NOW_NS), Some(now_s - 3600));
+        assert_eq!(stamp(NOW_NS + hour, NOW_NS - hour).last_modified(NOW_NS), Some(now_s - 3600));
+        assert_eq!(stamp(NOW_NS + hour, NOW_NS + hour).last_modified(NOW_NS), Some(now_s));
+        assert_eq!(stamp(-hour, NOW_NS).last_modified(NOW_NS), None);
+    }
+
     #[test]
     fn states_and_codings_have_different_etags() {
         let file = tempfile::tempfile().unwrap();
         let (_, stamp) = inspect(file.as_fd()).unwrap();
         let longer = Stamp { size: 1, ..stamp };
         assert_ne!(stamp.etag(Coding::Identity), longer.etag(Coding::Identity));
+        // Other files of the same time and size, and the same one written to, its time put back.
+        let others = [Stamp { inode: stamp.inode + 1, ..stamp }, Stamp { changed_ns: stamp.changed_ns + 1, ..stamp }];
+        for other in others {
+            assert_ne!(stamp.etag(Coding::Identity), other.etag(Coding::Identity));
+        }
         assert_ne!(stamp.etag(Coding::Identity), stamp.etag(Coding::Gzip));
     }
 }

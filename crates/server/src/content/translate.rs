@@ -341,7 +341,7 @@ impl Question<'_> {
             media_type: Some(kind.media_type),
             coding,
             size: stamp.size,
-            modified: stamp.modified_unix_seconds().filter(|_| is_validated),
+            modified: stamp.last_modified(file::now_ns()).filter(|_| is_validated),
             etag: is_validated.then_some(&*etag),
             ranges: is_content,
             vary: kind.vary,
