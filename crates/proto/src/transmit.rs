@@ -29,6 +29,12 @@ pub enum Segment<'a> {
         offset: u64,
         /// Bytes, at least 1.
         length: u64,
+        /// What the server tells the state of the file that was described from others by
+        /// ([`Representation::version`](crate::resource::Representation::version)).
+        version: u64,
+        /// Where the content of the answer ends that comes from the file: whoever sends the byte before it has made sure that the
+        /// file is in that state.
+        end: u64,
     },
 }
 

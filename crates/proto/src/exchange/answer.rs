@@ -326,6 +326,11 @@ impl Answer {
         self.current.length > bytes || !self.later.is_empty()
     }
 
+    /// Whether content follows the current stretch that is not next to it.
+    pub(crate) fn has_later_content(&self) -> bool {
+        self.later.iter().any(|piece| matches!(piece, Piece::Content(_)))
+    }
+
     /// Whether a Read has to be answered before more can be sent.
     pub(crate) fn wants_read(&self) -> bool {
         !self.reading && self.is_short()

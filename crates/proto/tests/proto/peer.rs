@@ -514,7 +514,7 @@ fn bytes_of(transmit: &Transmit<'_>, limit: usize) -> Vec<u8> {
     let room = limit - bytes.len();
     match transmit.segment {
         Some(Segment::Shared(content)) => bytes.extend_from_slice(&content[..content.len().min(room)]),
-        Some(Segment::File { file, offset, length }) => {
+        Some(Segment::File { file, offset, length, .. }) => {
             assert!(length > 0, "a segment is not empty");
             let mut content = vec![0; usize::try_from(length).map_or(room, |length| length.min(room))];
             let file = File::from(file.try_clone().expect("the file is open"));

@@ -349,7 +349,7 @@ impl Driver<'_> {
                     slot.connection.handle_sent(bytes, self.desk.now);
                     self.desk.handle_sent(bytes);
                 }
-                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
             }
             self.desk.report(&mut slot.connection, slot.client);
         }

@@ -394,7 +394,7 @@ impl<C: Carrier> Worker<'_, C> {
                     slot.connection.handle_sent(bytes, now);
                     self.desk.handle_sent(bytes);
                 }
-                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
             }
             self.report(token);
         }
@@ -513,7 +513,7 @@ impl<C: Carrier> Worker<'_, C> {
 
 /// Has what `portion` holds of a stretch of a file sent from there. True if that is the end of it.
 fn take_from<'t>(portion: Option<&'t Portion>, transmit: &mut Transmit<'t>) -> bool {
-    let (Some(portion), Some(Segment::File { file, offset, length })) = (portion, transmit.segment) else {
+    let (Some(portion), Some(Segment::File { file, offset, length, .. })) = (portion, transmit.segment) else {
         return false;
     };
     let Some(part) = portion.part(file, offset, length) else { return false };

@@ -424,7 +424,7 @@ impl Worker<'_> {
                     slot.connection.handle_sent(bytes, now);
                     self.desk.handle_sent(bytes);
                 }
-                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
             }
             self.report(token);
         }

@@ -1,6 +1,8 @@
 //! Sending stretches of files from the chunks of them that are mapped ([`chunks`](crate::cache::Chunks)).
 //!
-//! Guarantees: what lies beyond the end of the file is not sent.
+//! Guarantees: what lies beyond the end of the file is not sent, if that is where it is when a stretch begins to be sent. If the
+//! file is truncated at that very moment, the rest of its last page is sent as zeros. No answer ends with them: its last page is copied,
+//! and the file looked at after that ([`send`](super::send)).
 
 use std::os::fd::BorrowedFd;
 

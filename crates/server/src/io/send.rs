@@ -11,6 +11,13 @@
 //!   make and a chunk of the file to keep ([`mapped`]).
 //! - *Sendfile* sends owned bytes and then has the kernel send pages of the page cache: a call more and no copy.
 //! - *Auto* copies what is short and has the kernel send what is long.
+//!
+//! # The last byte
+//! A stretch is found unchanged before it gets here, and may be sent long after that, as slowly as its peer takes it. So the
+//! last page of an answer is copied whatever the strategy, and sent only if the file is in the state that the head describes
+//! after the page has been read: an answer is complete only if nothing was written to its file before that. It costs a read and
+//! an `fstat` for each answer, and for one that is not copied anyway another send. What `sendfile` has given to the socket are the
+//! pages of the page cache themselves: an edit in place shows in them until the peer has taken them, and nothing can tell.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,6 +28,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::account::{self, Step};
 use crate::cache::Store;
+use crate::content::file::inspect;
+use crate::io::read::PAGE_BYTES;
 use crate::io::{Abilities, Counters, mapped};
 use crate::sys::usage::Usage;
 
@@ -84,8 +93,8 @@ pub enum Sent {
     All(u64),
     /// So many bytes. The socket may or may not be full; it is if there were none.
     Part(u64),
-    /// The file ended before the segment did: it has been truncated.
-    Truncated,
+    /// The file ended before the segment did, or is no longer in the state that it was described in.
+    Changed,
     /// The connection is gone.
     Broken,
 }
@@ -123,8 +132,23 @@ impl<'a> Sender<'a> {
             Some(Segment::Shared(content)) => {
                 outcome(gather(socket, bytes, content, more), (bytes.len() + content.len()) as u64)
             }
-            Some(Segment::File { file, offset, length }) => {
-                self.send_stretch(socket, bytes, (file.as_fd(), offset, length), more)
+            Some(Segment::File { file, offset, length, version, end }) => {
+                let last_page = end.saturating_sub(1) / PAGE_BYTES * PAGE_BYTES;
+                let ends_answer = version != 0 && offset + length == end;
+                if !ends_answer {
+                    self.send_stretch(socket, bytes, (file.as_fd(), offset, length), more)
+                } else if offset >= last_page || self.strategy(length) == SendStrategy::Copy {
+                    let sent = self.copy(socket, bytes, (file.as_fd(), offset, length), Some(version), more);
+                    self.count(sent, bytes);
+                    sent
+                } else {
+                    // What follows is another part.
+                    let stretch = (file.as_fd(), offset, last_page - offset);
+                    match self.send_stretch(socket, bytes, stretch, SendFlags::MORE) {
+                        Sent::All(sent) => Sent::Part(sent),
+                        other => other,
+                    }
+                }
             }
         }
     }
@@ -134,18 +158,23 @@ impl<'a> Sender<'a> {
         let residents = self.store.residents();
         let before = residents.are_asked().then(Usage::now);
         let sent = match self.strategy(stretch.2) {
-            SendStrategy::Copy => self.copy(socket, bytes, stretch, more),
+            SendStrategy::Copy => self.copy(socket, bytes, stretch, None, more),
             SendStrategy::Mapped => self.send_mapped(socket, bytes, stretch, more),
             SendStrategy::Auto | SendStrategy::Sendfile => send_file(socket, bytes, stretch),
         };
-        if let Sent::All(taken) | Sent::Part(taken) = sent {
-            self.file_bytes += taken.saturating_sub(bytes.len() as u64);
-        }
+        self.count(sent, bytes);
         if before.is_some_and(|before| Usage::now().has_waited_since(before)) {
             Counters::count(&self.abilities.counters.mispredicted);
             residents.handle_fault(stretch);
         }
         sent
+    }
+
+    /// What is sent from files, behind `bytes`.
+    fn count(&mut self, sent: Sent, bytes: &[u8]) {
+        if let Sent::All(taken) | Sent::Part(taken) = sent {
+            self.file_bytes += taken.saturating_sub(bytes.len() as u64);
+        }
     }
 
     fn strategy(&self, length: u64) -> SendStrategy {
@@ -155,8 +184,15 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn copy(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
-        let (file, offset, length) = stretch;
+    /// If the stretch ends an answer, it ends only if the file is in the state of `version` after all of it has been read.
+    fn copy(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        bytes: &[u8],
+        (file, offset, length): Stretch<'_>,
+        version: Option<u64>,
+        more: SendFlags,
+    ) -> Sent {
         let wanted = length.min(COPY_BYTES) as usize;
         self.buffer.clear();
         self.buffer.extend_from_slice(bytes);
@@ -164,25 +200,33 @@ impl<'a> Sender<'a> {
         let content = &mut self.buffer[bytes.len()..];
         let reading = account::step(Step::Read);
         let read = match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *content, offset)) {
-            Ok(0) => return Sent::Truncated,
+            Ok(0) => return Sent::Changed,
             Ok(read) => read,
             Err(_) => return Sent::Broken,
         };
+        let is_last = read as u64 == length;
+        if is_last && version.is_some_and(|version| !is_of_version(file, version)) {
+            return Sent::Changed;
+        }
         drop(reading);
         let offered = &self.buffer[..bytes.len() + read];
-        let more = if (read as u64) < length { more | SendFlags::MORE } else { more };
+        let more = if is_last { more } else { more | SendFlags::MORE };
         outcome(send_bytes(socket, offered, more), bytes.len() as u64 + length)
     }
 
     fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
         match mapped::send(self.store.chunks(), socket, bytes, stretch, flags) {
-            Err(Errno::FAULT) => Sent::Truncated,
+            Err(Errno::FAULT) => Sent::Changed,
             // A file that cannot be mapped, or no room for mappings: it can be sent all the same.
             Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, stretch),
             result => outcome(result, bytes.len() as u64 + stretch.2),
         }
     }
+}
+
+fn is_of_version(file: BorrowedFd<'_>, version: u64) -> bool {
+    inspect(file).is_ok_and(|(_, stamp)| stamp.version() == version)
 }
 
 fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: SendFlags) -> Result<usize, Errno> {
@@ -206,7 +250,7 @@ fn send_file(socket: BorrowedFd<'_>, bytes: &[u8], (file, offset, length): Stret
     let mut at = offset;
     let count = usize::try_from(length).unwrap_or(usize::MAX);
     match rustix::io::retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut at), count)) {
-        Ok(0) => Sent::Truncated,
+        Ok(0) => Sent::Changed,
         Ok(bytes) if bytes as u64 == length => Sent::All(owned + length),
         Ok(bytes) => Sent::Part(owned + bytes as u64),
         Err(Errno::AGAIN) => Sent::Part(owned),
@@ -258,6 +302,38 @@ mod tests {
         (0..BYTES).map(|index| (index ^ (index >> 8) ^ (index >> 16)) as u8).collect()
     }
 
+    /// Of an answer that is about the state in which the file is now, and of which this file has the content up to `end`.
+    fn segment(file: &OwnedFd, offset: u64, length: u64, end: u64) -> Segment<'_> {
+        Segment::File { file, offset, length, version: inspect(file.as_fd()).unwrap().1.version(), end }
+    }
+
+    #[test]
+    fn an_answer_does_not_end_with_bytes_of_another_state_of_its_file() {
+        for strategy in SendStrategy::ALL {
+            for (offset, sent) in [(0, 98_304), (90_000, 8_304), (98_304, 0)] {
+                let file = file_of(&[7; 100_000]);
+                let (ours, _peer) = pair();
+                let mut sender = sender(strategy);
+                let segment = segment(&file, offset, 100_000 - offset, 100_000);
+                let mut send =
+                    |segment| sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false });
+                let whole = send(segment);
+                // Of the same size. The kernel's clock for time stamps ticks every 10 ms at the latest.
+                thread::sleep(std::time::Duration::from_millis(20));
+                rustix::io::pwrite(&file, b"new", 99_000).unwrap();
+                let Segment::File { version, .. } = segment else { unreachable!() };
+                let rest = Segment::File { file: &file, offset: 98_304, length: 1_696, version, end: 100_000 };
+                assert_eq!(send(rest), Sent::Changed, "{strategy:?} from {offset}");
+                let is_copied = strategy == SendStrategy::Copy || strategy == SendStrategy::Auto && offset > 0;
+                match whole {
+                    Sent::All(bytes) => assert!(bytes == 100_000 - offset && (is_copied || sent == 0), "{strategy:?}"),
+                    Sent::Part(bytes) => assert!(bytes == sent || is_copied, "{strategy:?}: {bytes} from {offset}"),
+                    other => panic!("{strategy:?}: {other:?} from {offset}"),
+                }
+            }
+        }
+    }
+
     /// Sends a head and a stretch of the file as an engine would: what a part leaves over is offered again.
     fn send_all(sender: &mut Sender<'_>, socket: &UnixStream, head: &[u8], file: &OwnedFd, offset: u64, length: u64) {
         let mut sent = 0;
@@ -265,7 +341,7 @@ mod tests {
             let bytes = &head[(sent as usize).min(head.len())..];
             let skipped = sent.saturating_sub(head.len() as u64);
             let segment =
-                (skipped < length).then(|| Segment::File { file, offset: offset + skipped, length: length - skipped });
+                (skipped < length).then(|| segment(file, offset + skipped, length - skipped, offset + length));
             match sender.send(socket.as_fd(), &Transmit { bytes, segment, more: false }) {
                 Sent::All(bytes) | Sent::Part(bytes) => sent += bytes,
                 other => panic!("{other:?} after {sent} bytes"),
@@ -307,12 +383,12 @@ mod tests {
             let (ours, _peer) = pair();
             let mut sender = sender(strategy);
             let send = |sender: &mut Sender<'_>| {
-                let segment = Segment::File { file: &file, offset: 50_000, length: 20_000 };
+                let segment = segment(&file, 50_000, 20_000, 100_000);
                 sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
             };
             assert_eq!(send(&mut sender), Sent::All(20_000), "{strategy:?}");
             rustix::fs::ftruncate(&file, 100).unwrap();
-            assert_eq!(send(&mut sender), Sent::Truncated, "{strategy:?}");
+            assert_eq!(send(&mut sender), Sent::Changed, "{strategy:?}");
         }
     }
 
@@ -323,7 +399,7 @@ mod tests {
             let (ours, peer) = pair();
             let mut sender = sender(strategy);
             let mut send = || {
-                let segment = Segment::File { file: &file, offset: 0, length: 1_000_000 };
+                let segment = segment(&file, 0, 1_000_000, 2_000_000);
                 sender.send(ours.as_fd(), &Transmit { bytes: b"", segment: Some(segment), more: false })
             };
             while send() != Sent::Part(0) {}

@@ -188,5 +188,7 @@ pub(super) fn segment_of(answer: &Answer) -> Option<Segment<'_>> {
         return Some(Segment::Shared(&content[offset as usize..(offset + length) as usize]));
     }
     let file = answer.representation.file.as_deref().filter(|_| answer.ready > 0)?;
-    Some(Segment::File { file, offset, length: answer.ready.min(length) })
+    let (length, version) = (answer.ready.min(length), answer.representation.version);
+    let end = if answer.has_later_content() { u64::MAX } else { offset + answer.current.length };
+    Some(Segment::File { file, offset, length, version, end })
 }

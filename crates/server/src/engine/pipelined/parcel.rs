@@ -95,7 +95,7 @@ impl Parcel {
                     slot.connection.handle_sent(bytes, desk.now);
                     desk.handle_sent(bytes);
                 }
-                Sent::Truncated | Sent::Broken => slot.connection.handle_broken(),
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
             }
             desk.report(&mut slot.connection, slot.client);
         }
