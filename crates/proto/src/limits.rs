@@ -7,7 +7,8 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request head: request line, fields and the empty line. Browsers stay below 8 KiB; cookies can grow.
-    /// 256 to 65,535; also the size of a connection's receive buffer.
+    /// 256 to 65,535; also the size of a connection's receive buffer. Requests that wait behind
+    /// another were in it together, as nothing is received meanwhile: so the copies of their heads are no longer than that.
     pub head_bytes_max: usize,
     /// Bytes of a request target. Longer ones get 414. Less than `head_bytes_max`.
     pub target_bytes_max: usize,
@@ -21,11 +22,20 @@ pub struct Limits {
     pub ranges_max: usize,
     /// Requests of one connection that may be waiting for their answer; further input stays in the socket.
     pub exchanges_max: usize,
+    /// Bytes of content in memory that the answers of one connection may hold while they wait behind another one. What does
+    /// not fit is asked for again when it is first in line, and no further request is begun until then. A client that
+    /// pipelines small files gets them without another look; one that does not read holds one file, not `exchanges_max`.
+    pub held_bytes_max: u64,
     /// Time for a whole request head to arrive once its first byte has (the one bound over a whole transfer: the head
     /// is at most `head_bytes_max` long, and a byte now and then must not hold a connection).
     pub head_timeout_ms: u32,
     /// Time between two pieces of a request body.
     pub body_timeout_ms: u32,
+    /// Bytes of a request body that have to arrive in each second on average, beyond the first `body_timeout_ms`: or a byte now
+    /// and then would hold a connection for weeks. 0 for no such bound. The peer of an answer needs none: the kernel
+    /// says that a socket takes more only when a good part of what it holds has been taken, some 10 KB at least, so that who takes
+    /// less than that in `send_timeout_ms` makes no progress.
+    pub body_rate_min: u32,
     /// Time a persistent connection may be idle between requests.
     pub idle_timeout_ms: u32,
     /// Time without the peer taking a single byte of a response.
@@ -34,6 +44,17 @@ pub struct Limits {
     /// answer before a reset reaches it (RFC 9112 9.6).
     pub linger_timeout_ms: u32,
 }
+
+/// What part of the cache of a process (`cache_bytes`) its connections together may fill with what the cache itself does not
+/// hold: content that it has let go of, and requests and answers in buffers of their own. Numerator and denominator. The cache
+/// shrinks by as much, so that both together stay within its bound. Beyond this part answers hold nothing any more: content is
+/// sent from its file, requests that are pipelined are answered one at a time, and listings are refused (503). The last
+/// eighth is for what connections add before they are looked at again.
+pub const HELD_SHARE_MAX: (u64, u64) = (7, 8);
+
+/// Bytes that a parked connection may hold before they are counted with those of others: a request that has begun to arrive
+/// is not worth a write to memory that all workers share.
+pub const UNCOUNTED_BYTES_MAX: usize = 4 * 1024;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -45,8 +66,10 @@ impl Default for Limits {
             chunk_overhead_bytes_max: 16 * 1024,
             ranges_max: 32,
             exchanges_max: 8,
+            held_bytes_max: 128 * 1024,
             head_timeout_ms: 30_000,
             body_timeout_ms: 30_000,
+            body_rate_min: 500,
             idle_timeout_ms: 75_000,
             send_timeout_ms: 60_000,
             linger_timeout_ms: 2_000,

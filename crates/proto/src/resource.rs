@@ -81,6 +81,11 @@ impl Variants {
 }
 
 impl Resource {
+    /// Bytes of content that it holds in memory.
+    pub fn held_bytes(&self) -> u64 {
+        self.variants.all().map(|one| one.held_bytes()).sum()
+    }
+
     /// A resource with one representation.
     pub fn one(status: Status, representation: Representation) -> Resource {
         Resource { status, variants: Variants::One(Arc::new(representation)), query_follows: false }
@@ -167,6 +172,8 @@ pub struct Representation {
     /// What the server tells the state of the file that was described from others by; zero if it does not. Held, never
     /// used by the core.
     pub version: u64,
+    /// What counts the memory of this for as long as anybody holds it. Held, never used by the core.
+    pub keeper: OnceLock<Arc<dyn std::any::Any + Send + Sync>>,
     /// The open file that holds the content, if it is a file. Held, never used by the core.
     pub file: Option<Arc<OwnedFd>>,
     /// Head and content in one buffer, of content that was read later.
@@ -241,6 +248,7 @@ impl Representation {
             modified: description.modified,
             file,
             version: 0,
+            keeper: OnceLock::new(),
             later: OnceLock::new(),
         })
     }
@@ -379,6 +387,11 @@ impl Representation {
     /// The media type with its parameters; empty if there is none.
     pub fn media_type(&self) -> &str {
         std::str::from_utf8(self.media.of(&self.bytes)).unwrap_or_default()
+    }
+
+    /// Bytes of content that this holds in memory.
+    pub fn held_bytes(&self) -> u64 {
+        self.content().map_or(0, |content| content.len() as u64)
     }
 
     /// The buffers that this holds, in bytes: head, content.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::conn::Active;
 use crate::date;
 use crate::error::Refusal;
+use crate::held::Held;
 use crate::limits::Limits;
 use crate::message::Head;
 use crate::resource::Resource;
@@ -62,6 +63,8 @@ pub struct Workspace {
     pub(crate) reported: Option<Head>,
     /// Of the answers to all connections that this was lent to.
     pub(crate) tally: Arc<Tally>,
+    /// What all connections hold that this was lent to, and others.
+    pub(crate) held: Arc<Held>,
 }
 
 /// What it takes to write answers.
@@ -77,6 +80,8 @@ pub(crate) struct Outlet {
     pub(crate) unix_seconds: u64,
     /// The largest message that is copied to the output rather than sent from where it is, in bytes.
     pub(crate) copy_bytes_max: usize,
+    /// All connections together hold as much as they may: nothing is begun that would be held.
+    is_pressed: bool,
 }
 
 /// An exchange that was answered in full at once. Its request is still in the input.
@@ -115,6 +120,7 @@ impl Workspace {
             date: date::format(unix_seconds),
             unix_seconds,
             copy_bytes_max,
+            is_pressed: false,
             limits,
             pages,
         };
@@ -128,6 +134,7 @@ impl Workspace {
             answered: None,
             reported: None,
             tally: Arc::default(),
+            held: Arc::default(),
         })
     }
 
@@ -155,6 +162,17 @@ impl Workspace {
         self.tally = tally;
     }
 
+    /// From now on counts in `held` what connections hold that this was lent to.
+    pub fn count_held_in(&mut self, held: Arc<Held>) {
+        self.held = held;
+    }
+
+    /// All connections together hold as much as they may, or no longer: see
+    /// [`HELD_SHARE_MAX`](crate::limits::HELD_SHARE_MAX).
+    pub fn handle_pressure(&mut self, is_pressed: bool) {
+        self.outlet.is_pressed = is_pressed;
+    }
+
     /// Bounds of the connections served with this.
     pub fn limits(&self) -> &Limits {
         &self.outlet.limits
@@ -162,6 +180,16 @@ impl Workspace {
 }
 
 impl Outlet {
+    /// What the answers of a connection may hold behind the first in line.
+    pub(crate) fn held_bytes_max(&self) -> u64 {
+        if self.is_pressed { 0 } else { self.limits.held_bytes_max }
+    }
+
+    /// Output bytes at which no further request is begun.
+    pub(crate) fn output_bytes_max(&self) -> usize {
+        if self.is_pressed { 1 } else { OUTPUT_BYTES_MAX }
+    }
+
     pub(crate) fn unsent(&self) -> &[u8] {
         &self.output[self.sent..]
     }

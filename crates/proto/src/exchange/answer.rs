@@ -55,6 +55,8 @@ pub(crate) struct Answer {
     pub(crate) ready: u64,
     /// Whether a Read has been handed out and not answered.
     pub(crate) reading: bool,
+    /// Whether what was ready has been withdrawn, and is not wanted again before the peer takes something.
+    pub(crate) paused: bool,
     /// Bytes of content handed over so far; for the log.
     pub(crate) content_bytes: u64,
 }
@@ -272,6 +274,7 @@ impl Answer {
             later: VecDeque::new(),
             ready: 0,
             reading: false,
+            paused: false,
             content_bytes: 0,
         }
     }
@@ -333,7 +336,7 @@ impl Answer {
 
     /// Whether a Read has to be answered before more can be sent.
     pub(crate) fn wants_read(&self) -> bool {
-        !self.reading && self.is_short()
+        !self.reading && !self.paused && self.is_short()
     }
 
     /// Whether what comes next is not ready to be sent.

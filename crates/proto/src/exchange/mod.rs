@@ -76,6 +76,7 @@ pub(crate) struct Exchange {
 
 /// ```text
 ///  Wanting --poll_need--> Translating --Translated--> Translated --first in line--> Answering --all sent--> (gone)
+///     ^------first in line------ Postponed <--no room--'
 ///     ^ (content was received first)                                 ^ refusals and immediate answers begin here
 /// ```
 #[derive(Debug)]
@@ -86,6 +87,8 @@ pub(crate) enum State {
     Translating,
     /// Known, but earlier exchanges are still being answered.
     Translated(Arc<Resource>),
+    /// It was known, but there was no room to hold it behind earlier exchanges: wanted again when it is first in line.
+    Postponed,
     /// Waiting for its turn with an answer that is known already, or being sent.
     Answering(Answer),
 }
@@ -95,6 +98,17 @@ pub(crate) enum State {
 pub(crate) struct Saved {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: Head,
+}
+
+impl Exchange {
+    /// Bytes of content in memory that it holds while it waits.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        match &self.state {
+            State::Translated(resource) => resource.held_bytes(),
+            State::Answering(answer) => answer.representation.held_bytes(),
+            State::Wanting | State::Translating | State::Postponed => 0,
+        }
+    }
 }
 
 impl Saved {

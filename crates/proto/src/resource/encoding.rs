@@ -61,6 +61,7 @@ impl Representation {
             size: u64::read(from)?,
             modified: Option::read(from)?,
             version: u64::read(from)?,
+            keeper: OnceLock::new(),
             file: None,
             later: OnceLock::new(),
             bytes: head.into_boxed_slice(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::encoding::{Encoded, Malformed};
 use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
+use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
@@ -251,6 +252,19 @@ impl Peer {
         self.workspace.as_mut().expect("between two calls the connection is parked").drain();
         self.run();
         self
+    }
+
+    /// All connections together hold as much as they may, or no longer.
+    pub(crate) fn press(&mut self, is_pressed: bool) {
+        self.workspace.as_mut().expect("between two calls the connection is parked").handle_pressure(is_pressed);
+    }
+
+    /// What the connection holds counts in this from now on.
+    pub(crate) fn count_held(&mut self) -> Arc<Held> {
+        let held = Arc::new(Held::default());
+        let workspace = self.workspace.as_mut().expect("between two calls the connection is parked");
+        workspace.count_held_in(held.clone());
+        held
     }
 
     /// Meets the deferred need that is next in `Habits::order`. False if there is none.

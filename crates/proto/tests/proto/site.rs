@@ -100,6 +100,7 @@ fn limits() -> Limits {
         chunk_overhead_bytes_max: 200,
         ranges_max: 4,
         exchanges_max: 4,
+        held_bytes_max: LARGE_BYTES as u64,
         ..Limits::default()
     }
 }

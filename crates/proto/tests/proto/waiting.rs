@@ -1,11 +1,13 @@
-//! Conversations about time and the end of serving: what each wait is bounded by, and how a server drains.
+//! Conversations about time, memory and the end of serving: what each wait is bounded by, what may be held meanwhile, and how a
+//! server drains.
 //!
 //! Owns: these cases.
 
 use lamna_proto::conn::Interest;
 
-use crate::conversation::{GET, deferring, peer, responses, statuses};
+use crate::conversation::{GET, deferring, get, peer, responses, statuses};
 use crate::peer::Cycle;
+use crate::site::{FILE_BYTES, LARGE_BYTES, pattern};
 
 // Draining.
 
@@ -69,7 +71,7 @@ fn each_wait_has_its_own_time() {
     assert_eq!(peer.timeout_ms(), Some(30_000));
     peer.now = peer.now.after_ms(10_000);
     peer.send("abcd");
-    assert_eq!(peer.timeout_ms(), Some(30_000), "content may take its time as long as it arrives");
+    assert_eq!(peer.timeout_ms(), Some(20_008), "content may take its time as long as enough of it arrives");
     peer.habits.defers = Cycle::new(vec![true]);
     peer.send("e");
     assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Done, None));
@@ -140,4 +142,104 @@ fn a_report_says_when_the_request_was_complete() {
         peer.settle();
         assert_eq!(peer.started, [complete]);
     }
+}
+
+#[test]
+fn content_that_trickles_in_is_waited_for_no_longer_than_its_rate_earns() {
+    let mut peer = peer();
+    peer.send("GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n");
+    let begun = peer.now;
+    // 30 seconds, and one for each 500 bytes.
+    for received in 1..=100u64 {
+        peer.now = begun.after_ms(300 * received as u32);
+        peer.send("x");
+        assert_eq!(peer.timeout_ms(), Some(30_000 + received * 2 - 300 * received), "{received}");
+    }
+    peer.time_out();
+    assert_eq!(statuses(&peer), [408]);
+}
+
+// Memory.
+
+#[test]
+fn who_reads_nothing_has_one_answer_held_and_as_much_behind_it_as_the_limit_says() {
+    for mut peer in [peer(), deferring()] {
+        peer.reads_answers = false;
+        peer.send(get("/large", "").repeat(4)).settle();
+        // What was deferred had been asked for before anybody knew how large it is.
+        let asked = peer.asked.len();
+        assert!(asked == 2 || asked == 4 && peer.deferred_count() == 0, "{asked}");
+        let held = peer.connection.queued_content_bytes();
+        assert_eq!(held, LARGE_BYTES as u64, "one waits behind the one that is being sent");
+        peer.reads_answers = true;
+        peer.settle();
+        let contents: Vec<_> = responses(&peer).into_iter().map(|one| one.content).collect();
+        assert_eq!(contents, vec![pattern(LARGE_BYTES); 4]);
+        assert_eq!(peer.connection.queued_content_bytes(), 0);
+    }
+}
+
+#[test]
+fn the_heads_of_requests_that_wait_are_together_no_longer_than_one_may_be() {
+    for mut peer in [peer(), deferring()] {
+        peer.reads_answers = false;
+        // Of about 700 bytes each, where a head, and so what is received at once, has 2,048 at most.
+        let long = get("/small", &format!("X: {}\r\n", "x".repeat(650)));
+        peer.send(get("/large", "") + &long.repeat(8));
+        let copied = peer.asked.len() * 700;
+        assert!(copied <= 3 * 700, "{copied}");
+        peer.reads_answers = true;
+        peer.settle();
+        assert_eq!(statuses(&peer), [200; 9]);
+    }
+}
+
+#[test]
+fn under_pressure_requests_are_answered_one_at_a_time() {
+    for mut peer in [peer(), deferring()] {
+        peer.press(true);
+        peer.reads_answers = false;
+        peer.send(GET.repeat(4)).settle();
+        assert_eq!(peer.asked.len(), 1);
+        peer.reads_answers = true;
+        peer.settle();
+        assert_eq!(statuses(&peer), [200; 4]);
+    }
+}
+
+#[test]
+fn what_a_connection_holds_counts_until_it_holds_it_no_longer() {
+    let mut peer = peer();
+    let held = peer.count_held();
+    peer.converse(GET);
+    assert_eq!(held.bytes(), 0, "an idle connection holds nothing");
+    peer.reads_answers = false;
+    peer.send(GET.repeat(50));
+    assert_eq!(held.bytes(), peer.connection.memory_bytes() as u64);
+    assert!(held.bytes() > 4_096, "{}", held.bytes());
+    peer.reads_answers = true;
+    peer.settle();
+    assert_eq!(held.bytes(), 0);
+    peer.reads_answers = false;
+    peer.send(GET.repeat(50));
+    assert!(held.bytes() > 0);
+    drop(peer);
+    assert_eq!(held.bytes(), 0, "it is gone");
+}
+
+#[test]
+fn content_that_is_withdrawn_is_wanted_again_when_the_peer_takes_something() {
+    let mut peer = peer();
+    peer.reads_answers = false;
+    peer.send(get("/file", ""));
+    assert!(peer.connection.withdraw_ready());
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
+    // The head may leave, content does not follow it by itself.
+    peer.run();
+    assert_eq!(peer.interest(), Interest::Send);
+    assert!(!peer.connection.withdraw_ready(), "nothing is ready");
+    peer.connection.resume_content();
+    peer.reads_answers = true;
+    peer.settle();
+    assert_eq!(responses(&peer)[0].content, pattern(FILE_BYTES));
 }

@@ -18,13 +18,13 @@ use super::{Admin, tasks};
 use crate::announce::report_not_upgraded;
 use crate::commons::Commons;
 use crate::config::settings::{Architecture, ListenAddress, Settings};
-use lamna_policy::size::format_size;
 use crate::engine::{Control, Counters};
 use crate::lifecycle::Server;
 use crate::listen::Listener;
 use crate::orders::{Line, Order, Orders};
 use crate::shift::{self, SwitchError};
 use crate::upgrade::{Purpose, Succession};
+use lamna_policy::size::format_size;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;

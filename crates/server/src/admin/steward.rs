@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::duration::Distribution;
 use super::tasks::Task;
 use crate::account::Account;
-use crate::config::settings::{Architecture, COPY_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, Settings, THREADS, WORKERS};
-use lamna_policy::size::format_size;
+use crate::config::settings::{
+    Architecture, COPY_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, Settings, THREADS, WORKERS,
+};
 use crate::io::send::SendStrategy;
+use lamna_policy::size::format_size;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait Steward {

@@ -160,8 +160,13 @@ impl Pool {
             }
             None => drop(counters.compressed_in_vain.fetch_add(1, Relaxed)),
         }
-        let coded = made.and_then(|made| codings.identity().coded(coding, &suffix(coding), &made).ok());
-        codings.fill(coding, coded);
+        let represent = |made: Vec<u8>| {
+            let one = codings.identity().coded(coding, &suffix(coding), &made).ok()?;
+            // It counts as long as an answer holds it, too.
+            codings.identity().keeper.get().into_iter().for_each(|keeper| drop(one.keeper.set(keeper.clone())));
+            Some(one)
+        };
+        codings.fill(coding, made.and_then(represent));
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Entry {
     is_submitted: AtomicBool,
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
-    account: Account,
+    account: Arc<Account>,
     /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
     /// bytes to spare.
     representation_at: usize,
@@ -60,6 +60,10 @@ impl Entry {
     }
 
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
+        let account: Arc<Account> = Arc::default();
+        if owns_resource {
+            resource.variants.all().for_each(|one| drop(one.keeper.set(account.clone())));
+        }
         Entry {
             representation_at: Arc::as_ptr(resource.variants.first()).addr(),
             resource,
@@ -67,7 +71,7 @@ impl Entry {
             stamps,
             is_submitted: AtomicBool::new(false),
             owns_resource,
-            account: Account::default(),
+            account,
         }
     }
 
@@ -111,7 +115,8 @@ impl Entry {
 
     /// Whether it should be watched and nobody has asked for that: true once.
     pub fn wants_watch(&self) -> bool {
-        let can_be = self.stamps.are_watchable() && !self.validity.is_being_watched();
+        // Who has somebody else's resource stands for another name than that of the file.
+        let can_be = self.owns_resource && self.stamps.are_watchable() && !self.validity.is_being_watched();
         can_be && !self.is_submitted.swap(true, Relaxed)
     }
 
@@ -151,10 +156,15 @@ impl Entry {
 
     /// Bytes of memory that it holds.
     pub fn memory_bytes(&self) -> u64 {
-        let own = allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files));
-        if !self.owns_resource {
-            return own;
-        }
+        self.own_bytes() + if self.owns_resource { self.resource_bytes() } else { 0 }
+    }
+
+    fn own_bytes(&self) -> u64 {
+        let account = allocated(size_of::<Account>() + ARC_BYTES);
+        account + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
+    }
+
+    fn resource_bytes(&self) -> u64 {
         let variants = &self.resource.variants;
         let mut held = allocated(size_of::<Resource>() + ARC_BYTES) + allocated(variants.memory_bytes());
         for one in variants.all() {
@@ -162,7 +172,7 @@ impl Entry {
             held += one.buffer_bytes().map(allocated).iter().sum::<u64>();
             held += one.file.as_ref().map_or(0, |_| OPEN_FILE_BYTES);
         }
-        own + held
+        held
     }
 }
 
@@ -173,6 +183,11 @@ impl Entry {
         self.account.keep(ledger, self.memory_bytes());
     }
 
+    /// It counts from now on, whether the store keeps it or not, until nobody holds anything of it.
+    pub(super) fn count(&self, ledger: &Arc<Ledger>) {
+        self.account.count(ledger, self.memory_bytes());
+    }
+
     /// The store keeps it for one target less.
     pub(super) fn release(&self) {
         self.account.release();
@@ -180,7 +195,12 @@ impl Entry {
 
     /// Lets the ledger know what it holds now.
     pub(super) fn weigh(&self) {
-        self.account.weigh(self.memory_bytes());
+        let keeper = self.resource.variants.first().keeper.get();
+        match keeper.and_then(|keeper| keeper.downcast_ref::<Account>()) {
+            // Whoever's resource it is.
+            Some(account) => account.weigh(self.own_bytes() + self.resource_bytes()),
+            None => self.account.weigh(self.memory_bytes()),
+        }
     }
 }
 

@@ -8,12 +8,13 @@
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
 
-/// What a value is found by: the site and the request target as received.
+/// What a value is found by: the site and what is asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     /// Index of the site.
     pub site: u32,
-    /// Path, and query where it matters.
+    /// The normalised path, and the form of a listing where it matters (`engine/desk.rs`); for pages that stand for many targets, a name
+    /// that is no path (`content/translate.rs`).
     pub path: &'a [u8],
 }
 

@@ -1,11 +1,13 @@
 //! What the memory of cached entries comes to, entry by entry.
 //!
 //! Owns: two sums over all entries that were ever kept: those that are still in memory, and those that the store still
-//! holds; and what of the store's room is lent. The difference is what workers and answers in flight hold on to though the
+//! holds; what of the store's room is lent; and what connections hold in buffers of their own. The difference is what workers and answers in flight hold on to though the
 //! store has let go of it, and mapped chunks of large files, which count among the former only; the store makes room for
 //! it, as it does for what is lent. Guarantees: an entry counts once, however many targets stand for it.
 
 use std::sync::Arc;
+
+use lamna_proto::held::Held;
 
 use super::sync::{AtomicU64, Relaxed};
 use crate::sys::allocator::LARGE_BYTES_MIN;
@@ -19,6 +21,8 @@ pub(super) struct Ledger {
     held_bytes: AtomicU64,
     /// Bytes lent.
     lent_bytes: AtomicU64,
+    /// Bytes that connections hold in buffers of their own.
+    parked: Arc<Held>,
 }
 
 /// Room of the store that somebody uses for something else. It ends with the value.
@@ -52,9 +56,14 @@ impl Ledger {
         Some(Loan { ledger: self.clone(), bytes })
     }
 
-    /// Bytes in memory, lent ones included.
+    /// Bytes in memory, lent ones and those of connections included.
     pub(super) fn alive_bytes(&self) -> u64 {
-        self.alive_bytes.load(Relaxed) + self.lent_bytes.load(Relaxed)
+        self.alive_bytes.load(Relaxed) + self.lent_bytes.load(Relaxed) + self.parked.bytes()
+    }
+
+    /// What connections hold in buffers of their own, for them to count it in.
+    pub(super) fn parked(&self) -> &Arc<Held> {
+        &self.parked
     }
 
     /// Bytes that others hold on to.

@@ -70,6 +70,10 @@ mod entry {
             self.account.keep(ledger, super::BYTES);
         }
 
+        pub(super) fn count(&self, ledger: &Arc<Ledger>) {
+            self.account.count(ledger, super::BYTES);
+        }
+
         pub(super) fn release(&self) {
             self.account.release();
         }
@@ -323,6 +327,23 @@ fn an_entry_that_several_keep_and_let_go_of_counts_once() {
         assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES + 50, 0));
         (0..2).for_each(|_| account.release());
         assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES + 50, BYTES + 50));
+        drop(account);
+        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (0, 0));
+    });
+}
+
+/// A listing that one keeps while another has found that it is not worth it.
+#[test]
+fn an_entry_that_is_counted_and_kept_at_the_same_time_counts_once() {
+    check(|| {
+        let (ledger, account) = (Arc::new(Ledger::default()), Arc::new(Account::default()));
+        let other = (ledger.clone(), account.clone());
+        let other = spawn(move || other.1.count(&other.0, BYTES));
+        account.keep(&ledger, BYTES);
+        other.join().unwrap();
+        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES, 0));
+        account.release();
+        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES, BYTES));
         drop(account);
         assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (0, 0));
     });

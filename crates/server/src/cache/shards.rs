@@ -4,7 +4,11 @@
 //! what the entries and these structures take in memory, entries included that others still hold on to, stays within the
 //! bound but for what one entry takes.
 
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, PoisonError};
+
+use hashbrown::DefaultHashBuilder;
+use lamna_proto::limits::HELD_SHARE_MAX;
 
 use super::Policy;
 use super::entry::Entry;
@@ -27,6 +31,8 @@ pub(super) struct Shards {
     descriptor_cost: u64,
     /// What an entry counts at least, so that the bound on bytes bounds their number as well.
     entry_cost_min: u64,
+    /// With a key of its own, so that nobody can choose names that all come to one shard.
+    hasher: DefaultHashBuilder,
 }
 
 /// Where a lookup looks: the shard, and the hash of the key there.
@@ -57,6 +63,7 @@ impl Shards {
             bytes_max,
             descriptor_cost: bytes_max / descriptors_max.max(1),
             entry_cost_min: entries_max.map_or(0, |entries| bytes_max / entries.max(1) as u64),
+            hasher: DefaultHashBuilder::default(),
         }
     }
 
@@ -94,6 +101,17 @@ impl Shards {
         entry.keep(&self.ledger);
         let cost = self.cost(&entry);
         self.change(key, |shard, gone| shard.insert(key, entry, cost, gone));
+    }
+
+    /// Counts what `entry` holds, though it is not kept, for as long as anybody holds anything of it.
+    pub(super) fn count(&self, entry: &Entry) {
+        entry.count(&self.ledger);
+    }
+
+    /// Whether others hold so much that there is no room left for more that the store does not hold.
+    pub(super) fn is_pressed(&self) -> bool {
+        let (numerator, denominator) = HELD_SHARE_MAX;
+        self.ledger.lingering_bytes() > self.bytes_max / denominator * numerator
     }
 
     /// `entry` holds more than before: counts it anew, if it is still what is kept under `key`.
@@ -174,19 +192,12 @@ impl Shards {
     }
 
     fn shard_of(&self, key: Key<'_>) -> usize {
-        // Eight bytes at a time: a multiplication for each byte takes as long as one look at memory.
-        let (words, rest) = key.path.as_chunks::<8>();
-        let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(SPREAD);
-        let sum = words.iter().fold(u64::from(key.site), |sum, word| mix(sum, u64::from_ne_bytes(*word)));
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        let sum = mix(sum, u64::from_ne_bytes(last));
-        (sum >> 32) as usize % self.shards.len()
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(key.site);
+        hasher.write(key.path);
+        hasher.finish() as u32 as usize % self.shards.len()
     }
 }
-
-/// 2^64 over the golden ratio, odd: spreads its multiples over the upper bits.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A panic while a shard was locked cannot have left it half changed in a way that matters: it is only a cache.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use lamna_proto::held::Held;
+
 use super::caches::Caches;
 use super::chunks::Chunks;
 use super::compressor::Compressor;
@@ -125,8 +127,11 @@ impl Store {
         &self.residents
     }
 
-    /// Files up to this many bytes are held in memory with their head.
+    /// Files up to this many bytes are held in memory with their head: none while connections hold as much as they may.
     pub fn content_bytes_max(&self) -> u64 {
+        if self.is_pressed() {
+            return 0;
+        }
         Store::content_bytes_max_of(self.bytes_max(), self.caches)
     }
 
@@ -166,6 +171,21 @@ impl Store {
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
         let _step = account::step(Step::Synchronize);
         self.shards.insert(key, entry);
+    }
+
+    /// Counts what `entry` holds, though it is not kept, for as long as anybody holds anything of it.
+    pub fn count(&self, entry: &Entry) {
+        self.shards.count(entry);
+    }
+
+    /// Whether connections hold as much as they may ([`HELD_SHARE_MAX`](lamna_proto::limits::HELD_SHARE_MAX)).
+    pub fn is_pressed(&self) -> bool {
+        self.shards.is_pressed()
+    }
+
+    /// What connections hold in buffers of their own, for them to count it in.
+    pub fn parked(&self) -> Arc<Held> {
+        self.shards.ledger().parked().clone()
     }
 
     /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.

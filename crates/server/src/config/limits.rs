@@ -47,7 +47,7 @@ const HEAD_BYTES: u64 = 63 << 10;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Every limit, in the order of documentation.
-pub(super) const ROWS: [Row; 12] = [
+pub(super) const ROWS: [Row; 14] = [
     row!(head_bytes_max, Bytes, 256..=HEAD_BYTES),
     row!(target_bytes_max, Bytes, 64..=HEAD_BYTES),
     row!(fields_max, Count, 8..=10_000),
@@ -55,8 +55,10 @@ pub(super) const ROWS: [Row; 12] = [
     row!(chunk_overhead_bytes_max, Bytes, 0..=MIB),
     row!(ranges_max, Count, 0..=1024),
     row!(exchanges_max, Count, 1..=1024),
+    row!(held_bytes_max, Bytes, 0..=1024 * MIB),
     row!(head_timeout_ms, Milliseconds, 100..=HOUR_MS),
     row!(body_timeout_ms, Milliseconds, 100..=HOUR_MS),
+    row!(body_rate_min, Bytes, 0..=MIB),
     row!(idle_timeout_ms, Milliseconds, 100..=HOUR_MS),
     row!(send_timeout_ms, Milliseconds, 100..=HOUR_MS),
     row!(linger_timeout_ms, Milliseconds, 0..=60_000),
@@ -72,10 +74,10 @@ mod tests {
         #[rustfmt::skip]
         let Limits {
             head_bytes_max: _, target_bytes_max: _, fields_max: _, body_bytes_max: _, chunk_overhead_bytes_max: _,
-            ranges_max: _, exchanges_max: _, head_timeout_ms: _, body_timeout_ms: _, idle_timeout_ms: _,
+            ranges_max: _, exchanges_max: _, held_bytes_max: _, head_timeout_ms: _, body_timeout_ms: _, body_rate_min: _, idle_timeout_ms: _,
             send_timeout_ms: _, linger_timeout_ms: _,
         } = Limits::default();
-        assert_eq!(ROWS.len(), 12);
+        assert_eq!(ROWS.len(), 14);
     }
 
     #[test]

@@ -9,9 +9,9 @@ use toml::Spanned;
 use super::file::{Amount, RedirectTable, Text};
 use super::limits::Unit;
 use super::settings::Redirect;
-use lamna_policy::size::format_size;
 use super::validate::Checker;
 use crate::content::answers::encode_path;
+use lamna_policy::size::format_size;
 
 const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
 

@@ -11,8 +11,8 @@ use toml::Spanned;
 use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::redirect;
 use super::settings::{Alias, SiteSettings};
-use lamna_policy::size::format_size;
 use super::validate::Checker;
+use lamna_policy::size::format_size;
 
 /// Fields that the server computes for each response, or that are about the connection: a fixed value would contradict it.
 const OWNED_FIELDS: [&str; 19] = [

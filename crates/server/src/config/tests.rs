@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use super::limits::Unit;
 use super::settings::*;
 use super::{ConfigError, Overrides, Workers, check, load, parse};
-use lamna_policy::size::format_size;
 use crate::io::send::{Plan, SendStrategy};
+use lamna_policy::size::format_size;
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
 fn directory_with(text: &str) -> TempDir {

@@ -24,13 +24,13 @@ use super::settings::{
 };
 use super::shapes::Taken;
 use super::site;
-use lamna_policy::size::{format_size, parse_size};
 use super::suggest::nearest;
 use crate::admin::{AdminAddress, token};
 use crate::cache::Caches;
 use crate::content::compress::Compression;
 use crate::io::send::{Plan, SendStrategy};
 use crate::listen::{self, BindError};
+use lamna_policy::size::{format_size, parse_size};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
 /// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.

@@ -138,6 +138,7 @@ impl<'a> Desk<'a> {
         let copy_bytes_max = sending.message_copy_bytes_max;
         let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_ms / 1000);
         workspace.count_in(self.tally.clone());
+        workspace.count_held_in(self.shared.store.parked());
         if self.log.is_some() {
             workspace.keep_requests();
         }
@@ -149,13 +150,14 @@ impl<'a> Desk<'a> {
         account::open(&self.shared.counters);
         self.now = self.shared.clock.now();
         self.unix_ms = unix_ms();
-        workspace.handle_unix_seconds(self.unix_ms / 1000);
+        self.tell_time(workspace);
         self.sampler.begin(self.now.0, self.tally.at_once());
     }
 
     /// Lets another workspace of this worker know the time of the last look at the clock.
     pub fn tell_time(&self, workspace: &mut Workspace) {
         workspace.handle_unix_seconds(self.unix_ms / 1000);
+        workspace.handle_pressure(self.shared.store.is_pressed());
     }
 
     /// What is known about the target of a new request.

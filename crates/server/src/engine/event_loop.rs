@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::cache::Entry;
 use crate::engine::Shared;
 use crate::engine::desk::{Desk, Found, Stretch, Target};
-use crate::engine::portion::Portion;
+use crate::engine::portion::{PATIENCE_MS, Portion};
 use crate::engine::sampling::stall_ms;
 use crate::engine::slots::Slots;
 use crate::engine::stretch::{TURN_BYTES, within_turn};
@@ -300,7 +300,10 @@ impl<C: Carrier> Worker<'_, C> {
             return;
         }
         let slot = self.slots.get(token);
-        let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
+        let now = self.desk.now;
+        let patience = slot.portion.as_mut().map(|held| *held.patience.get_or_insert(now.after_ms(PATIENCE_MS)));
+        let timeout = slot.connection.poll_timeout(&self.shared.limits);
+        let (deadline, posture) = (timeout.into_iter().chain(patience).min(), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
         self.slots.pose(token, posture);
     }
@@ -410,6 +413,11 @@ impl<C: Carrier> Worker<'_, C> {
         let now = self.desk.now;
         let limits = &self.shared.limits;
         let Some(slot) = self.slots.find(token) else { return };
+        let is_over = |held: &Portion| held.patience.is_some_and(|until| until <= now);
+        if !slot.writable && slot.portion.as_deref().is_some_and(is_over) {
+            slot.connection.withdraw_ready();
+            slot.portion = None;
+        }
         // It may have been moved since it was looked at last.
         match slot.connection.poll_timeout(limits) {
             Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
@@ -439,6 +447,10 @@ impl<C: Carrier> Worker<'_, C> {
 impl<C: Carrier> Worker<'_, C> {
     fn carry_needs(&mut self, token: Token) {
         let now = self.desk.now;
+        let slot = self.slots.get(token);
+        if slot.writable {
+            slot.connection.resume_content();
+        }
         loop {
             let slot = self.slots.get(token);
             let Some((exchange, need)) = slot.connection.poll_need() else { return };

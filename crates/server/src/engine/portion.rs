@@ -12,15 +12,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_proto::resource::Representation;
+use lamna_proto::time::Instant;
 
 use crate::cache::{Loan, Store};
 use crate::engine::desk::Stretch;
 use crate::engine::stretch::QUANTUM_BYTES;
 use crate::io::{Abilities, Wait, read};
 
-/// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store: what disks
-/// take as one request, as much as is sent at once, and so little that there is nearly always room for everybody.
-const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (QUANTUM_BYTES, 4), (64 * 1024, 2), (16 * 1024, 1)];
+/// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store, and never more
+/// than half of it, so that those who read slowly what is not in memory leave it that much: what disks take as one request, as much as is sent at once, and so little that there is nearly always room for everybody.
+const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (QUANTUM_BYTES, 4), (64 * 1024, 3), (16 * 1024, 2)];
 
 /// A stretch of a file in memory.
 #[derive(Debug)]
@@ -29,7 +30,13 @@ pub struct Portion {
     representation: Arc<Representation>,
     offset: u64,
     room: Room,
+    /// Until when its peer may take it.
+    pub patience: Option<Instant>,
 }
+
+/// How long a peer may take for a portion: at 256 KiB a second it takes the largest. What it has not taken by then is given back
+/// and read again when it takes more, so that those who read slowly do not keep the memory that others need.
+pub(super) const PATIENCE_MS: u32 = 4_000;
 
 /// Memory that a file is read to, zeros at first.
 #[derive(Debug)]
@@ -73,7 +80,8 @@ impl Portion {
         let mut room = Room::lent(stretch.length, store)?;
         let read = read::read(file.as_fd(), &mut room.bytes, stretch.offset, Wait::Yes, abilities).ok()?;
         let representation = stretch.representation.clone();
-        (read == room.bytes.len()).then(|| Box::new(Portion { representation, offset: stretch.offset, room }))
+        (read == room.bytes.len())
+            .then(|| Box::new(Portion { representation, offset: stretch.offset, room, patience: None }))
     }
 
     /// Bytes of it.
@@ -129,11 +137,11 @@ mod tests {
         let empty = store.bytes();
         let portion = Portion::read(&stretch, &store, &abilities).unwrap();
         assert!(store.bytes() >= empty + 200_000);
-        // A quarter of the store is 262,144 bytes, half of it 524,288.
+        // A quarter of the store is 262,144 bytes, a third of it 349,525, half of it 524,288.
         let more: Vec<Box<Portion>> =
             std::iter::from_fn(|| Portion::read(&stretch, &store, &abilities)).take(100).collect();
         let lengths: Vec<u64> = more.iter().map(|portion| portion.length()).collect();
-        assert_eq!(lengths, [vec![65_536; 4], vec![16_384; 35]].concat());
+        assert_eq!(lengths, [vec![65_536; 2], vec![16_384; 11]].concat());
         drop((portion, more));
         assert_eq!(store.bytes(), empty);
         assert!(Portion::read(&stretch, &store, &abilities).is_some());
@@ -144,7 +152,8 @@ mod tests {
         let store = Store::new(1 << 20, 10);
         let lent: Vec<Room> = std::iter::from_fn(|| Room::lent(1 << 20, &store)).take(1000).collect();
         let full = store.bytes();
-        assert!(lent.iter().map(|room| room.bytes.len()).sum::<usize>() > (1 << 20) - 16_384);
+        let lent_bytes: usize = lent.iter().map(|room| room.bytes.len()).sum();
+        assert!(((1 << 19) - 16_384..=1 << 19).contains(&lent_bytes), "half of it is the store's own");
         assert_eq!(Room::lent_or_small(1 << 20, &store).bytes.len(), 16_384);
         assert_eq!(Room::lent_or_small(100, &store).bytes.len(), 100);
         assert_eq!(store.bytes(), full);

@@ -4,13 +4,18 @@
 //! is none. Does not read input or write output.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::rules::translation_of;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
+use crate::held::{Charge, Held};
+use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::Request;
+use crate::resource::Resource;
+use crate::time::Instant;
 
 /// What a connection holds only while it is busy.
 #[derive(Debug, Default)]
@@ -29,6 +34,8 @@ pub(crate) struct Active {
     reported: Vec<u8>,
     /// Space for requests to be saved.
     spare_bytes: Vec<Vec<u8>>,
+    /// What of this is counted with what other connections hold.
+    charge: Option<Charge>,
 }
 
 /// How many saved requests' space is kept: enough for a connection that pipelines as much as it may by default.
@@ -45,6 +52,23 @@ pub(super) struct Incoming {
     pub(super) refusal: Option<Refusal>,
     /// Whether it is the last of the connection.
     pub(super) closing: bool,
+    /// Since when content arrives, and how many bytes have: of what arrived at this driver.
+    pub(super) pace: Option<(Instant, u64)>,
+}
+
+impl Incoming {
+    /// `bytes` more have been received, the last of them at `now`.
+    pub(super) fn count(&mut self, bytes: usize, now: Instant) {
+        let (_, received) = self.pace.get_or_insert((now, 0));
+        *received += bytes as u64;
+    }
+
+    /// Until when more has to arrive, so that it does not come slower than it may.
+    pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
+        let (begun, received) = self.pace.filter(|_| limits.body_rate_min > 0)?;
+        let earned_ms = received.saturating_mul(1000) / u64::from(limits.body_rate_min);
+        Some(Instant(begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
+    }
 }
 
 impl Active {
@@ -74,6 +98,39 @@ impl Active {
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
         let buffered = self.unread.capacity() + self.unsent.capacity() + self.reported.capacity();
         size_of::<Active>() + queued + saved + spare + buffered
+    }
+
+    /// Counts what is held in `held`, if it is worth it.
+    pub(super) fn count_in(&mut self, held: &Arc<Held>) {
+        let bytes = Some(self.memory_bytes()).filter(|bytes| *bytes > UNCOUNTED_BYTES_MAX).map(|bytes| bytes as u64);
+        if self.charge.as_ref().map(Charge::bytes) != bytes {
+            self.charge = bytes.map(|bytes| Charge::new(held, bytes));
+        }
+    }
+
+    /// Nothing is held any more.
+    pub(super) fn discount(&mut self) {
+        self.charge = None;
+    }
+
+    /// Whether another request may be begun behind those that there are.
+    pub(super) fn has_room(&self, limits: &Limits, held_bytes_max: u64) -> bool {
+        let Some(waiting) = self.exchanges.len().checked_sub(1) else { return true };
+        let is_postponed = |exchange: &Exchange| matches!(exchange.state, State::Postponed);
+        held_bytes_max > 0
+            && waiting + 1 < limits.exchanges_max
+            && !self.exchanges.iter().any(is_postponed)
+            && self.waiting_bytes() < held_bytes_max
+    }
+
+    /// Whether `resource` may be held by an exchange that is not the first in line.
+    pub(super) fn may_hold(&self, resource: &Resource, held_bytes_max: u64) -> bool {
+        self.waiting_bytes() + resource.held_bytes() <= held_bytes_max
+    }
+
+    /// Bytes of content in memory that is held behind the first in line.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.exchanges.iter().skip(1).map(Exchange::held_bytes).sum()
     }
 
     /// A copy of `request`.

@@ -118,7 +118,7 @@ impl Portable for Incoming {
         let refusal = refusal.map(|at| Refusal::ALL.get(usize::from(at)).copied().ok_or(Malformed)).transpose()?;
         let closing = bool::read(from)?;
         let waits = matches!(exchange.state, State::Wanting);
-        checked(Incoming { exchange, content, refusal, closing }, waits)
+        checked(Incoming { exchange, content, refusal, closing, pace: None }, waits)
     }
 }
 
@@ -162,7 +162,7 @@ impl Portable for Exchange {
         let asks_for_options = self.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         match &self.state {
             State::Translated(_) if asks_for_options => OPTIONS.write(to),
-            State::Wanting | State::Translating | State::Translated(_) => WANTING.write(to),
+            State::Wanting | State::Translating | State::Translated(_) | State::Postponed => WANTING.write(to),
             State::Answering(answer) => {
                 ANSWERING.write(to);
                 answer.write(to);
@@ -172,9 +172,10 @@ impl Portable for Exchange {
 
     fn read(from: &mut Source<'_>) -> Result<Exchange, Malformed> {
         let (started, request) = (Instant::read(from)?, Option::<Saved>::read(from)?);
+        let asks_for_options = request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         let state = match u8::read(from)? {
             WANTING => State::Wanting,
-            OPTIONS => {
+            OPTIONS if asks_for_options => {
                 let host = request.as_ref().and_then(|saved| host_of(saved.request()));
                 State::Translated(from.pages.pages_of(host).options.clone())
             }

@@ -125,10 +125,14 @@ impl Connection {
         workspace.input.clear();
         workspace.outlet.clear();
         workspace.answered = None;
-        if let Some(active) = self.active.take_if(|active| active.is_empty())
+        if let Some(mut active) = self.active.take_if(|active| active.is_empty())
             && workspace.spare.len() < SPARE_MAX
         {
+            active.discount();
             workspace.spare.push(active);
+        }
+        if let Some(active) = &mut self.active {
+            active.count_in(&workspace.held);
         }
         workspace
     }
@@ -161,6 +165,11 @@ impl Connection {
         self.active.as_ref().map_or(0, |active| active.memory_bytes())
     }
 
+    /// Bytes of content in memory that its answers hold which wait behind the one that is being sent.
+    pub fn queued_content_bytes(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.waiting_bytes())
+    }
+
     /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
     pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
         let wait_ms = match self.interest() {
@@ -173,7 +182,10 @@ impl Connection {
                 Receiving::Content => limits.body_timeout_ms,
             },
         };
-        Some(self.since.after_ms(wait_ms))
+        let until = self.since.after_ms(wait_ms);
+        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
+        let patience = incoming.filter(|_| self.receiving == Receiving::Content).and_then(|one| one.patience(limits));
+        Some(patience.map_or(until, |patience| patience.min(until)))
     }
 
     /// Whether the connection closes as soon as `offered` bytes of the segment of `answer` have been sent.
@@ -200,7 +212,7 @@ impl Connection {
             (None, Some(active)) => !active.unsent.is_empty(),
             (None, None) => false,
         };
-        owned || self.front_answer().and_then(segment_of).is_some()
+        owned || self.front_answer().is_some_and(|answer| answer.paused || segment_of(answer).is_some())
     }
 
     /// The answer that is being sent.
@@ -296,11 +308,19 @@ impl Connection {
         let Some(active) = &mut self.active else {
             return;
         };
-        let Some(exchange) = active.exchanges.iter_mut().find(|exchange| exchange.id == id) else {
+        let Some(index) = active.exchanges.iter().position(|exchange| exchange.id == id) else {
             return;
         };
+        let held_bytes_max = driven(&mut self.workspace).outlet.held_bytes_max();
+        let fits = match done {
+            Done::Translated(resource) => index == 0 || active.may_hold(resource, held_bytes_max),
+            Done::Ready(_) | Done::Failed => true,
+        };
+        let exchange = &mut active.exchanges[index];
         match (done, &mut exchange.state) {
-            (Done::Translated(resource), State::Translating) => exchange.state = State::Translated(resource.clone()),
+            (Done::Translated(resource), State::Translating) => {
+                exchange.state = if fits { State::Translated(resource.clone()) } else { State::Postponed };
+            }
             (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
             (Done::Failed, State::Answering(_)) => self.fail_front(),
             (done, state) => debug_assert!(false, "{done:?} does not answer {state:?}"),
@@ -316,6 +336,30 @@ impl Connection {
     pub fn defer(&mut self, id: ExchangeId) {
         if self.current_id() == Some(id) {
             self.push_current(State::Translating, true);
+        }
+    }
+
+    /// What a Read made ready of the content that is being sent is not ready any more, as its peer takes too long: the driver
+    /// needs the memory. False if nothing of the answer is. It goes on waiting for the peer, until `resume_content`.
+    ///
+    /// # Panics
+    /// If the connection is not parked.
+    pub fn withdraw_ready(&mut self) -> bool {
+        self.assert_parked();
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        let Some(Exchange { state: State::Answering(answer), .. }) = front else { return false };
+        let is_sent = answer.begun && answer.current.length > 0 && answer.ready > 0;
+        if is_sent {
+            (answer.ready, answer.paused) = (0, true);
+        }
+        is_sent
+    }
+
+    /// The peer takes something: what was withdrawn is wanted again.
+    pub fn resume_content(&mut self) {
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        if let Some(Exchange { state: State::Answering(answer), .. }) = front {
+            answer.paused = false;
         }
     }
 

@@ -23,7 +23,9 @@ impl Connection {
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let first_in_line = self.active.as_ref().is_none_or(|active| active.exchanges.is_empty());
         if !first_in_line {
-            self.push_current(State::Translated(resource.clone()), true);
+            let held_bytes_max = workspace.outlet.held_bytes_max();
+            let fits = self.active.as_ref().is_some_and(|active| active.may_hold(resource, held_bytes_max));
+            self.push_current(if fits { State::Translated(resource.clone()) } else { State::Postponed }, true);
             return;
         }
         let head = workspace.current.as_ref().expect("a request is current");
@@ -93,6 +95,9 @@ impl Connection {
             let Some(exchange) = active.exchanges.front_mut() else {
                 return;
             };
+            if matches!(exchange.state, State::Postponed) {
+                exchange.state = State::Wanting;
+            }
             if let State::Translated(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
                 let persistence = persistence_of(saved.request(), closing && last);

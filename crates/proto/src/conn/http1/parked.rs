@@ -20,8 +20,8 @@ impl Connection {
         for exchange in exchanges {
             match &mut exchange.state {
                 State::Translating => exchange.state = State::Wanting,
-                State::Answering(answer) => answer.reading = false,
-                State::Wanting | State::Translated(_) => {}
+                State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
+                State::Wanting | State::Translated(_) | State::Postponed => {}
             }
         }
     }

@@ -11,7 +11,6 @@ use crate::exchange::answer::{self, Persistence};
 use crate::exchange::{Saved, State};
 use crate::message::{Head, Method, Request};
 use crate::parse::head::{self, Parsed};
-use crate::workspace::OUTPUT_BYTES_MAX;
 
 /// What became of an attempt to take a request from the input.
 enum Taken {
@@ -47,8 +46,8 @@ impl Connection {
     /// Whether another request may be begun: bounds what a peer that pipelines makes us hold.
     fn has_room(&self) -> bool {
         let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        let exchanges = self.active.as_ref().map_or(0, |active| active.exchanges.len());
-        outlet.output.len() < OUTPUT_BYTES_MAX && exchanges < outlet.limits.exchanges_max
+        outlet.output.len() < outlet.output_bytes_max()
+            && self.active.as_ref().is_none_or(|active| active.has_room(&outlet.limits, outlet.held_bytes_max()))
     }
 
     fn receive_head(&mut self) -> Result<Taken, Refusal> {
@@ -105,7 +104,7 @@ impl Connection {
         let closing = std::mem::replace(&mut self.closing, false);
         self.receiving = Receiving::Content;
         let exchange = self.take_current(State::Wanting, true);
-        self.active().receiving = Some(Incoming { exchange, content, refusal, closing });
+        self.active().receiving = Some(Incoming { exchange, content, refusal, closing, pace: None });
     }
 
     fn receive_content(&mut self) -> Result<Taken, Refusal> {
@@ -114,6 +113,7 @@ impl Connection {
         let incoming = active.receiving.as_mut().expect("content follows a request that is kept");
         let (consumed, ended) = incoming.content.skip(workspace.input.unread())?;
         workspace.input.consume(consumed);
+        incoming.count(consumed, self.received);
         if !ended {
             return if self.ended { Err(Refusal::Incomplete) } else { Ok(Taken::Nothing) };
         }

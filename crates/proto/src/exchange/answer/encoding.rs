@@ -43,6 +43,7 @@ impl Portable for Answer {
             representation: Arc::new(Representation::read(from)?),
             ready: 0,
             reading: false,
+            paused: false,
         };
         let holds = answer.is_consistent();
         checked(answer, holds)
@@ -91,6 +92,18 @@ impl Answer {
             && self.content_bytes <= CONTENT_BYTES_MAX
             // What has begun goes on until it has to wait for the socket or for content.
             && (!self.begun || self.current.length > 0)
+            && (!self.begun || self.representation.content().is_none() || self.is_rest())
+    }
+
+    /// Whether its content is nothing but what it goes on with, in order: as [`Answer::write_rest`] leaves it.
+    fn is_rest(&self) -> bool {
+        let contents = self.later.iter().filter_map(|piece| match piece {
+            Piece::Content(range) => Some(range),
+            Piece::Text(_) => None,
+        });
+        let mut ranges = std::iter::once(&self.current).chain(contents);
+        let end = ranges.try_fold(0, |end, range| (range.offset == end).then_some(end + range.length));
+        end == Some(self.representation.size)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one entry counts in the sums of the ledger.
 //!
-//! Owns: for how many targets the store keeps the entry, and the bytes that the ledger knows of, in one word, so that each
+//! The entry has it, and each representation of its resource: answers hold these when the entry is gone. Owns: for how many
+//! targets the store keeps the entry, and the bytes that the ledger knows of, in one word, so that each
 //! change of both is one step and what follows from it for the sums is certain. Guarantees: an entry counts once as alive
 //! until it is gone, and once as held while it is kept, whichever threads keep, weigh and release it at the same time.
 //! Checked against every interleaving in `cache::model`.
@@ -62,6 +63,12 @@ impl Account {
         self.change(|state| State { kept: state.kept + 1, ..state }.weighed(bytes));
     }
 
+    /// It holds `bytes`, whether it will be kept or not.
+    pub(super) fn count(&self, ledger: &Arc<Ledger>, bytes: u64) {
+        self.ledger.get_or_init(|| ledger.clone());
+        self.weigh(bytes);
+    }
+
     /// The store keeps it for one target less.
     pub(super) fn release(&self) {
         self.change(|state| State { kept: state.kept.saturating_sub(1), ..state });
@@ -72,7 +79,7 @@ impl Account {
         self.change(|state| state.weighed(bytes));
     }
 
-    /// Changes the state, and the sums by what that makes of them. Nothing before it is kept for the first time.
+    /// Changes the state, and the sums by what that makes of them. Nothing before it is counted for the first time.
     fn change(&self, change: impl Fn(State) -> State) {
         let Some(ledger) = self.ledger.get() else { return };
         let changed = |word| Some(change(State::of(word)).word());
