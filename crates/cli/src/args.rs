@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use lamna_policy::cache::{Algorithm, Objective};
+use lamna_policy::size::{format_size, parse_size};
 use lamna_server::admin::{AdminAddress, Change};
 use lamna_server::cache::Caches;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
     THREADS, WORKERS,
 };
-use lamna_policy::size::{format_size, parse_size};
 use lamna_server::config::{Overrides, Workers};
 use lamna_server::content::compress::{CodingSet, Compression};
 use lamna_server::io::send::SendStrategy;

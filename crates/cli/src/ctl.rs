@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use lamna_policy::size::format_size;
 use lamna_policy::words::{self, Align, Table};
 use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::place::{Servers, find};
@@ -14,7 +15,6 @@ use lamna_server::admin::tasks::Task;
 use lamna_server::admin::token;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
-use lamna_policy::size::format_size;
 use serde_json::Value;
 
 use crate::args::{ArchCommand, CtlArgs, CtlCommand};

@@ -236,9 +236,16 @@ fn choose_coding<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -
     several.iter().find(|one| one.coding == chosen).unwrap_or(&several[0])
 }
 
+/// Whether JSON suits the request better than HTML, as [`choose_type`] would choose between them.
+pub(crate) fn prefers_json(request: Request<'_>) -> bool {
+    request.field(Field::Accept).is_some()
+        && negotiate::prefer_media(request.field_lines(Field::Accept), &["text/html", PLAIN_JSON]) == 1
+}
+
+// Who asks for JSON is content with the JSON of problem details (RFC 9457), which has a type of its own.
+const PLAIN_JSON: &str = "application/json";
+
 fn choose_type<'a>(request: Request<'_>, several: &'a [Arc<Representation>]) -> &'a Arc<Representation> {
-    // Who asks for JSON is content with the JSON of problem details (RFC 9457), which has a type of its own.
-    const PLAIN_JSON: &str = "application/json";
     let mut types = [PLAIN_JSON; TYPES_MAX + 1];
     let count = several.len().min(TYPES_MAX);
     for (slot, one) in types.iter_mut().zip(&several[..count]) {

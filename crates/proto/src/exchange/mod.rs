@@ -41,6 +41,15 @@ pub struct Translate<'a> {
     pub query: Option<&'a [u8]>,
     /// Path, `?` and query as they stand in the target.
     pub path_and_query: &'a [u8],
+    /// The request that asks, for what depends on more than the target; none if nobody in particular asks.
+    pub request: Option<Request<'a>>,
+}
+
+impl Translate<'_> {
+    /// Whether JSON suits who asks better than HTML. To be asked only where there are both: it reads the request's fields.
+    pub fn prefers_json(&self) -> bool {
+        self.request.is_some_and(answer::prefers_json)
+    }
 }
 
 /// See [`Need::Read`].

@@ -65,18 +65,14 @@ pub fn redirect(
     Ok(Resource { query_follows, ..typed(&description, &page, "application/json")? })
 }
 
-/// A listing as a resource.
+/// A listing as a resource, in one of its two forms: which one follows from the fields of who asks.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn listing(html: &[u8], json: &[u8], fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
-    let description = Description { vary: Some("Accept"), fields, ..Description::of(Status(200)) };
-    let one = |media_type, content| {
-        let description = Description { media_type: Some(media_type), ..description };
-        Representation::with_content(&description, content).map(Arc::new)
-    };
-    let variants = Variants::Typed([one(HTML, html)?, one("application/json", json)?].into());
-    Ok(Resource { status: Status(200), variants, query_follows: false })
+pub fn listing(content: &[u8], is_json: bool, fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
+    let media_type = Some(if is_json { "application/json" } else { HTML });
+    let description = Description { media_type, vary: Some("Accept"), fields, ..Description::of(Status(200)) };
+    Ok(Resource::one(Status(200), Representation::with_content(&description, content)?))
 }
 
 const HTML: &str = "text/html; charset=utf-8";

@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use lamna_proto::resource::Resource;
 use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
 
 use super::answers;
 use super::file::Stamp;
-use super::listing::{self, Item, Kind, Listing, Order};
+use super::listing::{self, Item, Kind, Listing, View};
 use crate::io::{Abilities, Blocked, open};
 
 /// The directory `name` beneath the root `root`, as it is to be listed.
@@ -25,33 +26,45 @@ pub struct Place<'a> {
     pub abilities: &'a Abilities,
 }
 
-/// Lists `directory`, which is at `place`.
+/// Lists `directory`, which is at `place`, in the form that is asked for.
 ///
 /// # Errors
 /// What `getdents64(2)` says, or that the fields are too long.
 pub fn list(
     directory: OwnedFd,
     place: &Place<'_>,
-    query: Option<&[u8]>,
+    view: View,
     fields: &[(String, String)],
 ) -> Result<Resource, Blocked> {
+    let entries = entries(&directory, place, LOOKED_AT_MAX)?;
+    let path = String::from_utf8_lossy(place.path);
+    let listing = Listing { path: &path, entries };
+    let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
+    Ok(answers::listing(&content, view.is_json, fields)?)
+}
+
+/// What is listed of the first `looked_at_max` names.
+fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Result<Vec<Item>, Errno> {
     let mut entries = Vec::new();
+    let mut looked_at = 0;
     for entry in rustix::fs::Dir::read_from(directory.as_fd())? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if name.starts_with(b".") || entries.len() >= ENTRIES_MAX {
+        if name.starts_with(b".") {
             continue;
         }
-        entries.extend(item(&directory, place, name));
+        if looked_at == looked_at_max {
+            break;
+        }
+        looked_at += 1;
+        entries.extend(item(directory, place, name));
     }
-    let path = String::from_utf8_lossy(place.path);
-    let order = Order::from_query(&String::from_utf8_lossy(query.unwrap_or_default()));
-    let listing = Listing { path: &path, entries };
-    Ok(answers::listing(&listing::html(&listing, order), &listing::json(&listing, order), fields)?)
+    Ok(entries)
 }
 
-/// Entries that are looked at, each at the cost of a `stat`: bounds the time that one request can keep a helper.
-const ENTRIES_MAX: usize = 100_000;
+/// Names that are looked at, each at the cost of a `stat`, whether they are listed or not: bounds the time that one request can
+/// keep a helper. What the directory holds beyond them is left out.
+const LOOKED_AT_MAX: usize = 100_000;
 
 /// The entry of this name, unless it is nothing that is served or has just gone. Of a link it is what is served for it: of
 /// what lies outside the root nothing is said.
@@ -70,4 +83,29 @@ fn item(directory: &OwnedFd, place: &Place<'_>, name: &[u8]) -> Option<Item> {
     let stamp = Stamp::of(&stat);
     let modified_unix_seconds = stamp.modified_unix_seconds().unwrap_or(0);
     Some(Item { name: name.to_vec(), kind, size: stamp.size, modified_unix_seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn what_is_not_listed_counts_as_looked_at_all_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        for number in 0..10 {
+            UnixListener::bind(root.path().join(format!("socket-{number}"))).unwrap();
+            std::fs::write(root.path().join(format!("file-{number}")), "").unwrap();
+            std::fs::write(root.path().join(format!(".hidden-{number}")), "").unwrap();
+        }
+        let directory: OwnedFd = std::fs::File::open(root.path()).unwrap().into();
+        let abilities = Abilities::default();
+        let place = Place { root: directory.as_fd(), name: b"", path: b"/", abilities: &abilities };
+        let listed = |looked_at_max| entries(&directory, &place, looked_at_max).unwrap().len();
+        assert_eq!((listed(0), listed(20), listed(1000)), (0, 10, 10));
+        // In whatever order names come: one that is not listed takes the place of one that would be.
+        let sum: usize = (1..=20).map(|count| listed(count) - listed(count - 1)).sum();
+        assert_eq!(sum, 10);
+        assert!((0..20).all(|count| listed(count + 1) - listed(count) <= 1));
+    }
 }

@@ -70,6 +70,28 @@ pub struct Order {
     pub descending: bool,
 }
 
+/// Which of the forms of a listing is asked for: they are resources of their own, in caches as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// In which order.
+    pub order: Order,
+    /// As JSON, not as HTML.
+    pub is_json: bool,
+}
+
+impl View {
+    /// A number of its own, 0 for the default.
+    pub fn number(self) -> u8 {
+        self.order.key as u8 * 4 + u8::from(self.order.descending) * 2 + u8::from(self.is_json)
+    }
+
+    /// The one of this number.
+    pub fn of_number(number: u8) -> View {
+        let key = [Key::Name, Key::Size, Key::Modified][usize::from(number / 4).min(2)];
+        View { order: Order { key, descending: number & 2 > 0 }, is_json: number & 1 > 0 }
+    }
+}
+
 impl Order {
     /// The order that a query asks for: `sort=name|size|modified` and `order=asc|desc`, joined by `&`. What is unknown,
     /// missing or malformed leaves the default; the last of several counts.
@@ -236,6 +258,14 @@ mod tests {
         assert_eq!(listing["entries"][1]["name"], "\u{fffd}.txt");
         assert_eq!(listing["entries"][1]["size"], 1_234_567);
         assert_eq!(listing["entries"][1]["modified"], "2026-11-21T04:00:00Z");
+    }
+
+    #[test]
+    fn every_view_has_a_number_of_its_own() {
+        for number in 0..12 {
+            assert_eq!(View::of_number(number).number(), number);
+        }
+        assert_eq!(View::of_number(0), View::default());
     }
 
     pub(super) fn any_name() -> impl Strategy<Value = Vec<u8>> {

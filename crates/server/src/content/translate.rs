@@ -3,7 +3,7 @@
 //! Owns: the order of the rules: path syntax, redirects, hidden names, users, aliases, files, index files, listings,
 //! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees:
 //! with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one state of its file.
-//! Keeps nothing: the cache does.
+//! Keeps nothing but pages that stand for many targets, in the cache: whoever asks keeps what it gets.
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use super::answers;
 use super::directory;
 use super::file::{self, Kind, Stamp, Stamps};
+use super::listing::View;
 use super::media_type;
 use crate::account::{self, Step};
 use crate::cache::generations::Key;
@@ -31,14 +32,14 @@ use crate::io::{Abilities, Blocked, Wait, open};
 use crate::site::{Root, Site};
 
 /// One translation: what is asked, and how.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The site that is asked.
     pub site: &'a Site,
-    /// The path as received.
+    /// The path, [normalised](path::normalise); empty if it cannot be.
     pub path: &'a [u8],
-    /// The query, for listings.
-    pub query: Option<&'a [u8]>,
+    /// The form of a listing.
+    pub view: View,
     /// Whether it may wait.
     pub wait: Wait,
     /// What was found the last time: returned again, and marked as confirmed, if nothing has changed.
@@ -50,6 +51,8 @@ pub struct Question<'a> {
     /// Who holds content in the place of the page cache, if somebody does, and by what it is found there. Then the page cache is not
     /// asked for it either by who may not wait.
     pub holder: Option<(&'a Store, Key<'a>)>,
+    /// Where pages are kept that stand for many targets, and what knows whether there is memory for more.
+    pub store: Option<&'a Store>,
     /// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
     pub content_bytes_max: u64,
     /// What is kept of the answer.
@@ -128,17 +131,16 @@ enum Content<'a> {
 
 impl Question<'_> {
     fn resolve(&self) -> Result<Arc<Entry>, Blocked> {
-        let mut normalised = Vec::with_capacity(self.path.len());
-        if path::normalise(self.path, &mut normalised).is_err() {
+        if self.path.is_empty() {
             return Ok(self.ready(&self.site.errors.malformed, Stamps::none()));
         }
-        if let Some(redirect) = self.configured_redirect(&normalised) {
+        if let Some(redirect) = self.configured_redirect(self.path) {
             return Ok(redirect);
         }
-        if path::is_hidden(&normalised) {
+        if path::is_hidden(self.path) {
             return Err(Blocked::Failed(Errno::NOENT));
         }
-        let place = self.place(&normalised)?;
+        let place = self.place(self.path)?;
         let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
         let opened = self.open(&place.directory, name)?;
         let (kind, stamp) = file::inspect(opened.as_fd())?;
@@ -148,8 +150,8 @@ impl Question<'_> {
                 let open = Open { file: opened, stamp, name: name.to_vec() };
                 self.file(&place.directory, open, Status(200))
             }
-            (Kind::Directory, false) => Ok(self.slash_redirect(&normalised)?),
-            (Kind::Directory, true) => self.directory(&place, name, opened, &normalised),
+            (Kind::Directory, false) => Ok(self.slash_redirect(self.path)?),
+            (Kind::Directory, true) => self.directory(&place, name, opened),
             (Kind::Regular, true) => Err(Blocked::Failed(Errno::NOTDIR)),
             (Kind::Special, _) => Err(Blocked::Failed(Errno::ACCESS)),
         }
@@ -191,7 +193,7 @@ impl Question<'_> {
         Ok((kind == Kind::Regular).then(|| Open { file, stamp, name: name.to_vec() }))
     }
 
-    fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd, path: &[u8]) -> Result<Arc<Entry>, Blocked> {
+    fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd) -> Result<Arc<Entry>, Blocked> {
         for index in &self.site.settings.index {
             let index_name = index_name(name, index);
             if let Some(open) = self.open_regular(&place.directory, &index_name)? {
@@ -204,11 +206,16 @@ impl Question<'_> {
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
         }
+        if self.store.is_some_and(Store::is_pressed) {
+            // It would have to be held in memory for as long as its reader takes.
+            return Err(Blocked::Failed(Errno::NOMEM));
+        }
         let root = place.directory.as_fd();
-        let listed = directory::Place { root, name, path, abilities: self.abilities };
-        let resource = directory::list(opened, &listed, self.query, &self.site.settings.headers)?;
-        // Sizes and times of what is listed change without a trace in the directory itself.
-        Ok(self.entry(resource, Stamps::unsettled()))
+        let listed = directory::Place { root, name, path: self.path, abilities: self.abilities };
+        let resource = directory::list(opened, &listed, self.view, &self.site.settings.headers)?;
+        // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
+        // as long as anything is that nobody watches: less than a second.
+        Ok(self.entry(resource, Stamps::none()))
     }
 
     /// The resource of a file and its precompressed siblings.
@@ -220,7 +227,9 @@ impl Question<'_> {
         }
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
         // What was read while the file was changing is not to be trusted, though the stamps are the same.
-        let holds = |previous: &Previous<'_>| previous.entry.stamps == stamps && stamps.settled;
+        let holds = |previous: &Previous<'_>| {
+            previous.entry.stamps == stamps && stamps.settled && self.is_described_as_now(previous.entry)
+        };
         let known = self.previous.filter(holds);
         if let Some(Previous { entry, events }) = known.filter(|_| self.caches.entries || self.caches.translations) {
             entry.confirm(self.now_ms, events);
@@ -252,6 +261,16 @@ impl Question<'_> {
         };
         let stamps = Stamps { settled: steady, ..stamps };
         Ok(self.entry(Resource { status, variants, query_follows: false }, stamps))
+    }
+
+    /// Whether `entry` would be described now as it was then: not if its content was not held because there was no memory,
+    /// nor if it says that it was modified later than now, the clock having been set back.
+    fn is_described_as_now(&self, entry: &Entry) -> bool {
+        let now_s = u64::try_from(file::now_ns() / 1_000_000_000).unwrap_or(0);
+        entry.resource.variants.all().all(|one| {
+            let is_held = one.file.is_none() || one.size > self.content_bytes_max;
+            is_held && one.modified.is_none_or(|modified| modified <= now_s)
+        })
     }
 
     /// Whether codings of a file are made while it is served: of text that nobody has compressed beforehand.
@@ -405,7 +424,7 @@ impl Question<'_> {
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         for index in &self.site.settings.index {
             if let Some(open) = self.open_regular(&directory, index.as_bytes())? {
-                return self.file(&directory, open, Status(200)).map(Some);
+                return self.page(&directory, open, Status(200)).map(Some);
             }
         }
         Ok(None)
@@ -418,10 +437,33 @@ impl Question<'_> {
         };
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
-            Ok(Some(open)) => self.file(&directory, open, Status(status)),
+            Ok(Some(open)) => self.page(&directory, open, Status(status)),
             Ok(None) | Err(Blocked::Failed(_)) => Ok(self.ready(ours, stamps)),
             Err(Blocked::Disk) => Err(Blocked::Disk),
         }
+    }
+
+    /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its own, which
+    /// is that of no path.
+    fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
+        let Some(store) = self.store.filter(|_| self.caches == Caches::ALL) else {
+            return self.file(directory, open, status);
+        };
+        let name = [b"\0", &status.0.to_ne_bytes()[..], &open.name].concat();
+        let key = Key { site: self.site.index, path: &name };
+        let kept = store.lookup(key, 1);
+        let previous = kept.as_ref().map(Previous::of);
+        let page = Question { previous, ..*self }.file(directory, open, status)?;
+        if kept.is_none_or(|kept| !Arc::ptr_eq(&kept, &page)) {
+            store.insert(key, page.clone());
+        }
+        if let Some(Previous { entry, events }) = self.previous
+            && Arc::ptr_eq(&entry.resource, &page.resource)
+        {
+            entry.confirm(self.now_ms, events);
+            return Ok(entry.clone());
+        }
+        Ok(self.ready(&page.resource, page.stamps.clone()))
     }
 
     fn ready(&self, resource: &Arc<Resource>, stamps: Stamps) -> Arc<Entry> {
@@ -480,12 +522,10 @@ impl Question<'_> {
     /// Nothing if that cannot be told without waiting, or if nothing will be opened. Names that decide about errors are
     /// not among them.
     pub fn names(&self) -> Option<(Arc<OwnedFd>, Vec<Vec<u8>>)> {
-        let mut normalised = Vec::with_capacity(self.path.len());
-        path::normalise(self.path, &mut normalised).ok()?;
-        if path::is_hidden(&normalised) {
+        if self.path.is_empty() || path::is_hidden(self.path) {
             return None;
         }
-        let Place { directory, name } = self.place(&normalised).ok()?;
+        let Place { directory, name } = self.place(self.path).ok()?;
         let bare = name.strip_suffix(b"/").unwrap_or(name);
         let is_directory = name.is_empty() || bare.len() < name.len();
         let indices = self.site.settings.index.iter().filter(|_| is_directory);

@@ -194,7 +194,7 @@ mod tests {
         for holds_alone in [false, true] {
             let (shared, _root) = shared(holds_alone);
             let (mut desk, mut helped) = (Desk::new(&shared), helped(&shared));
-            let asked = Translate { host: None, path: b"/a", query: None, path_and_query: b"/a" };
+            let asked = Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None };
             let target = desk.take(&asked);
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
             let in_line = helped.translate(&mut desk, TICKET, target);

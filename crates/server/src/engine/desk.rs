@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::exchange::Translate;
 use lamna_proto::message::Field;
+use lamna_proto::parse::path;
 use lamna_proto::resource::Representation;
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
@@ -21,6 +22,7 @@ use crate::account::{self, Step};
 use crate::cache::generations::Key;
 use crate::cache::{Caches, Entry, Foresight, Front, Lookup, WatchRequest};
 use crate::contain::{Point, fail_if_asked};
+use crate::content::listing::{Order, View};
 use crate::content::translate::{Previous, Question, translate};
 use crate::engine::sampling::Sampler;
 use crate::engine::{Shared, unix_ms};
@@ -57,6 +59,8 @@ pub struct Desk<'a> {
     /// What was answered with the workspaces of this desk.
     tally: Arc<Tally>,
     sampler: Sampler,
+    /// Room for the names of targets that are not spelled as caches find them.
+    names: Vec<u8>,
 }
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
@@ -64,7 +68,7 @@ pub struct Desk<'a> {
 pub struct Target {
     /// Index of the site.
     pub site: u32,
-    /// Path, and query if the key has one, as received.
+    /// What caches find it by: see [`Address`].
     key: Vec<u8>,
     /// Where in `key` the path ends.
     path_length: usize,
@@ -81,6 +85,37 @@ pub struct Stretch {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
+}
+
+/// What caches find a target by: however it was spelled, so that everything is looked for, read, compressed and kept once. The
+/// path is normalised; if it cannot be it is empty, as all such targets are answered alike. Of a listing that is not the
+/// default one a zero byte and the number of its form follow. Other queries change nothing.
+struct Address<'t> {
+    site: u32,
+    name: Name<'t>,
+    path_length: usize,
+}
+
+enum Name<'t> {
+    /// As received.
+    Given(&'t [u8]),
+    /// Made here, in a buffer of the desk.
+    Made(Vec<u8>),
+}
+
+impl Address<'_> {
+    fn key(&self) -> Key<'_> {
+        let path = match &self.name {
+            Name::Given(path) => path,
+            Name::Made(path) => &**path,
+        };
+        Key { site: self.site, path }
+    }
+
+    fn target(&self, previous: Option<Arc<Entry>>) -> Target {
+        let Key { site, path } = self.key();
+        Target { site, key: path.to_vec(), path_length: self.path_length, previous }
+    }
 }
 
 /// What is known about a target.
@@ -129,6 +164,7 @@ impl<'a> Desk<'a> {
             file_hits: 0,
             tally: Arc::default(),
             sampler: Sampler::new(),
+            names: Vec::new(),
         }
     }
 
@@ -163,8 +199,8 @@ impl<'a> Desk<'a> {
     /// What is known about the target of a new request.
     pub fn look_up(&mut self, translate: &Translate<'_>) -> Found<'_> {
         self.requests += 1;
-        let (key, path_length) = self.address(translate);
-        self.look_up_key(key, path_length)
+        let address = self.address(translate);
+        self.look_up_address(address)
     }
 
     /// Whether looking several targets up at once is less work than one after the other.
@@ -174,8 +210,9 @@ impl<'a> Desk<'a> {
 
     /// The target of a request that is about to be looked up with others.
     pub fn foresee(&mut self, translate: &Translate<'_>) {
-        let (key, _) = self.address(translate);
-        self.foresight.add(&self.front, &self.shared.store, key, self.now.0);
+        let address = self.address(translate);
+        self.foresight.add(&self.front, &self.shared.store, address.key(), self.now.0);
+        self.take_back(address);
     }
 
     /// Has the processor fetch what will be read for those that were foreseen.
@@ -186,38 +223,67 @@ impl<'a> Desk<'a> {
     /// The target of a new request, in values of its own, to be looked up at another desk.
     pub fn take(&mut self, translate: &Translate<'_>) -> Target {
         self.requests += 1;
-        let (Key { site, path }, path_length) = self.address(translate);
-        Target { site, key: path.to_vec(), path_length, previous: None }
+        let address = self.address(translate);
+        let target = address.target(None);
+        self.take_back(address);
+        target
     }
 
     /// What is known about a target that was taken at another desk.
     pub fn look_up_target(&mut self, target: &Target) -> Found<'_> {
-        self.look_up_key(target.key(), target.path_length)
+        let Target { site, key, path_length, .. } = target;
+        self.look_up_address(Address { site: *site, name: Name::Given(key), path_length: *path_length })
     }
 
-    /// What caches find the target by, and where in it the path ends.
-    fn address<'t>(&self, translate: &Translate<'t>) -> (Key<'t>, usize) {
+    /// What caches find the target by. What is spelled as usual is taken as it is.
+    fn address<'t>(&mut self, translate: &Translate<'t>) -> Address<'t> {
         let site = self.shared.sites.find(translate.host);
-        // Only listings depend on the query.
-        let path = if site.settings.browse { translate.path_and_query } else { translate.path };
-        (Key { site: site.index, path }, translate.path.len())
+        let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
+            true => view_of(translate),
+            false => View::default(),
+        };
+        let path = translate.path;
+        if path::is_normal(path) && view(path) == View::default() {
+            return Address { site: site.index, name: Name::Given(path), path_length: path.len() };
+        }
+        let mut name = std::mem::take(&mut self.names);
+        // What cannot be normalised leaves nothing.
+        let _ = path::normalise(path, &mut name);
+        let (path_length, view) = (name.len(), view(&name));
+        if view != View::default() {
+            name.extend([0, view.number()]);
+        }
+        Address { site: site.index, name: Name::Made(name), path_length }
     }
 
-    fn look_up_key(&mut self, key: Key<'_>, path_length: usize) -> Found<'_> {
+    /// Keeps the buffer of a name for the next.
+    fn take_back(&mut self, address: Address<'_>) {
+        if let Name::Made(name) = address.name {
+            self.names = name;
+        }
+    }
+
+    fn look_up_address(&mut self, address: Address<'_>) -> Found<'_> {
+        let key = address.key();
         fail_if_asked(Point::LookUp, key.path);
-        let target = |previous| Target { site: key.site, key: key.path.to_vec(), path_length, previous };
-        let store = &self.shared.store;
+        let target = |previous| address.target(previous);
+        let shared = self.shared;
+        let store = &shared.store;
         if self.caches.are_off() {
             self.misses += 1;
-            return Found::Missing(target(None));
+            let target = target(None);
+            self.take_back(address);
+            return Found::Missing(target);
         }
         let found = match self.front.lookup(store, key, self.now.0) {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
             Lookup::Fresh(entry) if !self.caches.entries => {
                 self.described += 1;
                 let target = target(None);
-                let question = target.question(self.shared, Wait::No, self.now);
-                Lookup::Fresh(self.last_described.insert(question.describe_again(entry)))
+                let question = target.question(shared, Wait::No, self.now);
+                let described = question.describe_again(entry);
+                store.count(&described);
+                Lookup::Fresh(self.last_described.insert(described))
             }
             found => found,
         };
@@ -226,7 +292,7 @@ impl<'a> Desk<'a> {
             Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
             _ => {}
         }
-        match found {
+        let found = match found {
             Lookup::Fresh(entry) => {
                 self.hits += 1;
                 self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
@@ -237,7 +303,7 @@ impl<'a> Desk<'a> {
                 self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
                 let target = target(Some(entry.clone()));
                 if store.should_watch(entry) {
-                    watch(self.shared, &target, entry, self.now);
+                    watch(shared, &target, entry, self.now);
                 }
                 Found::Aging(entry, target)
             }
@@ -246,7 +312,7 @@ impl<'a> Desk<'a> {
                 let target = target(Some(entry.clone()));
                 if self.caches.translations && store.should_watch(&entry) {
                     // Asked for again, if seldom: with many entries most are.
-                    watch(self.shared, &target, &entry, self.now);
+                    watch(shared, &target, &entry, self.now);
                 }
                 Found::Missing(target)
             }
@@ -254,7 +320,11 @@ impl<'a> Desk<'a> {
                 self.misses += 1;
                 Found::Missing(target(None))
             }
+        };
+        if let Name::Made(name) = address.name {
+            self.names = name;
         }
+        found
     }
 
     /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
@@ -270,8 +340,10 @@ impl<'a> Desk<'a> {
         if !is_known {
             self.count_made(entry);
         }
-        if self.caches.are_off() || (is_known && !self.caches.translations) {
-            return;
+        let is_kept = !self.caches.are_off() && (!is_known || self.caches.translations);
+        // What must not be used again takes no room, but the place of what it came after.
+        if !is_kept || !entry.stamps.settled && target.previous.is_none() {
+            return self.shared.store.count(entry);
         }
         self.shared.store.insert(target.key(), entry.clone());
         self.front.forget(target.key());
@@ -401,14 +473,14 @@ impl Target {
         Key { site: self.site, path: &self.key }
     }
 
-    /// The path as received.
+    /// The path, normalised; empty if it cannot be.
     pub fn path(&self) -> &[u8] {
         &self.key[..self.path_length]
     }
 
-    /// The query, if it matters.
-    pub fn query(&self) -> Option<&[u8]> {
-        self.key.get(self.path_length + 1..)
+    /// The form of a listing.
+    fn view(&self) -> View {
+        self.key.get(self.path_length + 1).map_or_else(View::default, |number| View::of_number(*number))
     }
 
     /// The question what it stands for.
@@ -416,12 +488,13 @@ impl Target {
         Question {
             site: shared.sites.at(self.site),
             path: self.path(),
-            query: self.query(),
+            view: self.view(),
             wait,
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
             holder: shared.reads_elsewhere().then(|| (&*shared.store, self.key())),
+            store: Some(&shared.store),
             content_bytes_max: shared.store.content_bytes_max(),
             caches: shared.store.caches(),
         }
@@ -443,6 +516,12 @@ fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
     }
 }
 
+/// The form of a listing that the request asks for.
+fn view_of(translate: &Translate<'_>) -> View {
+    let order = translate.query.map_or_else(Order::default, |query| Order::from_query(&String::from_utf8_lossy(query)));
+    View { order, is_json: translate.prefers_json() }
+}
+
 fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> Record<'a> {
     let request = answered.request;
     let field = |field| request.and_then(|request| request.field(field));
@@ -457,5 +536,83 @@ fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> 
         user_agent: field(Field::UserAgent),
         host: field(Field::Host),
         duration_us: now.since(answered.started) * 1000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings::{Settings, SiteSettings};
+    use crate::content::file::Stamps;
+    use crate::engine::testing;
+    use crate::site::Sites;
+
+    fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
+        let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
+        let path = path.unwrap_or_default();
+        Translate { host: None, path, query, path_and_query: path, request: None }
+    }
+
+    #[test]
+    fn however_a_target_is_spelled_it_is_found_by_one_key() {
+        let (shared, _root) = testing::shared(1, 1);
+        // Until its file is settled.
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        let mut desk = Desk::new(&shared);
+        let target = desk.take(&translate_of("/a", None));
+        for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
+            assert_eq!(desk.take(&translate_of(path, Some("x=1"))), target, "{path}");
+            match desk.look_up(&translate_of(path, None)) {
+                Found::Fresh(_) => {}
+                Found::Missing(target) => {
+                    let entry = find_once(&shared, &target, shared.clock.now());
+                    assert_eq!(path, "/a", "it is there by then");
+                    desk.keep(&target, &entry);
+                }
+                Found::Aging(..) => {}
+            }
+        }
+        assert_eq!(shared.store.len(), 1);
+        // Bad ones are all the same, whatever they are.
+        let bad = desk.take(&translate_of("/%", None));
+        assert_eq!((bad.path(), &bad), (&b""[..], &desk.take(&translate_of("/..", None))));
+        // What is encoded once more is something else.
+        assert_eq!(desk.take(&translate_of("/%2561", None)).path(), b"/%61");
+    }
+
+    #[test]
+    fn a_query_is_part_of_the_key_of_a_listing_only_and_as_far_as_it_says_something() {
+        let (shared, root) = testing::shared(1, 1);
+        let site = SiteSettings { browse: true, ..SiteSettings::new(root.path().to_owned()) };
+        let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
+        let shared = Shared { sites, ..shared };
+        let mut desk = Desk::new(&shared);
+        let mut take = |path, query| desk.take(&translate_of(path, query));
+        let default = take("/", None);
+        for query in ["", "x=1", "sort=name", "order=asc&x", "sort=size&sort=name"] {
+            assert_eq!(take("/", Some(query)), default, "{query}");
+        }
+        let by_size = take("/", Some("sort=size"));
+        assert_ne!(by_size, default);
+        assert_eq!(take("//", Some("y&sort=size")), by_size);
+        assert_eq!((by_size.path(), by_size.view().order), (&b"/"[..], Order::from_query("sort=size")));
+        assert_eq!(take("/a", Some("sort=size")), take("/a", None));
+    }
+
+    #[test]
+    fn what_must_not_be_used_again_takes_no_room_but_that_of_what_it_came_after() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut desk = Desk::new(&shared);
+        let mut target = desk.take(&translate_of("/a", None));
+        let options = lamna_proto::workspace::PagesByHost::pages_of(&*shared.sites, None).options.clone();
+        let entry = |stamps| Arc::new(Entry::shared(options.clone(), stamps, 1));
+        desk.keep(&target, &entry(Stamps::unsettled()));
+        assert_eq!(shared.store.len(), 0);
+        let settled = entry(Stamps::none());
+        desk.keep(&target, &settled);
+        target.previous = Some(settled.clone());
+        desk.keep(&target, &entry(Stamps::unsettled()));
+        let kept = shared.store.lookup(target.key(), 1).unwrap();
+        assert!(!Arc::ptr_eq(&kept, &settled), "what is known to have changed is not used again");
     }
 }

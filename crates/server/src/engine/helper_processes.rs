@@ -107,7 +107,7 @@ impl HelperProcesses {
         self.shared.abilities.counters.begin_helper_job(0);
         let given = match &job {
             Job::Translate { target, .. } => {
-                let task = Task::Translate { site: target.site, path: target.path(), query: target.query() };
+                let task = Task::Translate { site: target.site, path: target.path() };
                 pass::send(helper.tasks.as_fd(), &task.encode(), None)
             }
             Job::PageIn { stretch, .. } => {

@@ -267,7 +267,8 @@ mod tests {
         let shared = Arc::new(shared);
         let mut desk = Desk::new(&shared);
         let mut helpers = HelperThreads::new(shared.clone(), 0);
-        let target = desk.take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a" });
+        let target =
+            desk.take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None });
         helpers.submit(Job::Translate { ticket: None, target, again: true }, 1);
         while helpers.finished().is_none() {
             std::thread::yield_now();
@@ -290,7 +291,8 @@ mod tests {
         for (path, wanted, previous) in
             [(&b"/cold"[..], 1, None), (b"/popular", 2, None), (b"/colder", 1, None), (b"/hot", 1, Some(entry))]
         {
-            let mut target = desk.take(&Translate { host: None, path, query: None, path_and_query: path });
+            let mut target =
+                desk.take(&Translate { host: None, path, query: None, path_and_query: path, request: None });
             target.previous = previous;
             let job = Job::Translate { ticket: None, target, again: false };
             Submitted { job, at: Instant::now() }.add_to(&mut agenda, wanted);

@@ -80,7 +80,8 @@ mod tests {
     fn whoever_joins_is_there_when_the_lookup_ends() {
         let (shared, _root) = testing::shared(1, 1);
         let mut desk = Desk::new(&shared);
-        let target = desk.take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a" });
+        let target =
+            desk.take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None });
         let ticket = |index| Ticket { token: Token { index, generation: 1 }, exchange: ExchangeId(0) };
         let mut lookups = Lookups::default();
         assert_eq!(lookups.join(&target, ticket(1)), Joined::First);

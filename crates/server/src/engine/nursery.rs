@@ -14,6 +14,7 @@ use rustix::process::{WaitOptions, wait};
 
 use crate::cache::Store;
 use crate::config::settings::Settings;
+use crate::content::listing::View;
 use crate::content::translate::{Question, translate};
 use crate::engine::Clock;
 use crate::io::{Abilities, Wait, pass, read};
@@ -33,10 +34,8 @@ pub enum Task<'a> {
     Translate {
         /// Index of the site.
         site: u32,
-        /// The path as received.
+        /// The path, normalised.
         path: &'a [u8],
-        /// The query, for listings.
-        query: Option<&'a [u8]>,
     },
     /// A stretch of the file that is passed with it.
     PageIn {
@@ -102,17 +101,18 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
     while let Ok(file) = pass::receive(tasks.as_fd(), &mut message, true) {
         let Some(task) = Task::decode(&message) else { break };
         let done = match (task, file) {
-            (Task::Translate { site, path, query }, _) => {
+            (Task::Translate { site, path }, _) => {
                 let question = Question {
                     site: sites.at(site),
                     path,
-                    query,
+                    view: View::default(),
                     wait: Wait::Yes,
                     previous: None,
                     now_ms: clock.now().0,
                     abilities: &abilities,
                     // The worker takes it from the page cache.
                     holder: None,
+                    store: None,
                     content_bytes_max: Store::content_bytes_max_of(settings.cache_bytes_max, settings.caches),
                     caches: settings.caches,
                 };
@@ -134,18 +134,13 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
 
 /// First bytes of tasks.
 const TRANSLATE: u8 = b't';
-const LIST: u8 = b'l';
 const PAGE_IN: u8 = b'p';
 
 impl<'a> Task<'a> {
     /// The task as a message.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Task::Translate { site, path, query: None } => [&[TRANSLATE], &site.to_ne_bytes()[..], path].concat(),
-            Task::Translate { site, path, query: Some(query) } => {
-                let path_length = (path.len() as u32).to_ne_bytes();
-                [&[LIST], &site.to_ne_bytes()[..], &path_length, path, query].concat()
-            }
+            Task::Translate { site, path } => [&[TRANSLATE], &site.to_ne_bytes()[..], path].concat(),
             Task::PageIn { offset, length } => [&[PAGE_IN], &offset.to_ne_bytes()[..], &length.to_ne_bytes()].concat(),
         }
     }
@@ -156,13 +151,7 @@ impl<'a> Task<'a> {
         match *kind {
             TRANSLATE => {
                 let (site, path) = rest.split_first_chunk()?;
-                Some(Task::Translate { site: u32::from_ne_bytes(*site), path, query: None })
-            }
-            LIST => {
-                let (site, rest) = rest.split_first_chunk()?;
-                let (path_length, rest) = rest.split_first_chunk()?;
-                let (path, query) = rest.split_at_checked(u32::from_ne_bytes(*path_length) as usize)?;
-                Some(Task::Translate { site: u32::from_ne_bytes(*site), path, query: Some(query) })
+                Some(Task::Translate { site: u32::from_ne_bytes(*site), path })
             }
             PAGE_IN => {
                 let (offset, rest) = rest.split_first_chunk()?;
@@ -182,9 +171,8 @@ mod tests {
     #[test]
     fn a_task_arrives_as_it_was_given() {
         for task in [
-            Task::Translate { site: 1, path: b"/a", query: None },
-            Task::Translate { site: 0, path: b"/", query: Some(b"") },
-            Task::Translate { site: 7, path: b"/a/", query: Some(b"sort=size") },
+            Task::Translate { site: 1, path: b"/a" },
+            Task::Translate { site: 0, path: b"" },
             Task::PageIn { offset: 1 << 40, length: 1 },
         ] {
             assert_eq!(Task::decode(&task.encode()), Some(task));

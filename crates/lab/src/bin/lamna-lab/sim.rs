@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use lamna_lab::simulator::{calibrate, validate};
 use lamna_lab::replay::line::Line;
-use lamna_policy::words::count;
+use lamna_lab::simulator::{calibrate, validate};
 use lamna_policy::size::parse_size;
+use lamna_policy::words::count;
 use lamna_sim::advise::{Question, advise};
 use lamna_sim::paper::{self, Experiments, Figure, Reading};
 use lamna_sim::parameters::Parameters;

@@ -105,5 +105,5 @@ pub(super) fn translation_of(request: Request<'_>) -> Translate<'_> {
     // An absolute-form without a path has a path that does not stand in it.
     let tail = request.target().len().checked_sub(length).map(|start| &request.target()[start..]);
     let path_and_query = tail.filter(|tail| tail.starts_with(path)).unwrap_or(path);
-    Translate { host, path, query, path_and_query }
+    Translate { host, path, query, path_and_query, request: Some(request) }
 }

@@ -46,12 +46,13 @@ fn question<'a>(
     Question {
         site,
         path,
-        query: None,
+        view: View::default(),
         wait,
         previous,
         now_ms: 5000,
         abilities,
         holder: None,
+        store: None,
         content_bytes_max,
         caches,
     }
@@ -122,4 +123,72 @@ fn heads_that_are_built_again_are_the_same() {
             assert_eq!(contents(&known), contents(&again), "{caches:?}");
         }
     }
+}
+
+#[test]
+fn what_was_not_held_for_want_of_memory_is_held_when_there_is_some() {
+    let (directory, sites) = site();
+    settle(&directory.path().join("b.bin"));
+    let abilities = Abilities::default();
+    let pressed = Question { content_bytes_max: 0, ..question(&sites, b"/b.bin", Caches::ALL, None, &abilities) };
+    let from_file = translate(&pressed).unwrap();
+    assert!(from_file.resource.variants.first().file.is_some());
+    let pressed = Question { previous: Some(Previous::of(&from_file)), ..pressed };
+    assert!(Arc::ptr_eq(&translate(&pressed).unwrap(), &from_file));
+    let held = ask(&sites, b"/b.bin", Caches::ALL, Some(&from_file));
+    assert_eq!(held.resource.variants.first().content(), Some(&b"bytes"[..]));
+    assert_eq!(heads(&held), heads(&from_file));
+}
+
+#[test]
+fn a_listing_is_refused_while_there_is_no_memory_for_it() {
+    let (directory, _) = site();
+    let site = SiteSettings { browse: true, ..SiteSettings::new(directory.path().to_owned()) };
+    let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
+    let (abilities, store) = (Abilities::default(), Store::new(1 << 20, 100));
+    let asked = Question { store: Some(&store), ..question(&sites, b"/", Caches::ALL, None, &abilities) };
+    assert_eq!(translate(&asked).unwrap().resource.status, Status(200));
+    let lent = store.lend(1 << 20, 1).unwrap();
+    let refused = translate(&asked).unwrap();
+    assert_eq!(refused.resource.status, Status(503));
+    assert!(!refused.stamps.settled, "the next is asked for anew");
+    drop(lent);
+    assert_eq!(translate(&asked).unwrap().resource.status, Status(200));
+}
+
+#[test]
+fn a_listing_is_rendered_in_the_form_that_is_asked_for() {
+    let (directory, _) = site();
+    let site = SiteSettings { browse: true, ..SiteSettings::new(directory.path().to_owned()) };
+    let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
+    let abilities = Abilities::default();
+    for (number, media_type) in [(0, "text/html; charset=utf-8"), (1, "application/json")] {
+        let view = View::of_number(number);
+        let asked = Question { view, ..question(&sites, b"/", Caches::ALL, None, &abilities) };
+        let all: Vec<_> = translate(&asked).unwrap().resource.variants.all().cloned().collect();
+        assert_eq!(all.iter().map(|one| one.media_type()).collect::<Vec<_>>(), [media_type]);
+    }
+}
+
+#[test]
+fn pages_that_stand_for_many_targets_are_made_once() {
+    let (directory, _) = site();
+    std::fs::write(directory.path().join("index.html"), "the application").unwrap();
+    settle(&directory.path().join("index.html"));
+    let site = SiteSettings { spa: true, ..SiteSettings::new(directory.path().to_owned()) };
+    let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
+    let (abilities, store) = (Abilities::default(), Store::new(1 << 20, 100));
+    let asked = |path, previous| {
+        let question = question(&sites, path, Caches::ALL, previous, &abilities);
+        translate(&Question { store: Some(&store), ..question }).unwrap()
+    };
+    let (one, other) = (asked(b"/one", None), asked(b"/other", None));
+    assert!(Arc::ptr_eq(&one.resource, &other.resource) && !Arc::ptr_eq(&one, &other));
+    assert!(Arc::ptr_eq(&asked(b"/one", Some(&one)), &one), "nothing has changed");
+    assert_eq!(store.len(), 1, "who asks keeps what it gets");
+    assert!(one.memory_bytes() < 400, "{}", one.memory_bytes());
+    std::fs::write(directory.path().join("index.html"), "another application").unwrap();
+    settle(&directory.path().join("index.html"));
+    let changed = asked(b"/one", Some(&one));
+    assert_eq!(changed.resource.variants.first().content(), Some(&b"another application"[..]));
 }
