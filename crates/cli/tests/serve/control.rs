@@ -73,7 +73,7 @@ fn connect(server: &Server) -> Client<UnixStream> {
     Client::new(stream)
 }
 
-fn get(server: &Server, path: &str) -> Response {
+pub(crate) fn get(server: &Server, path: &str) -> Response {
     connect(server).get(path).expect("the endpoint answers")
 }
 

@@ -53,6 +53,8 @@ pub(crate) const CO_AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("open
 pub(crate) const CO_AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..CO_AMPED };
 /// A process for each connection.
 pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
+/// A few processes and no more, each of which serves one connection.
+pub(crate) const MP_OF_SOME: Engine = Engine { arguments: &["--processes", "4", "--processes-max", "32"], ..MP };
 /// Two processes and no more.
 pub(crate) const MP_OF_TWO: Engine = Engine { arguments: &["--processes", "2", "--processes-max", "2"], ..MP };
 /// In each process names are opened by path.

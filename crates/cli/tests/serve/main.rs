@@ -12,6 +12,7 @@ mod ends;
 mod engine;
 mod faults;
 mod foresight;
+mod held;
 mod panics;
 mod processes;
 mod residency;
