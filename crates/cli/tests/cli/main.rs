@@ -217,12 +217,3 @@ fn a_flag_is_suggested_if_it_is_near_and_a_misspelt_command_always() {
     fs::create_dir(directory.path().join("chekc")).unwrap();
     assert!(outcome(&directory, &["check", "chekc", "-l", "0"]).0 == 0);
 }
-
-#[test]
-fn check_warns_of_an_error_page_that_is_not_there_and_takes_it() {
-    let directory = directory_with("[[site]]\nroot = \"www\"\nerror_pages = { \"404\" = \"/gone.html\" }\n");
-    let (code, settings, errors) = outcome(&directory, &["check", "--config", "lamna.toml"]);
-    assert_eq!(code, 0);
-    assert!(settings.contains("\"404\" = \"/gone.html\""), "{settings}");
-    assert!(errors.starts_with("lamna: warning: the page for 404 is not there"), "{errors}");
-}
