@@ -14,14 +14,14 @@ use clap::{Args, Parser, Subcommand};
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::size::{format_size, parse_size};
 use lamna_server::admin::{AdminAddress, Change};
-use lamna_server::cache::Caches;
+use lamna_server::config::cache_switches::CacheSwitches;
+use lamna_server::config::compression::{CodingSet, Compression};
+use lamna_server::config::sending::SendStrategy;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
     THREADS, WORKERS,
 };
 use lamna_server::config::{Overrides, Workers};
-use lamna_server::content::compress::{CodingSet, Compression};
-use lamna_server::io::send::SendStrategy;
 
 use crate::exit;
 
@@ -279,8 +279,8 @@ pub(crate) struct ServeArgs {
     cache_bytes: Option<u64>,
 
     /// Which caches are used, to measure what each contributes: some of translations, entries and content, or `off`
-    #[arg(long, value_name = "off|LIST", value_parser = Caches::from_text)]
-    caches: Option<Caches>,
+    #[arg(long, value_name = "off|LIST", value_parser = CacheSwitches::from_text)]
+    caches: Option<CacheSwitches>,
 
     /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
     #[arg(long, value_name = "NAME", value_parser = policy_parser())]

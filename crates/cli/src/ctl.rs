@@ -8,10 +8,10 @@ use std::io::{self, Write as _};
 
 use lamna_policy::size::format_size;
 use lamna_policy::words::{self, Align, Table};
+use lamna_server::admin::api::{Arch, ConnectionStats, Now, Phase};
 use lamna_server::admin::client::{Reply, ask, ask_with};
-use lamna_server::admin::place::{Servers, find};
-use lamna_server::admin::steward::{Arch, ConnectionStats, Now, Phase};
-use lamna_server::admin::tasks::Task;
+use lamna_server::admin::socket_path::{Servers, find};
+use lamna_server::admin::thread_stats::Task;
 use lamna_server::admin::token;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
@@ -21,7 +21,7 @@ use crate::args::{ArchCommand, CtlArgs, CtlCommand};
 use crate::exit::{Exit, Failed};
 
 /// A request of the endpoint, and how its answer is told.
-struct Errand {
+struct HelperJob {
     method: &'static str,
     path: &'static str,
     content: String,
@@ -57,9 +57,9 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-fn errand(command: &CtlCommand) -> Errand {
-    let get = |path, tell| Errand { method: "GET", path, content: String::new(), tell };
-    let order = |path, content| Errand { method: "POST", path, content, tell: tell_done };
+fn errand(command: &CtlCommand) -> HelperJob {
+    let get = |path, tell| HelperJob { method: "GET", path, content: String::new(), tell };
+    let order = |path, content| HelperJob { method: "POST", path, content, tell: tell_done };
     match command {
         CtlCommand::Status => get("/v1/status", tell_status),
         CtlCommand::Stats => get("/v1/stats", tell_stats),

@@ -9,13 +9,14 @@ mod usage;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use lamna_server::admin::office::Administration;
 use lamna_server::admin::{Admin, AdminAddress};
 use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
-use lamna_server::orders::Line;
+use lamna_server::listen;
+use lamna_server::process::admin_service::Administration;
+use lamna_server::process::orders::ControlChannel;
+use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
-use lamna_server::{keeper, listen, upgrade};
 
 use args::{Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
@@ -55,10 +56,10 @@ fn report(failed: Failed) -> Exit {
 fn keep(args: &ServeArgs) -> ExitCode {
     let serve = |keeper| serve(args, keeper).map_or_else(report, |()| Exit::Done).code().into();
     // Statuses of processes are bytes.
-    ExitCode::from(keeper::run(serve) as u8)
+    ExitCode::from(container::run(serve) as u8)
 }
 
-fn serve(args: &ServeArgs, keeper: Option<Line>) -> Result<(), Failed> {
+fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed> {
     let mut heritage = upgrade::heritage()?;
     let settings = load(args)?;
     warn(&settings);

@@ -14,9 +14,9 @@ use std::time::Instant;
 
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource};
-use lamna_server::cache::generations::Key;
-use lamna_server::cache::{Entry, Foresight, Front, Lookup, Store};
-use lamna_server::content::file::Stamps;
+use lamna_server::cache::two_generation_map::Key;
+use lamna_server::cache::{Entry, LocalCache, Lookup, LookupPrefetch, Store};
+use lamna_server::io::file_state::Stamps;
 
 const HOT: u64 = 100;
 const GROUP: usize = 8;
@@ -42,7 +42,7 @@ fn costs(entries: u64) -> String {
     for number in 0..entries {
         store.insert(key(&mut PATH.to_owned(), number), Arc::new(entry()));
     }
-    let (mut front, mut buffer, mut path) = (Front::new(&store), Vec::with_capacity(4096), PATH.to_owned());
+    let (mut front, mut buffer, mut path) = (LocalCache::new(&store), Vec::with_capacity(4096), PATH.to_owned());
     let orders: [(u64, Order); 3] = [(HOT, even), (entries, zipf), (entries, even)];
     let lookups = orders.map(|(entries, order)| {
         nanoseconds(entries, order, |number| {
@@ -56,7 +56,7 @@ fn costs(entries: u64) -> String {
             buffer.extend_from_slice(entry.resource.variants.first().message().expect("it is held"));
         })
     });
-    let mut foresight = Foresight::default();
+    let mut foresight = LookupPrefetch::default();
     let foreseen = orders.map(|(entries, order)| {
         let mut group = Vec::with_capacity(GROUP);
         nanoseconds(entries, order, |number| {

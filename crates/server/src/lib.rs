@@ -4,33 +4,20 @@
 //! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
 //! [`io::send`] sends it, and [`log`] writes it down.
 
-pub mod account;
-mod adapt;
 pub mod admin;
-mod announce;
-pub mod board;
 pub mod cache;
-mod calendar;
-pub mod commons;
 pub mod config;
-mod contain;
 pub mod content;
 pub mod engine;
 pub mod io;
-pub mod keeper;
-pub mod lifecycle;
 pub mod listen;
 pub mod log;
 #[cfg(test)]
-mod models;
-mod notify;
-pub mod orders;
-mod room;
-pub mod sensors;
-mod shift;
-pub mod site;
-pub mod supervisor;
+mod loom_support;
+pub mod metrics;
+pub mod process;
 pub mod sys;
-pub mod upgrade;
+pub mod worker;
 
-pub use lifecycle::{ServeError, Server, serve};
+pub use crate::process::error::ServeError;
+pub use crate::process::server::{Server, serve};

@@ -16,14 +16,19 @@ use std::thread;
 use std::time::Duration;
 
 use lamna_server::cache::Store;
+use lamna_server::config::sending::Plan;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
-use lamna_server::engine::handover::Handover;
-use lamna_server::engine::presence::Guests;
-use lamna_server::engine::{Clock, Control, Counters, Shared, Waker, amped, sped};
-use lamna_server::io::Abilities;
-use lamna_server::io::send::Plan;
-use lamna_server::site::Sites;
-use lamna_server::sys::common::Common;
+use lamna_server::content::site::Sites;
+use lamna_server::engine::{amped, sped};
+use lamna_server::io::KernelFeatures;
+use lamna_server::io::waker::Waker;
+use lamna_server::metrics::counters::Counters;
+use lamna_server::sys::clock::Clock;
+use lamna_server::sys::shared_memory::SharedMemory;
+use lamna_server::worker::connection_counter::ConnectionCounter;
+use lamna_server::worker::control::Control;
+use lamna_server::worker::migration::handover::Handover;
+use lamna_server::worker::shared::Shared;
 
 /// Counts what threads allocate that asked for it.
 struct Counting;
@@ -148,7 +153,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
     let shared = Shared {
         sites: Arc::new(Sites::open(&settings).expect("the directory is there")),
         store: Arc::new(Store::new(1 << 26, 100)),
-        abilities: Arc::new(Abilities::default()),
+        abilities: Arc::new(KernelFeatures::default()),
         sending: Plan::default(),
         limits: Arc::new(settings.limits),
         listeners: Arc::new(listeners),
@@ -157,14 +162,14 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         control: Control::new(1, 1, 1).expect("there are descriptors"),
         handover: Handover::new(1),
         receiver: None,
-        counters: Common::<Counters>::default(),
-        log_counters: Common::default(),
-        cache_counters: Common::default(),
-        board: Common::default(),
-        guests: vec![Guests::default()],
+        counters: SharedMemory::<Counters>::default(),
+        log_counters: SharedMemory::default(),
+        cache_counters: SharedMemory::default(),
+        scoreboard: SharedMemory::default(),
+        connection_counters: vec![ConnectionCounter::default()],
         first_seat: 0,
         alarm: Arc::new(Waker::new().unwrap()),
-        nursery: None,
+        fork_server: None,
     };
     (Arc::new(shared), address)
 }

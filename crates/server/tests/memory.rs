@@ -13,10 +13,11 @@ use lamna_policy::cache::Algorithm;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource};
-use lamna_server::cache::generations::Key;
-use lamna_server::cache::{Bounds, Entry, Policy, Store};
-use lamna_server::content::file::{Stamps, inspect};
-use lamna_server::sys::common::Common;
+use lamna_server::cache::two_generation_map::Key;
+use lamna_server::cache::{Bounds, Entry, Store};
+use lamna_server::config::cache_policy::Policy;
+use lamna_server::io::file_state::{Stamps, inspect};
+use lamna_server::sys::shared_memory::SharedMemory;
 
 /// Counts what is allocated and not freed, with what the allocator adds: a word for each block, in steps of 16 bytes.
 struct Counting;
@@ -88,7 +89,7 @@ fn described(size: u64) -> Description<'static> {
 /// Bytes for each of many entries, as counted by the store; what was allocated has to agree.
 fn measure(algorithm: Algorithm, kind: &str, entry: impl Fn() -> Arc<Entry>) -> f64 {
     let bounds = Bounds { bytes_max: 1 << 30, descriptors_max: 1 << 20, entries_max: None };
-    let store = Store::with(bounds, Policy { algorithm, ..Policy::default() }, None, Common::default());
+    let store = Store::with(bounds, Policy { algorithm, ..Policy::default() }, None, SharedMemory::default());
     let (counted, allocated) = (store.bytes() as i64, ALLOCATED_BYTES.load(Relaxed));
     for number in 0..ENTRIES {
         let path = format!("/pub/directory/page{number:07}.html");

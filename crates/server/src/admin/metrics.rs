@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 
 use lamna_proto::tally::{BUCKETS, bound_us};
 
+use super::api::{HitStats, Now, Phase, Stats, Status};
 use super::duration::Distribution;
-use super::steward::{HitStats, Now, Phase, Stats, Status};
-use super::tasks::Task;
-use crate::account::Account;
+use super::thread_stats::Task;
+use crate::metrics::step_timer::StepTimes;
 
 /// What it is sent as.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -28,7 +28,7 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     page.text
 }
 
-fn about_steps(account: &Account, page: &mut Page) {
+fn about_steps(account: &StepTimes, page: &mut Page) {
     page.family("lamna_step_nanoseconds_total", "counter", "Time in each step of serving, without steps within.");
     for step in &account.steps {
         page.sample(&format!("lamna_step_nanoseconds_total{{step=\"{}\"}}", step.step), step.ns);

@@ -3,24 +3,23 @@
 //! ```text
 //! main thread:  Orders::wait(.., admin.descriptors()) ── woken ──> admin.handle(steward)
 //!                                                                     │ accept, receive, send: never waits
-//!               visit::Visit ── request ──> routes::answer ── asks ──> Steward ── Status, Stats, done or why not
+//!               connection::Visit ── request ──> routes::answer ── asks ──> Steward ── Status, Stats, done or why not
 //! ```
 //!
 //! Owns: the socket ([`place`] says where), the rights of who connects ([`token`] for orders over TCP), a bounded number of
 //! connections for one request each. Guarantees: no thread of its own, so that a supervisor may fork; the thread that polls it is never kept waiting
-//! by a peer. Does not know how a server does what it is asked: [`Steward`] does.
+//! by a peer. Does not know how a server does what it is asked: [`AdminApi`] does.
 
+pub mod api;
 pub mod client;
+mod connection;
 pub mod duration;
 mod metrics;
-pub mod office;
-pub mod place;
 mod request;
 mod routes;
-pub mod steward;
-pub mod tasks;
+pub mod socket_path;
+pub mod thread_stats;
 pub mod token;
-mod visit;
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,15 +30,15 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+pub use crate::admin::api::{AdminApi, Change, Stats, Status};
+use crate::admin::connection::{Origin, Rights, Visit};
+pub use crate::admin::socket_path::AdminAddress;
 use crate::config::settings::{AdminSettings, ListenAddress};
 use crate::io::accept::{Accepted, accept};
 use crate::listen::{self, BindError, Listener};
 use crate::sys::peer;
-pub use place::AdminAddress;
 use routes::{Caller, Keys};
-pub use steward::{Change, Stats, Status, Steward};
 use token::Token;
-use visit::{Origin, Rights, Visit};
 
 /// The endpoint. Dropping it closes it and removes its socket.
 #[derive(Debug, Default)]
@@ -72,14 +71,14 @@ impl Admin {
     pub fn open(settings: &AdminSettings) -> Result<Admin, BindError> {
         let listeners = match &settings.address {
             AdminAddress::Off => return Ok(Admin::default()),
-            AdminAddress::Found => vec![place::bind()?],
+            AdminAddress::Found => vec![socket_path::bind()?],
             AdminAddress::At(address) => {
                 let asked = listen::bind_one(&absolute(address)).map_err(|error| error.for_option("--admin"))?;
                 match address {
                     ListenAddress::Unix(_) => vec![asked],
                     // Who asks for TCP wants monitoring to reach it, and `lamna ctl` as before.
                     ListenAddress::Tcp(_) => {
-                        [asked].into_iter().chain(place::bind().map_err(report_not_found).ok()).collect()
+                        [asked].into_iter().chain(socket_path::bind().map_err(report_not_found).ok()).collect()
                     }
                 }
             }
@@ -88,7 +87,7 @@ impl Admin {
             ListenAddress::Unix(path) => Some(path),
             ListenAddress::Tcp(_) => None,
         });
-        paths.for_each(|path| place::close_to_others(path));
+        paths.for_each(|path| socket_path::close_to_others(path));
         Admin::with(listeners, settings, Token::make)
     }
 
@@ -158,14 +157,14 @@ impl Admin {
     }
 
     /// Answers what has come. Does not wait, except for `steward`.
-    pub fn handle(&mut self, steward: &mut dyn Steward) {
+    pub fn handle(&mut self, steward: &mut dyn AdminApi) {
         if let Some(open) = &mut self.open {
             open.clear_events();
             open.keys.token.iter_mut().for_each(Token::keep);
             open.accept(Instant::now());
             let (now, keys) = (Instant::now(), &open.keys);
             open.visits.retain_mut(|visit| {
-                visit.go_on(now, |visit, ask| routes::answer(ask, caller(visit.origin, keys), steward))
+                visit.resume_queued(now, |visit, ask| routes::answer(ask, caller(visit.origin, keys), steward))
             });
         }
     }

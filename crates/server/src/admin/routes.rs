@@ -5,11 +5,11 @@
 
 use serde::Serialize;
 
+use super::api::{AdminApi, Change, Phase, Progress, Refusal};
+use super::connection::{Answer, Ask, Rights};
 use super::metrics;
 use super::request::{Request, is_own_name};
-use super::steward::{Change, Phase, Progress, Refusal, Steward};
 use super::token::Token;
-use super::visit::{Answer, Ask, Rights};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -34,21 +34,21 @@ pub(super) struct Keys {
 }
 
 /// The answer to what has come; none if it takes its time, and is to be asked for again.
-pub(super) fn answer(ask: Ask, caller: Caller<'_>, steward: &mut dyn Steward) -> Option<Answer> {
+pub(super) fn answer(ask: Ask, caller: Caller<'_>, steward: &mut dyn AdminApi) -> Option<Answer> {
     match ask {
         Ask::Request(request) => {
             let answer = answer_at_once(&request, caller, steward);
             (answer.status != BEGUN).then_some(answer)
         }
         Ask::Nonsense(status, why) => Some(failure(status, why)),
-        Ask::Outcome => steward.outcome().map(done),
+        Ask::Completed => steward.outcome().map(done),
     }
 }
 
 /// Stands for an answer that takes its time. It is never sent.
 const BEGUN: u16 = 202;
 
-fn answer_at_once(request: &Request, caller: Caller<'_>, steward: &mut dyn Steward) -> Answer {
+fn answer_at_once(request: &Request, caller: Caller<'_>, steward: &mut dyn AdminApi) -> Answer {
     let rights = match rights(request, caller) {
         Ok(rights) => rights,
         Err(why) => return failure(403, why),
@@ -99,8 +99,8 @@ fn refusal_of_orders(caller: Caller<'_>) -> &'static str {
 /// What a path stands for.
 struct Route {
     path: &'static str,
-    read: Option<fn(&mut dyn Steward) -> Answer>,
-    order: Option<fn(&mut dyn Steward, &Request) -> Answer>,
+    read: Option<fn(&mut dyn AdminApi) -> Answer>,
+    order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
 const ROUTES: [Route; 10] = [
@@ -130,11 +130,11 @@ struct Failure<'a> {
     error: &'a str,
 }
 
-fn livez(_: &mut dyn Steward) -> Answer {
+fn livez(_: &mut dyn AdminApi) -> Answer {
     text(200, "ok\n")
 }
 
-fn readyz(steward: &mut dyn Steward) -> Answer {
+fn readyz(steward: &mut dyn AdminApi) -> Answer {
     match steward.status().phase {
         Phase::Serving => text(200, "ok\n"),
         Phase::Starting => text(503, "starting\n"),
@@ -142,12 +142,12 @@ fn readyz(steward: &mut dyn Steward) -> Answer {
     }
 }
 
-fn exposition(steward: &mut dyn Steward) -> Answer {
+fn exposition(steward: &mut dyn AdminApi) -> Answer {
     let content = metrics::render(&steward.status(), &steward.stats()).into_bytes();
     Answer { status: 200, media_type: metrics::MEDIA_TYPE, allow: None, content }
 }
 
-fn set(steward: &mut dyn Steward, request: &Request) -> Answer {
+fn set(steward: &mut dyn AdminApi, request: &Request) -> Answer {
     let change: Change = match serde_json::from_slice(&request.content) {
         Ok(change) => change,
         Err(error) => return failure(400, &format!("this is not a change: {error}")),
@@ -158,7 +158,7 @@ fn set(steward: &mut dyn Steward, request: &Request) -> Answer {
     }
 }
 
-fn drain(steward: &mut dyn Steward, _: &Request) -> Answer {
+fn drain(steward: &mut dyn AdminApi, _: &Request) -> Answer {
     told(steward.drain())
 }
 

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::place;
+use super::socket_path;
 
 /// A token, and the file that goes with the server.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Token {
         let mut bytes = [0; BYTES];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = place::with_directory(|directory| {
+        let path = socket_path::with_directory(|directory| {
             let path = directory.join(name(address));
             // Of a server that was killed: nobody else listens at this address.
             let _ = std::fs::remove_file(&path);
@@ -67,7 +67,7 @@ impl Token {
     /// As [`Token::make`].
     pub(super) fn inherit(address: SocketAddr) -> io::Result<Token> {
         // One that another user could have put there would be that user's to use.
-        let found = place::own_directories().into_iter().map(|directory| directory.join(name(address)));
+        let found = socket_path::own_directories().into_iter().map(|directory| directory.join(name(address)));
         match found.filter_map(|path| Some((read_own(&path).ok()?, path))).next() {
             Some((text, path)) => Ok(Token { text, file: Some((path, std::process::id())), removes: false }),
             None => Token::make(address),
@@ -113,7 +113,7 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
     let is_loopback = address.ip().is_loopback();
     let addresses = [address].into_iter().chain(is_loopback.then(|| SocketAddr::new(every, address.port())));
     let names: Vec<String> = addresses.map(name).collect();
-    let directories = place::trusted_directories();
+    let directories = socket_path::trusted_directories();
     let paths = directories.iter().flat_map(|directory| names.iter().map(move |name| directory.join(name)));
     paths.into_iter().find_map(|path| read_own(&path).ok())
 }

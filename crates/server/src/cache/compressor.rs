@@ -14,13 +14,13 @@ use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::{Coding, CodingSet};
 
 use super::entry::Entry;
-use super::generations::Key;
 use super::shards::Shards;
-use crate::contain::{Point, contain, fail_if_asked};
-use crate::content::compress::{compress, suffix};
-use crate::content::file;
-use crate::io::{Abilities, Wait};
-use crate::sys::common::Common;
+use super::two_generation_map::Key;
+use crate::cache::compress::{compress, suffix};
+use crate::io::file_state;
+use crate::io::{KernelFeatures, Wait};
+use crate::sys::contain::{Point, contain, fail_if_asked};
+use crate::sys::shared_memory::SharedMemory;
 
 use super::counters::Counters;
 
@@ -35,7 +35,7 @@ pub(super) struct Compressor {
 struct Pool {
     queue: Receiver<Job>,
     shards: Arc<Shards>,
-    counters: Common<Counters>,
+    counters: SharedMemory<Counters>,
     threads: AtomicUsize,
     /// Jobs that have been submitted and not finished.
     pending: AtomicUsize,
@@ -59,7 +59,7 @@ const NICE: i32 = 10;
 
 impl Compressor {
     /// Threads that keep what they make with the entries of `shards`; none yet.
-    pub(super) fn new(shards: Arc<Shards>, counters: Common<Counters>) -> Compressor {
+    pub(super) fn new(shards: Arc<Shards>, counters: SharedMemory<Counters>) -> Compressor {
         let (jobs, queue) = bounded(QUEUE_MAX);
         let pool = Pool { queue, shards, counters, threads: AtomicUsize::new(0), pending: AtomicUsize::new(0) };
         Compressor { jobs, pool: Arc::new(pool) }
@@ -178,8 +178,8 @@ fn is_among(coding: Coding, set: CodingSet) -> bool {
 fn read_described(entry: &Entry, codings: &Codings) -> Option<Vec<u8>> {
     let file = codings.identity().file.as_ref()?;
     let stamp = entry.stamps.files.first()?;
-    let unchanged = file::inspect(file.as_fd()).ok()?.1 == *stamp;
+    let unchanged = file_state::inspect(file.as_fd()).ok()?.1 == *stamp;
     let mut content = vec![0; usize::try_from(stamp.size).ok()?];
-    let is_whole = file::read_whole(file, stamp, &mut content, Wait::Yes, &Abilities::default()).ok()?;
+    let is_whole = file_state::read_whole(file, stamp, &mut content, Wait::Yes, &KernelFeatures::default()).ok()?;
     (unchanged && is_whole).then_some(content)
 }

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use super::counters::Counters;
 use super::entry::Entry;
 use super::watch::{EVENTS, WatchRequest};
-use crate::content::file::Stamp;
-use crate::sys::common::Common;
+use crate::io::file_state::Stamp;
+use crate::sys::shared_memory::SharedMemory;
 
 /// What is watched.
 pub(super) struct Directories {
@@ -29,7 +29,7 @@ pub(super) struct Directories {
     watched: HashMap<i32, Directory>,
     roots: Vec<Root>,
     hasher: DefaultHashBuilder,
-    counters: Common<Counters>,
+    counters: SharedMemory<Counters>,
     buffer: Vec<MaybeUninit<u8>>,
 }
 
@@ -63,7 +63,7 @@ impl Directories {
     ///
     /// # Errors
     /// No descriptors, or no more inotify instances for this user.
-    pub(super) fn new(roots: Vec<PathBuf>, counters: Common<Counters>) -> Result<Directories, Errno> {
+    pub(super) fn new(roots: Vec<PathBuf>, counters: SharedMemory<Counters>) -> Result<Directories, Errno> {
         let roots = roots.into_iter().map(|path| Root { identity: identity_of_path(&path), path }).collect();
         Ok(Directories {
             inotify: Arc::new(inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?),
@@ -354,7 +354,7 @@ const LOCAL_FILE_SYSTEMS: [u64; 11] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::file::{Stamps, inspect};
+    use crate::io::file_state::{Stamps, inspect};
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};
     use std::fs;
@@ -372,7 +372,7 @@ mod tests {
     }
 
     fn directories(root: &Path) -> Directories {
-        Directories::new(vec![root.to_owned()], Common::default()).unwrap()
+        Directories::new(vec![root.to_owned()], SharedMemory::default()).unwrap()
     }
 
     fn entry(path: &Path) -> Arc<Entry> {

@@ -3,7 +3,7 @@
 //! Owns: the resource, and what it holds in memory; when it was last compared with the file system and whether changes would
 //! be noticed is in `validity`, what it counts in `account`. Does not look at files.
 
-mod account;
+mod charge;
 mod validity;
 
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lamna_proto::resource::{Representation, Resource};
 
-use super::ledger::{Ledger, allocated};
-use crate::content::file::Stamps;
+use crate::cache::entry::charge::Charge;
+use crate::io::file_state::Stamps;
+use crate::metrics::memory_accounting::{MemoryAccount, allocated};
 use crate::sys::prefetch::{Ahead, Stretch};
-use account::Account;
 use validity::Validity;
 
 pub(super) use validity::Freshness;
@@ -27,7 +27,7 @@ mod sync {
 
 /// What a target was found to stand for, and what that rests on.
 ///
-/// How long it may be used is for its [`Validity`] to say, what it counts for its [`Account`].
+/// How long it may be used is for its [`Validity`] to say, what it counts for its [`Charge`].
 #[derive(Debug)]
 pub struct Entry {
     /// What to answer with.
@@ -39,7 +39,7 @@ pub struct Entry {
     is_submitted: AtomicBool,
     /// Whether the resource is this entry's alone, and counts as such.
     owns_resource: bool,
-    account: Arc<Account>,
+    account: Arc<Charge>,
     /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
     /// bytes to spare.
     representation_at: usize,
@@ -60,7 +60,7 @@ impl Entry {
     }
 
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
-        let account: Arc<Account> = Arc::default();
+        let account: Arc<Charge> = Arc::default();
         if owns_resource {
             resource.variants.all().for_each(|one| drop(one.keeper.set(account.clone())));
         }
@@ -160,7 +160,7 @@ impl Entry {
     }
 
     fn own_bytes(&self) -> u64 {
-        let account = allocated(size_of::<Account>() + ARC_BYTES);
+        let account = allocated(size_of::<Charge>() + ARC_BYTES);
         account + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
     }
 
@@ -179,13 +179,13 @@ impl Entry {
 // Accounting.
 impl Entry {
     /// The store keeps it for one target more.
-    pub(super) fn keep(&self, ledger: &Arc<Ledger>) {
-        self.account.keep(ledger, self.memory_bytes());
+    pub(super) fn keep(&self, memory_account: &Arc<MemoryAccount>) {
+        self.account.keep(memory_account, self.memory_bytes());
     }
 
     /// It counts from now on, whether the store keeps it or not, until nobody holds anything of it.
-    pub(super) fn count(&self, ledger: &Arc<Ledger>) {
-        self.account.count(ledger, self.memory_bytes());
+    pub(super) fn count(&self, memory_account: &Arc<MemoryAccount>) {
+        self.account.count(memory_account, self.memory_bytes());
     }
 
     /// The store keeps it for one target less.
@@ -196,7 +196,7 @@ impl Entry {
     /// Lets the ledger know what it holds now.
     pub(super) fn weigh(&self) {
         let keeper = self.resource.variants.first().keeper.get();
-        match keeper.and_then(|keeper| keeper.downcast_ref::<Account>()) {
+        match keeper.and_then(|keeper| keeper.downcast_ref::<Charge>()) {
             // Whoever's resource it is.
             Some(account) => account.weigh(self.own_bytes() + self.resource_bytes()),
             None => self.account.weigh(self.memory_bytes()),
@@ -213,7 +213,7 @@ const OPEN_FILE_BYTES: u64 = 32;
 mod tests {
     use super::*;
     use crate::cache::{FRESH_MS, RECHECK_MS_MIN};
-    use crate::content::file::inspect;
+    use crate::io::file_state::inspect;
     use lamna_proto::message::Status;
     use lamna_proto::resource::Description;
     use std::os::fd::AsFd;
@@ -292,17 +292,17 @@ mod tests {
 
     #[test]
     fn it_counts_once_in_the_ledger_until_it_is_gone() {
-        let ledger = Arc::new(Ledger::default());
+        let memory_account = Arc::new(MemoryAccount::default());
         let entry = entry();
         let bytes = entry.memory_bytes();
-        entry.keep(&ledger);
-        entry.keep(&ledger);
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (bytes, 0));
+        entry.keep(&memory_account);
+        entry.keep(&memory_account);
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (bytes, 0));
         entry.release();
-        assert_eq!(ledger.lingering_bytes(), 0);
+        assert_eq!(memory_account.lingering_bytes(), 0);
         entry.release();
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (bytes, bytes));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (bytes, bytes));
         drop(entry);
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (0, 0));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (0, 0));
     }
 }

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::config::least_limit;
+use crate::sys::memory::least_limit;
 
 /// The part of a limit that stays free, so that who needs memory next finds it without making room.
 const FREE_SHARE: u64 = 16;

@@ -6,39 +6,37 @@
 //! lock is held across a system call, and a hit in a front takes none.
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
-mod caches;
-mod chunks;
+pub mod compress;
 mod compressor;
 pub mod counters;
 mod directories;
 mod entry;
-mod flights;
-mod foresight;
-mod front;
-pub mod generations;
 mod headroom;
 mod index;
-mod ledger;
+pub mod leased_buffer;
+mod local;
+mod lookup_prefetch;
 #[cfg(test)]
 mod model;
-mod residents;
 mod shard;
 mod shards;
+mod single_flight;
 mod store;
+pub mod two_generation_map;
 mod watch;
 
 use std::sync::Arc;
 
-use lamna_policy::cache::{Algorithm, Objective};
+use crate::metrics::memory_accounting;
 
-pub use caches::Caches;
-pub use chunks::{CHUNK_BYTES, Chunks};
+pub use crate::cache::local::LocalCache;
+pub use crate::cache::lookup_prefetch::LookupPrefetch;
+pub use crate::config::cache_switches::CacheSwitches;
+pub use crate::io::page_cache::mapped_chunks::{CHUNK_BYTES, Chunks};
+pub use crate::io::page_cache::residency_predictor::ResidencyPredictor;
+pub use crate::metrics::memory_accounting::Reservation;
 pub use entry::Entry;
-pub use foresight::Foresight;
-pub use front::Front;
 pub use headroom::Headroom;
-pub use ledger::Loan;
-pub use residents::Residents;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 
@@ -50,31 +48,13 @@ mod sync {
 
 /// How long a translation is used without looking at the file system again if changes of it would not be noticed, in
 /// milliseconds. With what the root may have been left unlooked at before
-/// ([`ROOT_FRESH_MS`](crate::site::ROOT_FRESH_MS)), and with the coarse clock, that is less than a second.
+/// ([`ROOT_FRESH_MS`](crate::content::site::ROOT_FRESH_MS)), and with the coarse clock, that is less than a second.
 pub const FRESH_MS: u64 = 850;
 /// At this age such a translation is looked at again while it is still being used, so that nobody waits for it.
 pub const REFRESH_MS: u64 = 425;
 /// How long a translation is used if changes of it are noticed: against what inotify does not tell. For each entry of the store
 /// a millisecond at least, so that on average a thousand are looked at in a second, however many there are.
 pub const RECHECK_MS_MIN: u64 = 10_000;
-
-/// Which entries go when room is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// The order in which they go.
-    pub algorithm: Algorithm,
-    /// What is to be had much of.
-    pub objective: Objective,
-    /// Whether a newcomer has to be asked for more often than whom it would push out, per byte.
-    pub is_filtered: bool,
-}
-
-impl Default for Policy {
-    /// What had the most hits on all traces tried (`results/sim/policies`).
-    fn default() -> Policy {
-        Policy { algorithm: Algorithm::Gdsf, objective: Objective::Requests, is_filtered: false }
-    }
-}
 
 /// What a cache says about a target.
 #[derive(Debug)]
@@ -91,10 +71,12 @@ pub enum Lookup<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::generations::Key;
+    use super::two_generation_map::Key;
     use super::*;
-    use crate::content::file::Stamps;
-    use crate::sys::common::Common;
+    use crate::config::cache_policy::Policy;
+    use crate::io::file_state::Stamps;
+    use crate::sys::shared_memory::SharedMemory;
+    use lamna_policy::cache::Algorithm;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};
 
@@ -113,7 +95,7 @@ mod tests {
     #[test]
     fn a_store_may_be_bounded_in_entries() {
         let bounds = Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) };
-        let store = Store::with(bounds, Policy::default(), None, Common::default());
+        let store = Store::with(bounds, Policy::default(), None, SharedMemory::default());
         keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
         assert!((90..=200).contains(&store.len()), "{}", store.len());
     }
@@ -121,7 +103,7 @@ mod tests {
     #[test]
     fn bytes_of_everything_stay_within_the_bound_whoever_holds_on_to_it() {
         let store = Store::new(1 << 20, 100);
-        let mut front = Front::new(&store);
+        let mut front = LocalCache::new(&store);
         for name in (0..20_000u32).map(u32::to_be_bytes) {
             let key = Key { site: 0, path: &name };
             store.insert(key, entry(5000));
@@ -136,7 +118,7 @@ mod tests {
     #[test]
     fn pages_stay_of_what_had_to_go_before_while_memory_is_free() {
         let bounds = Bounds { bytes_max: 4 << 20, descriptors_max: 100, entries_max: Some(200) };
-        let store = Store::with(bounds, Policy::default(), None, Common::default());
+        let store = Store::with(bounds, Policy::default(), None, SharedMemory::default());
         let leaves =
             |store: &Store| keys().filter(|name| store.leaves_pages(Key { site: 0, path: name }, 1_000)).count();
         let store = store.with_headroom(Some(Headroom::of(1 << 20, "1000")));
@@ -225,7 +207,7 @@ mod tests {
     #[test]
     fn nothing_older_than_the_bound_is_handed_out_unchecked() {
         let store = Store::new(1 << 20, 100);
-        let mut front = Front::new(&store);
+        let mut front = LocalCache::new(&store);
         assert!(matches!(front.lookup(&store, KEY, 5000), Lookup::Unknown));
         store.insert(KEY, entry(5000));
         assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
@@ -238,7 +220,7 @@ mod tests {
     #[test]
     fn a_front_holds_what_is_asked_for_again() {
         let store = Store::new(4 << 20, 100);
-        let mut front = Front::new(&store);
+        let mut front = LocalCache::new(&store);
         keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
         let mut held = |times| {
             for name in keys() {
@@ -263,7 +245,7 @@ mod tests {
     #[test]
     fn what_was_disturbed_is_not_handed_out_from_a_front() {
         let store = Store::new(1 << 20, 100);
-        let mut front = Front::new(&store);
+        let mut front = LocalCache::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
         (0..2).for_each(|_| assert!(matches!(front.lookup(&store, KEY, 5001), Lookup::Fresh(_))));
@@ -275,7 +257,7 @@ mod tests {
     #[test]
     fn a_confirmation_by_another_worker_counts() {
         let store = Store::new(1 << 20, 100);
-        let mut front = Front::new(&store);
+        let mut front = LocalCache::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
         (0..2).for_each(|_| assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_))));

@@ -4,15 +4,15 @@
 //! The sources of all these are compiled a second time, over loom's primitives. Only what decides which entry goes is
 //! simpler: a shard has room for one.
 
-#[path = "entry/account.rs"]
+#[path = "entry/charge.rs"]
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]
-mod account;
-#[path = "front.rs"]
+mod charge;
+#[path = "local.rs"]
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]
-mod front;
-#[path = "ledger.rs"]
+mod local;
+#[path = "../metrics/memory_accounting.rs"]
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "the same source over other primitives")]
-mod ledger;
+mod memory_accounting;
 #[path = "shards.rs"]
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod shards;
@@ -25,15 +25,15 @@ mod sync {
     pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
     pub(super) use loom::sync::{Mutex, MutexGuard};
 
-    pub(super) use crate::models::OnceLock;
+    pub(super) use crate::loom_support::OnceLock;
 }
 
 /// An entry without a resource: it knows which state of its file it was made of.
 mod entry {
     use std::sync::Arc;
 
-    use super::account::Account;
-    use super::ledger::Ledger;
+    use super::charge::Charge;
+    use super::memory_accounting::MemoryAccount;
     use super::validity::Validity;
 
     pub(super) use super::validity::Freshness;
@@ -42,12 +42,12 @@ mod entry {
     pub(super) struct Entry {
         pub(super) state: usize,
         pub(super) validity: Validity,
-        account: Account,
+        account: Charge,
     }
 
     impl Entry {
         pub(super) fn new(state: usize, now_ms: u64) -> Arc<Entry> {
-            Arc::new(Entry { state, validity: Validity::new(now_ms), account: Account::default() })
+            Arc::new(Entry { state, validity: Validity::new(now_ms), account: Charge::default() })
         }
 
         pub(super) fn is_disturbed(&self) -> bool {
@@ -66,12 +66,12 @@ mod entry {
             super::BYTES
         }
 
-        pub(super) fn keep(&self, ledger: &Arc<Ledger>) {
-            self.account.keep(ledger, super::BYTES);
+        pub(super) fn keep(&self, memory_account: &Arc<MemoryAccount>) {
+            self.account.keep(memory_account, super::BYTES);
         }
 
-        pub(super) fn count(&self, ledger: &Arc<Ledger>) {
-            self.account.count(ledger, super::BYTES);
+        pub(super) fn count(&self, memory_account: &Arc<MemoryAccount>) {
+            self.account.count(memory_account, super::BYTES);
         }
 
         pub(super) fn release(&self) {
@@ -173,13 +173,14 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::Policy;
-use super::generations::{self, Key};
-use crate::models::{check, check_within, spawn};
-use account::Account;
+use super::two_generation_map::Key;
+use crate::cache::two_generation_map;
+use crate::config::cache_policy::Policy;
+use crate::loom_support::{check, check_within, spawn};
+use charge::Charge;
 use entry::Entry;
-use front::Front;
-use ledger::Ledger;
+use local::LocalCache;
+use memory_accounting::MemoryAccount;
 use store::Store;
 
 const KEY: Key<'static> = Key { site: 0, path: b"/a" };
@@ -237,7 +238,7 @@ impl World {
         self.announced.store(true, Ordering::Release);
     }
 
-    /// What whoever looks at the file does, `content::translate` and `Desk::keep` together.
+    /// What whoever looks at the file does, `content::translate` and `WorkerContext::keep` together.
     fn compare(&self, entry: &Entry) {
         let events = entry.validity.events();
         match self.file.load(Ordering::SeqCst) {
@@ -251,7 +252,7 @@ impl World {
 fn no_front_answers_with_what_was_before_a_change_that_has_been_announced() {
     check(|| {
         let (world, entry) = World::new();
-        let mut front = Front::new(&world.store);
+        let mut front = LocalCache::new(&world.store);
         // From the second time on the front holds it.
         (0..2).for_each(|_| assert_eq!(front.lookup(&world.store, KEY, NOW_MS).answer(), Some(1)));
         let (watcher, comparer) = ((world.clone(), entry.clone()), (world.clone(), entry));
@@ -276,7 +277,7 @@ fn a_front_goes_on_with_what_was_compared_after_the_change() {
         let comparers = [(world.clone(), entry.clone()), (world.clone(), entry)];
         let comparers = comparers.map(|(world, entry)| spawn(move || world.compare(&entry)));
         comparers.into_iter().for_each(|comparer| comparer.join().unwrap());
-        assert_eq!(Front::new(&world.store).lookup(&world.store, KEY, NOW_MS + 1).answer(), Some(2));
+        assert_eq!(LocalCache::new(&world.store).lookup(&world.store, KEY, NOW_MS + 1).answer(), Some(2));
         assert_eq!(world.store.0.bytes(), BYTES, "the old entry is gone, the new one counts once");
     });
 }
@@ -317,18 +318,18 @@ fn a_change_before_anybody_watched_is_not_covered_by_the_watch() {
 #[test]
 fn an_entry_that_several_keep_and_let_go_of_counts_once() {
     check(|| {
-        let (ledger, account) = (Arc::new(Ledger::default()), Arc::new(Account::default()));
-        let other = (ledger.clone(), account.clone());
+        let (memory_account, account) = (Arc::new(MemoryAccount::default()), Arc::new(Charge::default()));
+        let other = (memory_account.clone(), account.clone());
         let other = spawn(move || other.1.keep(&other.0, BYTES + 50));
-        account.keep(&ledger, BYTES);
+        account.keep(&memory_account, BYTES);
         account.release();
-        account.keep(&ledger, BYTES);
+        account.keep(&memory_account, BYTES);
         other.join().unwrap();
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES + 50, 0));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (BYTES + 50, 0));
         (0..2).for_each(|_| account.release());
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES + 50, BYTES + 50));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (BYTES + 50, BYTES + 50));
         drop(account);
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (0, 0));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (0, 0));
     });
 }
 
@@ -336,29 +337,29 @@ fn an_entry_that_several_keep_and_let_go_of_counts_once() {
 #[test]
 fn an_entry_that_is_counted_and_kept_at_the_same_time_counts_once() {
     check(|| {
-        let (ledger, account) = (Arc::new(Ledger::default()), Arc::new(Account::default()));
-        let other = (ledger.clone(), account.clone());
+        let (memory_account, account) = (Arc::new(MemoryAccount::default()), Arc::new(Charge::default()));
+        let other = (memory_account.clone(), account.clone());
         let other = spawn(move || other.1.count(&other.0, BYTES));
-        account.keep(&ledger, BYTES);
+        account.keep(&memory_account, BYTES);
         other.join().unwrap();
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES, 0));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (BYTES, 0));
         account.release();
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES, BYTES));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (BYTES, BYTES));
         drop(account);
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (0, 0));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (0, 0));
     });
 }
 
 #[test]
 fn an_entry_that_grows_while_it_is_let_go_of_counts_once() {
     check(|| {
-        let (ledger, account) = (Arc::new(Ledger::default()), Arc::new(Account::default()));
-        account.keep(&ledger, BYTES);
+        let (memory_account, account) = (Arc::new(MemoryAccount::default()), Arc::new(Charge::default()));
+        account.keep(&memory_account, BYTES);
         let grower = account.clone();
         let grower = spawn(move || grower.weigh(BYTES + 50));
         account.release();
         grower.join().unwrap();
-        assert_eq!((ledger.alive_bytes(), ledger.lingering_bytes()), (BYTES + 50, BYTES + 50));
+        assert_eq!((memory_account.alive_bytes(), memory_account.lingering_bytes()), (BYTES + 50, BYTES + 50));
     });
 }
 

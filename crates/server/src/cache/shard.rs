@@ -14,11 +14,11 @@ use std::sync::Arc;
 use hashbrown::DefaultHashBuilder;
 use lamna_policy::cache::{Admission, Bounded, ObjectId, Offer};
 
-use super::Policy;
 use super::entry::Entry;
-use super::generations::Key;
 use super::index::Index;
-use super::ledger::allocated;
+use super::two_generation_map::Key;
+use crate::config::cache_policy::Policy;
+use crate::metrics::memory_accounting::allocated;
 use crate::sys::prefetch::{Ahead, Stretch};
 
 /// One shard.
@@ -339,7 +339,7 @@ const OBJECT_BYTES_USUAL: u64 = 8192;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::file::Stamps;
+    use crate::io::file_state::Stamps;
     use lamna_policy::cache::{Algorithm, Objective};
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};

@@ -10,19 +10,19 @@ use std::sync::{Arc, PoisonError};
 use hashbrown::DefaultHashBuilder;
 use lamna_proto::limits::HELD_SHARE_MAX;
 
-use super::Policy;
 use super::entry::Entry;
-use super::generations::Key;
-use super::ledger::{Ledger, Loan};
+use super::memory_accounting::{MemoryAccount, Reservation};
 use super::shard::{Depth, Shard};
 use super::sync::{AtomicU64, Mutex, MutexGuard, Relaxed};
+use super::two_generation_map::Key;
+use crate::config::cache_policy::Policy;
 use crate::sys::prefetch::Ahead;
 
 /// All shards.
 #[derive(Debug)]
 pub(super) struct Shards {
     shards: Vec<Mutex<Shard>>,
-    ledger: Arc<Ledger>,
+    memory_account: Arc<MemoryAccount>,
     policy: Mutex<Policy>,
     /// Entries held.
     entries: AtomicU64,
@@ -57,7 +57,7 @@ impl Shards {
         let count = count(bytes_max);
         Shards {
             shards: (0..count).map(|_| Mutex::new(Shard::new(bytes_max / count, policy))).collect(),
-            ledger: Arc::default(),
+            memory_account: Arc::default(),
             policy: Mutex::new(policy),
             entries: AtomicU64::new(0),
             bytes_max,
@@ -68,8 +68,8 @@ impl Shards {
     }
 
     /// What their memory comes to.
-    pub(super) fn ledger(&self) -> Arc<Ledger> {
-        self.ledger.clone()
+    pub(super) fn memory_account(&self) -> Arc<MemoryAccount> {
+        self.memory_account.clone()
     }
 
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
@@ -98,20 +98,20 @@ impl Shards {
 
     /// Keeps `entry`, if the policy finds it worth it.
     pub(super) fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
-        entry.keep(&self.ledger);
+        entry.keep(&self.memory_account);
         let cost = self.cost(&entry);
         self.change(key, |shard, gone| shard.insert(key, entry, cost, gone));
     }
 
     /// Counts what `entry` holds, though it is not kept, for as long as anybody holds anything of it.
     pub(super) fn count(&self, entry: &Entry) {
-        entry.count(&self.ledger);
+        entry.count(&self.memory_account);
     }
 
     /// Whether others hold so much that there is no room left for more that the store does not hold.
     pub(super) fn is_pressed(&self) -> bool {
         let (numerator, denominator) = HELD_SHARE_MAX;
-        self.ledger.lingering_bytes() > self.bytes_max / denominator * numerator
+        self.memory_account.lingering_bytes() > self.bytes_max / denominator * numerator
     }
 
     /// `entry` holds more than before: counts it anew, if it is still what is kept under `key`.
@@ -141,19 +141,19 @@ impl Shards {
 
     /// Bytes of memory of the entries, whoever holds them, and of the store's structures.
     pub(super) fn bytes(&self) -> u64 {
-        self.ledger.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
+        self.memory_account.alive_bytes() + self.shards.iter().map(|shard| lock(shard).structure_bytes()).sum::<u64>()
     }
 
     /// Room for `bytes` bytes, if no more than one part in `share` of the store is lent then.
-    pub(super) fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
-        self.ledger.lend(bytes, self.bytes_max / share)
+    pub(super) fn lend(&self, bytes: u64, share: u64) -> Option<Reservation> {
+        self.memory_account.lend(bytes, self.bytes_max / share)
     }
 
     /// Bytes of entries that others hold on to.
     #[cfg(test)]
     #[allow(dead_code, reason = "the model asks")]
     pub(super) fn lingering_bytes(&self) -> u64 {
-        self.ledger.lingering_bytes()
+        self.memory_account.lingering_bytes()
     }
 
     /// Entries held.
@@ -168,7 +168,8 @@ impl Shards {
 
     /// Changes the shard of `key`, and holds it to its bound.
     fn change(&self, key: Key<'_>, act: impl FnOnce(&mut Shard, &mut Vec<Arc<Entry>>)) {
-        let share = (self.bytes_max - self.ledger.lingering_bytes().min(self.bytes_max)) / self.shards.len() as u64;
+        let share =
+            (self.bytes_max - self.memory_account.lingering_bytes().min(self.bytes_max)) / self.shards.len() as u64;
         let mut gone = Vec::new();
         let mut shard = self.shard(key);
         let before = shard.len();

@@ -8,24 +8,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_proto::held::Held;
 
-use super::caches::Caches;
-use super::chunks::Chunks;
+use super::RECHECK_MS_MIN;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
-use super::flights::Flights;
-use super::generations::Key;
 use super::headroom::Headroom;
-use super::ledger::Loan;
-use super::residents::Residents;
 use super::shard::Depth;
 use super::shards::{self, Place, Shards};
+use super::single_flight::SingleFlight;
+use super::two_generation_map::Key;
 use super::watch::{WatchRequest, Watcher};
-use super::{Policy, RECHECK_MS_MIN};
-use crate::account::{self, Step};
-use crate::config::memory_bytes;
-use crate::sys::common::Common;
+use crate::config::cache_policy::Policy;
+use crate::config::cache_switches::CacheSwitches;
+use crate::io::page_cache::mapped_chunks::Chunks;
+use crate::io::page_cache::residency_predictor::ResidencyPredictor;
+use crate::metrics::memory_accounting::Reservation;
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::sys::memory::memory_bytes;
 use crate::sys::prefetch::Ahead;
+use crate::sys::shared_memory::SharedMemory;
 
 /// The shared store.
 #[derive(Debug)]
@@ -33,12 +35,12 @@ pub struct Store {
     shards: Arc<Shards>,
     compressor: Compressor,
     watcher: Option<Watcher>,
-    flights: Flights,
+    flights: SingleFlight,
     holds_alone: bool,
     headroom: Option<Headroom>,
-    caches: Caches,
+    caches: CacheSwitches,
     chunks: Chunks,
-    residents: Residents,
+    residency_predictor: ResidencyPredictor,
     /// Fronts that there are.
     fronts: AtomicU64,
 }
@@ -62,25 +64,25 @@ impl Store {
             Bounds { bytes_max, descriptors_max, entries_max: None },
             Policy::default(),
             None,
-            Common::default(),
+            SharedMemory::default(),
         )
     }
 
     /// An empty store within `bounds` that does what `policy` and `watcher` say, and counts what it does in `counters`.
-    pub fn with(bounds: Bounds, policy: Policy, watcher: Option<Watcher>, counters: Common<Counters>) -> Store {
+    pub fn with(bounds: Bounds, policy: Policy, watcher: Option<Watcher>, counters: SharedMemory<Counters>) -> Store {
         let Bounds { bytes_max, descriptors_max, entries_max } = bounds;
         let shards = Arc::new(Shards::new(bytes_max, descriptors_max, entries_max, policy));
         let compressor = Compressor::new(shards.clone(), counters);
         Store {
-            chunks: Chunks::new(bytes_max / CHUNK_SHARE, shards.ledger()),
-            residents: Residents::new(memory_bytes()),
+            chunks: Chunks::new(bytes_max / CHUNK_SHARE, shards.memory_account()),
+            residency_predictor: ResidencyPredictor::new(memory_bytes()),
             shards,
             compressor,
             watcher,
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
             holds_alone: false,
             headroom: None,
-            caches: Caches::ALL,
+            caches: CacheSwitches::ALL,
             fronts: AtomicU64::new(0),
         }
     }
@@ -108,12 +110,12 @@ impl Store {
     }
 
     /// The same, of which only `caches` are in use.
-    pub fn with_caches(self, caches: Caches) -> Store {
+    pub fn with_caches(self, caches: CacheSwitches) -> Store {
         Store { caches, ..self }
     }
 
     /// The caches that are in use.
-    pub fn caches(&self) -> Caches {
+    pub fn caches(&self) -> CacheSwitches {
         self.caches
     }
 
@@ -123,8 +125,8 @@ impl Store {
     }
 
     /// Which stretches of files are likely to be in memory.
-    pub fn residents(&self) -> &Residents {
-        &self.residents
+    pub fn residency_predictor(&self) -> &ResidencyPredictor {
+        &self.residency_predictor
     }
 
     /// Files up to this many bytes are held in memory with their head: none while connections hold as much as they may.
@@ -137,7 +139,7 @@ impl Store {
 
     /// The same of a store of `bytes_max` bytes: what is too large to be kept is not read into memory either, and nothing is
     /// if content is not cached.
-    pub fn content_bytes_max_of(bytes_max: u64, caches: Caches) -> u64 {
+    pub fn content_bytes_max_of(bytes_max: u64, caches: CacheSwitches) -> u64 {
         if caches.content { CONTENT_BYTES_MAX.min(Store::object_bytes_max(bytes_max)) } else { 0 }
     }
 
@@ -148,7 +150,7 @@ impl Store {
 
     /// The entry of `key`, however old, which was used `uses` times since it was last asked for.
     pub fn lookup(&self, key: Key<'_>, uses: u32) -> Option<Arc<Entry>> {
-        let _step = account::step(Step::Synchronize);
+        let _step = step_timer::step(Step::Synchronize);
         self.shards.lookup(key, uses)
     }
 
@@ -169,7 +171,7 @@ impl Store {
 
     /// Keeps `entry`, if the policy finds it worth it.
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
-        let _step = account::step(Step::Synchronize);
+        let _step = step_timer::step(Step::Synchronize);
         self.shards.insert(key, entry);
     }
 
@@ -185,12 +187,12 @@ impl Store {
 
     /// What connections hold in buffers of their own, for them to count it in.
     pub fn parked(&self) -> Arc<Held> {
-        self.shards.ledger().parked().clone()
+        self.shards.memory_account().parked().clone()
     }
 
     /// What `find` finds, for one of all threads that ask for `key` at the same time. Waits as long as `find` does.
     pub fn find_once(&self, key: Key<'_>, find: impl FnOnce() -> Arc<Entry>) -> Arc<Entry> {
-        let _step = account::step(Step::Synchronize);
+        let _step = step_timer::step(Step::Synchronize);
         self.flights.find_once(key, find)
     }
 
@@ -213,7 +215,7 @@ impl Store {
 
     /// Room for `bytes` bytes of something else than entries, for which the store will make some. Nothing if more than one part
     /// in `share` of it were lent then.
-    pub fn lend(&self, bytes: u64, share: u64) -> Option<Loan> {
+    pub fn lend(&self, bytes: u64, share: u64) -> Option<Reservation> {
         self.shards.lend(bytes, share)
     }
 

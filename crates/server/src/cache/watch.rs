@@ -21,9 +21,10 @@ use rustix::fs::inotify;
 use super::counters::Counters;
 use super::directories::Directories;
 use super::entry::Entry;
-use crate::contain::{Point, contain, fail_if_asked};
-use crate::engine::{Clock, Waker};
-use crate::sys::common::Common;
+use crate::io::waker::Waker;
+use crate::sys::clock::Clock;
+use crate::sys::contain::{Point, contain, fail_if_asked};
+use crate::sys::shared_memory::SharedMemory;
 
 /// An entry that is to be watched.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub struct Watcher {
     shared: Arc<Shared>,
     roots: Vec<PathBuf>,
     clock: Clock,
-    counters: Common<Counters>,
+    counters: SharedMemory<Counters>,
     is_spawned: AtomicBool,
 }
 
@@ -66,7 +67,11 @@ impl Watcher {
     ///
     /// # Errors
     /// No descriptors.
-    pub fn new(roots: Vec<PathBuf>, clock: Clock, counters: Common<Counters>) -> Result<Watcher, rustix::io::Errno> {
+    pub fn new(
+        roots: Vec<PathBuf>,
+        clock: Clock,
+        counters: SharedMemory<Counters>,
+    ) -> Result<Watcher, rustix::io::Errno> {
         let (requests, queue) = bounded(QUEUE_MAX);
         let shared = Shared { awake_ms: AtomicU64::new(0), waker: Waker::new()?, is_over: AtomicBool::new(false) };
         let is_spawned = AtomicBool::new(false);

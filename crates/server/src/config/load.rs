@@ -14,9 +14,9 @@ use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, S
 use super::shapes::{self, Shapes};
 use super::validate::{self, Depth, Looks, check_address, check_admin, check_directory, check_log};
 use crate::admin::AdminAddress;
-use crate::cache::Caches;
-use crate::content::compress::CodingSet;
-use crate::io::send::SendStrategy;
+use crate::config::cache_switches::CacheSwitches;
+use crate::config::compression::CodingSet;
+use crate::config::sending::SendStrategy;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
 /// directory. Numbers are within the bounds of their settings: who parses them checks that.
@@ -57,7 +57,7 @@ pub struct Overrides {
     /// See [`Settings::cache_bytes_max`].
     pub cache_bytes_max: Option<u64>,
     /// See [`Settings::caches`].
-    pub caches: Option<Caches>,
+    pub caches: Option<CacheSwitches>,
     /// See [`Settings::cache_policy`].
     pub cache_policy: Option<Algorithm>,
     /// See [`Settings::compression`].

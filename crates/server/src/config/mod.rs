@@ -10,15 +10,18 @@
 //! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
 
 pub mod address;
+pub mod cache_policy;
+pub mod cache_switches;
+pub mod compression;
 mod doubts;
 mod explain;
 mod file;
 mod limits;
 mod load;
-mod memory;
 pub mod profile;
 mod redirect;
 mod render;
+pub mod sending;
 pub mod settings;
 mod shapes;
 mod site;
@@ -27,11 +30,11 @@ pub mod suggest;
 mod tests;
 mod validate;
 
-pub use doubts::doubts;
-pub use explain::ConfigError;
-pub use load::{Overrides, Workers, check, load, parse};
-pub use memory::{
+pub use crate::sys::memory::{
     connections_max, default_cache_bytes, default_process_cache_bytes, default_processes_max, is_most_of_memory,
     is_small, least_limit, memory_bytes,
 };
+pub use doubts::doubts;
+pub use explain::ConfigError;
+pub use load::{Overrides, Workers, check, load, parse};
 pub use render::render;

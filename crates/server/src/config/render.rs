@@ -184,9 +184,10 @@ mod tests {
         LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
     };
     use super::*;
-    use crate::cache::{Caches, Policy};
-    use crate::content::compress::{CodingSet, Compression};
-    use crate::io::send::{Plan, SendStrategy};
+    use crate::config::cache_policy::Policy;
+    use crate::config::cache_switches::CacheSwitches;
+    use crate::config::compression::{CodingSet, Compression};
+    use crate::config::sending::{Plan, SendStrategy};
     use lamna_policy::cache::{Algorithm, Objective};
     use proptest::prelude::*;
     use std::path::PathBuf;
@@ -241,8 +242,8 @@ mod tests {
             .prop_map(|(algorithm, objective, is_filtered)| Policy { algorithm, objective, is_filtered })
     }
 
-    fn caches() -> impl Strategy<Value = Caches> {
-        any::<[bool; 3]>().prop_map(|[translations, entries, content]| Caches { translations, entries, content })
+    fn caches() -> impl Strategy<Value = CacheSwitches> {
+        any::<[bool; 3]>().prop_map(|[translations, entries, content]| CacheSwitches { translations, entries, content })
     }
 
     fn compression() -> impl Strategy<Value = Compression> {

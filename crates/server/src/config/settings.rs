@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use lamna_policy::control::Profile;
 
 use crate::admin::AdminAddress;
-use crate::cache::{Caches, Policy};
-use crate::content::compress::Compression;
-use crate::io::send::Plan;
+use crate::config::cache_policy::Policy;
+use crate::config::cache_switches::CacheSwitches;
+use crate::config::compression::Compression;
+use crate::config::sending::Plan;
 
 /// Which concurrency architecture serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,7 +338,7 @@ pub struct Settings {
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
     /// Which of the three caches are in use. All, unless somebody measures what each contributes.
-    pub caches: Caches,
+    pub caches: CacheSwitches,
     /// Which entries of a cache go when room is needed.
     pub cache_policy: Policy,
     /// What becomes of the page cache's copy of what the cache holds.
@@ -371,7 +372,9 @@ impl Settings {
     /// processes that have a cache each share that, too.
     pub fn holds_alone(&self) -> bool {
         match self.cache_pages {
-            CachePages::Auto => !self.architecture.is_of_processes() && super::is_most_of_memory(self.cache_bytes_max),
+            CachePages::Auto => {
+                !self.architecture.is_of_processes() && crate::sys::memory::is_most_of_memory(self.cache_bytes_max)
+            }
             CachePages::Keep => false,
             CachePages::Release => true,
         }
@@ -400,7 +403,7 @@ impl Settings {
 impl Default for Settings {
     /// The defaults of everything, with no site yet: a server needs at least one.
     fn default() -> Self {
-        let processes_max = super::default_processes_max();
+        let processes_max = crate::sys::memory::default_processes_max();
         Settings {
             listen: Vec::new(),
             architecture: Architecture::Amped,
@@ -415,14 +418,14 @@ impl Default for Settings {
             helpers_max: 32,
             processes: processes_max.min(32),
             processes_max,
-            process_cache_bytes_max: super::default_process_cache_bytes(processes_max),
+            process_cache_bytes_max: crate::sys::memory::default_process_cache_bytes(processes_max),
             process_translations_max: 200,
             threads: 64,
             threads_adapt: true,
             threads_max: 1024,
             sending: Plan::default(),
-            cache_bytes_max: super::default_cache_bytes(),
-            caches: Caches::ALL,
+            cache_bytes_max: crate::sys::memory::default_cache_bytes(),
+            caches: CacheSwitches::ALL,
             cache_policy: Policy::default(),
             cache_pages: CachePages::Auto,
             cache_watch: true,

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::admin::AdminAddress;
-use crate::cache::{Caches, Policy};
-use crate::content::compress::{CodingSet, Compression};
+use crate::config::cache_policy::Policy;
+use crate::config::cache_switches::CacheSwitches;
+use crate::config::compression::{CodingSet, Compression};
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 use super::limits::Unit;
 use super::settings::*;
 use super::{ConfigError, Overrides, Workers, check, load, parse};
-use crate::io::send::{Plan, SendStrategy};
+use crate::config::sending::{Plan, SendStrategy};
 use lamna_policy::size::format_size;
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
@@ -146,7 +147,7 @@ fn one_file_holds_everything() {
         process_translations_max: 13,
         sending: Plan { strategy: SendStrategy::Mapped, stretch_copy_bytes_max: 8 << 10, message_copy_bytes_max: 99 },
         cache_bytes_max: 64 << 20,
-        caches: Caches { translations: false, ..Caches::ALL },
+        caches: CacheSwitches { translations: false, ..CacheSwitches::ALL },
         cache_policy: Policy { algorithm: Algorithm::Sieve, objective: Objective::Bytes, is_filtered: true },
         cache_pages: CachePages::Release,
         cache_watch: false,
@@ -229,7 +230,7 @@ fn the_command_line_overrides_the_file() {
         drain_timeout_ms: Some(250),
         send: Some(SendStrategy::Copy),
         cache_bytes_max: Some(1 << 20),
-        caches: Some(Caches::NONE),
+        caches: Some(CacheSwitches::NONE),
         cache_policy: Some(Algorithm::Lfu),
         compress: Some(CodingSet::IDENTITY),
         log: Some(LogTarget::Stdout),
@@ -252,7 +253,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.pin, settings.account, settings.sending.strategy), (true, true, SendStrategy::Copy));
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
-    assert_eq!((settings.caches, settings.cache_policy.algorithm), (Caches::NONE, Algorithm::Lfu));
+    assert_eq!((settings.caches, settings.cache_policy.algorithm), (CacheSwitches::NONE, Algorithm::Lfu));
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     assert!(settings.sites[0].browse && settings.sites[0].spa);

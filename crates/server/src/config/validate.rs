@@ -26,9 +26,9 @@ use super::shapes::Taken;
 use super::site;
 use super::suggest::nearest;
 use crate::admin::{AdminAddress, token};
-use crate::cache::Caches;
-use crate::content::compress::Compression;
-use crate::io::send::{Plan, SendStrategy};
+use crate::config::cache_switches::CacheSwitches;
+use crate::config::compression::Compression;
+use crate::config::sending::{Plan, SendStrategy};
 use crate::listen::{self, BindError};
 use lamna_policy::size::{format_size, parse_size};
 
@@ -120,7 +120,7 @@ fn admin(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
 /// Which caches there are, how they choose, and how they notice changes.
 fn cache(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
     if let Some(text) = &file.caches {
-        match Caches::from_text(text.get_ref()) {
+        match CacheSwitches::from_text(text.get_ref()) {
             Ok(caches) => settings.caches = caches,
             Err(expectation) => checker.problem(text.span(), expectation),
         }

@@ -9,9 +9,9 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::answers;
-use super::file::Stamp;
 use super::listing::{self, Item, Kind, Listing, View};
-use crate::io::{Abilities, Blocked, open};
+use crate::io::file_state::Stamp;
+use crate::io::{Blocked, KernelFeatures, open};
 
 /// The directory `name` beneath the root `root`, as it is to be listed.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Place<'a> {
     /// The normalised path that it is asked for by.
     pub path: &'a [u8],
     /// What the kernel can do.
-    pub abilities: &'a Abilities,
+    pub abilities: &'a KernelFeatures,
 }
 
 /// Lists `directory`, which is at `place`, in the form that is asked for.
@@ -99,7 +99,7 @@ mod tests {
             std::fs::write(root.path().join(format!(".hidden-{number}")), "").unwrap();
         }
         let directory: OwnedFd = std::fs::File::open(root.path()).unwrap().into();
-        let abilities = Abilities::default();
+        let abilities = KernelFeatures::default();
         let place = Place { root: directory.as_fd(), name: b"", path: b"/", abilities: &abilities };
         let listed = |looked_at_max| entries(&directory, &place, looked_at_max).unwrap().len();
         assert_eq!((listed(0), listed(20), listed(1000)), (0, 10, 10));

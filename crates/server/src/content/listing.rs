@@ -12,7 +12,7 @@ use serde::Serialize;
 pub use self::html::html;
 
 use super::escape::push_path_segment;
-use crate::calendar::Calendar;
+use crate::log::calendar::Calendar;
 
 /// Entries that one listing shows. Bounds the page (about 3 MB) and the work of laying it out; the rest is counted.
 pub const ENTRIES_SHOWN_MAX: usize = 10_000;

@@ -3,14 +3,13 @@
 //! Owns: the bytes of generated content, as pure functions of their arguments. Opens no file and sends nothing.
 
 pub mod answers;
-pub mod compress;
 pub mod directory;
 mod escape;
-pub mod file;
 pub mod listing;
 pub mod media_type;
 mod media_types;
 pub mod pages;
+pub mod site;
 pub mod translate;
 
 pub use media_type::MediaType;

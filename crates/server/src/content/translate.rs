@@ -21,15 +21,18 @@ use rustix::io::Errno;
 
 use super::answers;
 use super::directory;
-use super::file::{self, Kind, Stamp, Stamps};
 use super::listing::View;
 use super::media_type;
-use crate::account::{self, Step};
-use crate::cache::generations::Key;
-use crate::cache::{Caches, Entry, Store};
-use crate::contain::{Point, contain, fail_if_asked};
-use crate::io::{Abilities, Blocked, Wait, open};
-use crate::site::{Root, Site};
+use crate::cache::two_generation_map::Key;
+use crate::cache::{Entry, Store};
+use crate::config::cache_switches::CacheSwitches;
+use crate::content::site::{Root, Site};
+use crate::io::file_state;
+use crate::io::file_state::{Kind, Stamp, Stamps};
+use crate::io::{Blocked, KernelFeatures, Wait, open};
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::sys::contain::{Point, contain, fail_if_asked};
 
 /// One translation: what is asked, and how.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +50,7 @@ pub struct Question<'a> {
     /// The server's clock in milliseconds.
     pub now_ms: u64,
     /// What the kernel can do.
-    pub abilities: &'a Abilities,
+    pub abilities: &'a KernelFeatures,
     /// Who holds content in the place of the page cache, if somebody does, and by what it is found there. Then the page cache is not
     /// asked for it either by who may not wait.
     pub holder: Option<(&'a Store, Key<'a>)>,
@@ -56,7 +59,7 @@ pub struct Question<'a> {
     /// Files up to this many bytes are held in memory with their head. Larger ones are sent from the page cache.
     pub content_bytes_max: u64,
     /// What is kept of the answer.
-    pub caches: Caches,
+    pub caches: CacheSwitches,
 }
 
 /// What was found the last time.
@@ -83,7 +86,7 @@ pub struct WouldBlock;
 /// # Errors
 /// [`WouldBlock`], with [`Wait::No`] only.
 pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
-    let _step = account::step(Step::Translate);
+    let _step = step_timer::step(Step::Translate);
     let resolve = || {
         fail_if_asked(Point::Translate, question.path);
         question.resolve().or_else(|blocked| question.error_entry(blocked))
@@ -143,7 +146,7 @@ impl Question<'_> {
         let place = self.place(self.path)?;
         let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
         let opened = self.open(&place.directory, name)?;
-        let (kind, stamp) = file::inspect(opened.as_fd())?;
+        let (kind, stamp) = file_state::inspect(opened.as_fd())?;
         let slash = place.name.is_empty() || place.name.ends_with(b"/");
         match (kind, slash) {
             (Kind::Regular, false) => {
@@ -189,7 +192,7 @@ impl Question<'_> {
             }
             Err(blocked) => return Err(blocked),
         };
-        let (kind, stamp) = file::inspect(file.as_fd())?;
+        let (kind, stamp) = file_state::inspect(file.as_fd())?;
         Ok((kind == Kind::Regular).then(|| Open { file, stamp, name: name.to_vec() }))
     }
 
@@ -266,7 +269,7 @@ impl Question<'_> {
     /// Whether `entry` would be described now as it was then: not if its content was not held because there was no memory,
     /// nor if it says that it was modified later than now, the clock having been set back.
     fn is_described_as_now(&self, entry: &Entry) -> bool {
-        let now_s = u64::try_from(file::now_ns() / 1_000_000_000).unwrap_or(0);
+        let now_s = u64::try_from(file_state::now_ns() / 1_000_000_000).unwrap_or(0);
         entry.resource.variants.all().all(|one| {
             let is_held = one.file.is_none() || one.size > self.content_bytes_max;
             is_held && one.modified.is_none_or(|modified| modified <= now_s)
@@ -314,7 +317,7 @@ impl Question<'_> {
             if let Some(representation) = self.describe_and_read(&description, kind, &file)? {
                 return Ok((representation, is_steady));
             }
-            stamp = file::inspect(file.as_fd())?.1;
+            stamp = file_state::inspect(file.as_fd())?.1;
             is_steady = false;
         }
         // It changes faster than it can be read: send it from the file, where every stretch is checked.
@@ -340,10 +343,10 @@ impl Question<'_> {
         let stamp = &state.stamp;
         let read = |content: &mut [u8]| match (self.wait, self.holder) {
             (Wait::Yes, Some((store, key))) => {
-                file::take_whole(file, stamp, content, self.abilities, || store.leaves_pages(key, stamp.size))
+                file_state::take_whole(file, stamp, content, self.abilities, || store.leaves_pages(key, stamp.size))
             }
             (Wait::No, Some(_)) => Err(Blocked::Disk),
-            (wait, None) => file::read_whole(file, stamp, content, wait, self.abilities),
+            (wait, None) => file_state::read_whole(file, stamp, content, wait, self.abilities),
         };
         let make = |description: &Description<'_>| Representation::with_content_read(description, read);
         let representation = self.with_description(state, kind, make)?;
@@ -360,7 +363,7 @@ impl Question<'_> {
             media_type: Some(kind.media_type),
             coding,
             size: stamp.size,
-            modified: stamp.last_modified(file::now_ns()).filter(|_| is_validated),
+            modified: stamp.last_modified(file_state::now_ns()).filter(|_| is_validated),
             etag: is_validated.then_some(&*etag),
             ranges: is_content,
             vary: kind.vary,
@@ -446,7 +449,7 @@ impl Question<'_> {
     /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its own, which
     /// is that of no path.
     fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
-        let Some(store) = self.store.filter(|_| self.caches == Caches::ALL) else {
+        let Some(store) = self.store.filter(|_| self.caches == CacheSwitches::ALL) else {
             return self.file(directory, open, status);
         };
         let name = [b"\0", &status.0.to_ne_bytes()[..], &open.name].concat();

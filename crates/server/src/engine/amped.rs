@@ -11,70 +11,71 @@ use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::content::translate::translate;
-use crate::engine::Shared;
-use crate::engine::desk::{Desk, Stretch, Target};
-use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
-use crate::engine::helper_processes::HelperProcesses;
-use crate::engine::helpers::agenda::Number;
-use crate::engine::helpers::{Finished, HelperThreads, Helpers, Job};
-use crate::engine::lookups::{Joined, Lookups};
 use crate::io::{Counters, Wait};
+use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
+use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::event_loop::Worker;
+use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::helpers::job_queue::JobId;
+use crate::worker::helpers::processes::HelperProcesses;
+use crate::worker::helpers::{Finished, HelperThreads, Helpers, Job};
+use crate::worker::shared::Shared;
 
 /// Serves as worker `index`, with at most `helpers_max` helper processes or as many helper threads as [`Control::helpers`]
 /// says, until told to drain or stop.
 ///
-/// [`Control::helpers`]: crate::engine::Control::helpers
+/// [`Control::helpers`]: crate::worker::control::Control::helpers
 ///
 /// # Errors
 /// What makes waiting impossible, or no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
-    let helpers: Box<dyn Helpers> = match &shared.nursery {
+    let helpers: Box<dyn Helpers> = match &shared.fork_server {
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
         None => Box::new(HelperThreads::new(shared.clone(), index)),
     };
-    Worker::new(shared, index, Helped { helpers, lookups: Lookups::default() })?.run()
+    Worker::new(shared, index, Helped { helpers, lookups: CoalescedLookups::default() })?.run()
 }
 
 /// Carries out in line what cannot wait, and hands the rest to helpers.
 struct Helped {
     helpers: Box<dyn Helpers>,
     /// Of targets, by helpers.
-    lookups: Lookups<Number>,
+    lookups: CoalescedLookups<JobId>,
 }
 
-impl Carrier for Helped {
-    fn translate(&mut self, desk: &mut Desk<'_>, ticket: Ticket, target: Target) -> Option<Arc<Entry>> {
-        match translate(&target.question(desk.shared, Wait::No, desk.now)) {
+impl Executor for Helped {
+    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
+        match translate(&target.question(context.shared, Wait::No, context.now)) {
             Ok(entry) => {
-                desk.keep(&target, &entry);
+                context.keep(&target, &entry);
                 Some(entry)
             }
             Err(_) => {
-                self.look_up(ticket, target);
+                self.look_up(pending, target);
                 None
             }
         }
     }
 
-    fn refresh(&mut self, desk: &mut Desk<'_>, target: Target) {
-        match translate(&target.question(desk.shared, Wait::No, desk.now)) {
-            Ok(entry) => desk.keep(&target, &entry),
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+        match translate(&target.question(context.shared, Wait::No, context.now)) {
+            Ok(entry) => context.keep(&target, &entry),
             Err(_) => {
-                self.helpers.submit(Job::Translate { ticket: None, target, again: false }, 1);
+                self.helpers.submit(Job::Translate { pending: None, target, again: false }, 1);
             }
         }
     }
 
-    fn make_ready(&mut self, shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome> {
-        if !stretch.is_unchanged() {
-            return Some(Outcome::Failed(ticket));
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        if !range.is_unchanged() {
+            return Some(Completed::Failed(pending));
         }
         if !shared.reads_elsewhere()
-            && let Some(bytes) = stretch.in_memory(shared)
+            && let Some(bytes) = range.in_memory(shared)
         {
-            return Some(Outcome::Ready(ticket, bytes));
+            return Some(Completed::Ready(pending, bytes));
         }
-        self.helpers.submit(Job::PageIn { ticket, stretch }, 1);
+        self.helpers.submit(Job::PageIn { pending, range }, 1);
         None
     }
 
@@ -82,22 +83,22 @@ impl Carrier for Helped {
         self.helpers.descriptor()
     }
 
-    fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome> {
-        let mut outcomes = Vec::new();
+    fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
+        let mut completed = Vec::new();
         while let Some(finished) = self.helpers.finished() {
-            self.take(desk, finished, &mut outcomes);
+            self.take(context, finished, &mut completed);
         }
-        outcomes
+        completed
     }
 }
 
 impl Helped {
     /// Has a target looked up, once for all who wait for it.
-    fn look_up(&mut self, ticket: Ticket, target: Target) {
-        match self.lookups.join(&target, ticket) {
+    fn look_up(&mut self, pending: PendingId, target: Target) {
+        match self.lookups.join(&target, pending) {
             Joined::Another(number) => number.into_iter().for_each(|number| self.helpers.want(number)),
             Joined::First => {
-                let job = Job::Translate { ticket: Some(ticket), target: target.clone(), again: false };
+                let job = Job::Translate { pending: Some(pending), target: target.clone(), again: false };
                 let number = self.helpers.submit(job, 1);
                 self.lookups.place(&target, number);
             }
@@ -105,34 +106,34 @@ impl Helped {
     }
 
     /// What a helper's notification comes to.
-    fn take(&mut self, desk: &mut Desk<'_>, finished: Finished, outcomes: &mut Vec<Outcome>) {
+    fn take(&mut self, context: &mut WorkerContext<'_>, finished: Finished, completed: &mut Vec<Completed>) {
         match finished.job {
-            Job::PageIn { ticket, stretch } if finished.failed || !stretch.is_unchanged() => {
-                outcomes.push(Outcome::Failed(ticket));
+            Job::PageIn { pending, range } if finished.failed || !range.is_unchanged() => {
+                completed.push(Completed::Failed(pending));
             }
-            Job::PageIn { ticket, stretch } => outcomes.push(match finished.portion {
-                Some(portion) => Outcome::Held(ticket, portion),
-                None => Outcome::Ready(ticket, stretch.quantum()),
+            Job::PageIn { pending, range } => completed.push(match finished.portion {
+                Some(portion) => Completed::Held(pending, portion),
+                None => Completed::Ready(pending, range.quantum()),
             }),
-            Job::Translate { ticket, target, again } => {
-                let Some(entry) = self.found(desk, &target, finished.entry) else {
+            Job::Translate { pending, target, again } => {
+                let Some(entry) = self.found(context, &target, finished.entry) else {
                     debug_assert!(!again, "a helper that was asked again returns what it found");
-                    Counters::count(&desk.shared.abilities.counters.untested);
-                    return self.look_up_again(ticket, target);
+                    Counters::count(&context.shared.abilities.counters.untested);
+                    return self.look_up_again(pending, target);
                 };
-                desk.keep(&target, &entry);
+                context.keep(&target, &entry);
                 // A refresh is for nobody, and those who wait for the same target wait for a lookup of their own.
-                let others = ticket.map(|_| self.lookups.end(&target)).unwrap_or_default();
-                let all = ticket.into_iter().chain(others);
-                outcomes.extend(all.map(|ticket| Outcome::Translated(ticket, entry.clone())));
+                let others = pending.map(|_| self.lookups.end(&target)).unwrap_or_default();
+                let all = pending.into_iter().chain(others);
+                completed.extend(all.map(|pending| Completed::Translated(pending, entry.clone())));
             }
         }
     }
 
     /// Has it looked up once more, by a helper that says what it finds.
-    fn look_up_again(&mut self, ticket: Option<Ticket>, target: Target) {
-        let (is_for_somebody, wanted) = (ticket.is_some(), self.lookups.wanted(&target));
-        let number = self.helpers.submit(Job::Translate { ticket, target: target.clone(), again: true }, wanted);
+    fn look_up_again(&mut self, pending: Option<PendingId>, target: Target) {
+        let (is_for_somebody, wanted) = (pending.is_some(), self.lookups.wanted(&target));
+        let number = self.helpers.submit(Job::Translate { pending, target: target.clone(), again: true }, wanted);
         if is_for_somebody {
             self.lookups.place(&target, number);
         }
@@ -140,8 +141,8 @@ impl Helped {
 
     /// What the helper found, or what is found now that it is in memory. Nothing if it has been evicted already, or if
     /// this file system cannot tell what is in memory.
-    fn found(&self, desk: &Desk<'_>, target: &Target, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
-        entry.or_else(|| translate(&target.question(desk.shared, Wait::No, desk.now)).ok())
+    fn found(&self, context: &WorkerContext<'_>, target: &Target, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+        entry.or_else(|| translate(&target.question(context.shared, Wait::No, context.now)).ok())
     }
 }
 
@@ -149,16 +150,16 @@ impl Helped {
 mod tests {
     use super::*;
     use crate::cache::Store;
-    use crate::content::file::inspect;
-    use crate::engine::testing;
+    use crate::io::file_state::inspect;
     use crate::io::wait::Token;
+    use crate::worker::testing;
     use lamna_proto::exchange::{ExchangeId, Translate};
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation};
     use std::os::fd::{AsFd, OwnedFd};
     use std::sync::atomic::Ordering::Relaxed;
 
-    const TICKET: Ticket = Ticket { token: Token { index: 0, generation: 1 }, exchange: ExchangeId(0) };
+    const PENDING: PendingId = PendingId { token: Token { index: 0, generation: 1 }, exchange: ExchangeId(0) };
 
     /// A site of one file, in memory, and a store that has memory to itself or not.
     fn shared(holds_alone: bool) -> (Arc<Shared>, tempfile::TempDir) {
@@ -168,21 +169,21 @@ mod tests {
     }
 
     fn helped(shared: &Arc<Shared>) -> Helped {
-        Helped { helpers: Box::new(HelperThreads::new(shared.clone(), 0)), lookups: Lookups::default() }
+        Helped { helpers: Box::new(HelperThreads::new(shared.clone(), 0)), lookups: CoalescedLookups::default() }
     }
 
     /// The first outcome of what a helper does.
-    fn outcome(helped: &mut Helped, desk: &mut Desk<'_>) -> Outcome {
-        std::iter::repeat_with(|| helped.outcomes(desk)).flatten().next().expect("it goes on until there is one")
+    fn step(helped: &mut Helped, context: &mut WorkerContext<'_>) -> Completed {
+        std::iter::repeat_with(|| helped.completed(context)).flatten().next().expect("it goes on until there is one")
     }
 
     /// Of the file of the site.
-    fn stretch(root: &tempfile::TempDir) -> Stretch {
+    fn range(root: &tempfile::TempDir) -> FileRange {
         let file: OwnedFd = std::fs::File::open(root.path().join("a")).unwrap().into();
         let stamp = inspect(file.as_fd()).unwrap().1;
         let mut representation = Representation::new(&Description::of(Status(200)), Some(Arc::new(file))).unwrap();
         representation.version = stamp.version();
-        Stretch { representation: Arc::new(representation), offset: 1, length: 4 }
+        FileRange { representation: Arc::new(representation), offset: 1, length: 4 }
     }
 
     fn jobs(shared: &Shared) -> u64 {
@@ -193,15 +194,17 @@ mod tests {
     fn what_is_in_memory_is_found_in_line_unless_the_store_has_memory_to_itself() {
         for holds_alone in [false, true] {
             let (shared, _root) = shared(holds_alone);
-            let (mut desk, mut helped) = (Desk::new(&shared), helped(&shared));
+            let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
             let asked = Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None };
-            let target = desk.take(&asked);
+            let target = context.take(&asked);
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
-            let in_line = helped.translate(&mut desk, TICKET, target);
+            let in_line = helped.translate(&mut context, PENDING, target);
             let can_tell = shared.abilities.counters.read_blocked.load(Relaxed) == 0;
             assert_eq!(in_line.is_some(), can_tell && !holds_alone);
             if holds_alone {
-                let Outcome::Translated(TICKET, entry) = outcome(&mut helped, &mut desk) else { panic!("it is there") };
+                let Completed::Translated(PENDING, entry) = step(&mut helped, &mut context) else {
+                    panic!("it is there")
+                };
                 assert_eq!(entry.resource.variants.first().content(), Some(&b"hello"[..]));
                 assert_eq!(jobs(&shared), 1);
             }
@@ -211,24 +214,24 @@ mod tests {
     #[test]
     fn a_stretch_comes_from_a_helper_in_memory_of_ours_where_the_store_has_memory_to_itself() {
         let (shared, root) = shared(true);
-        let (mut desk, mut helped) = (Desk::new(&shared), helped(&shared));
-        let stretch = stretch(&root);
-        assert!(helped.make_ready(&shared, TICKET, stretch).is_none());
-        let Outcome::Held(TICKET, portion) = outcome(&mut helped, &mut desk) else { panic!("it is not held") };
+        let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
+        let range = range(&root);
+        assert!(helped.make_ready(&shared, PENDING, range).is_none());
+        let Completed::Held(PENDING, portion) = step(&mut helped, &mut context) else { panic!("it is not held") };
         assert_eq!((portion.length(), jobs(&shared)), (4, 1));
     }
 
     #[test]
     fn what_was_found_in_memory_a_moment_ago_is_not_tested_again() {
         let (shared, root) = shared(false);
-        let stretch = stretch(&root);
+        let range = range(&root);
         let counters = &shared.abilities.counters;
         let tests = || counters.tested_by_cachestat.load(Relaxed) + counters.tested_by_page.load(Relaxed);
         let tested_once = |_| {
             let before = tests();
             // A file system that cannot tell is asked each time.
-            let can_tell = stretch.in_memory(&shared).is_some();
-            _ = stretch.in_memory(&shared);
+            let can_tell = range.in_memory(&shared).is_some();
+            _ = range.in_memory(&shared);
             !can_tell || tests() <= before + 1
         };
         // The moment may end in between, but not each time.

@@ -15,10 +15,10 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use crate::engine::Shared;
-use crate::engine::blocking::{Awaited, Driver, Left};
-use crate::engine::slots::Slot;
 use crate::io::accept::{self, Accepted};
+use crate::worker::blocking::{Awaited, Driver, Left};
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::shared::Shared;
 
 /// Serves as worker `index`, of which there is one in a process and `processes_max` at most, until told to drain or stop.
 ///
@@ -31,7 +31,7 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
     shared.control.report_begun();
     while let Some(slot) = driver.await_connection(index) {
         seat.show(1);
-        if shared.board.is_crowded() {
+        if shared.scoreboard.is_crowded() {
             shared.alarm.wake();
         }
         attend(shared, &mut driver, &mut usher, slot);
@@ -46,7 +46,7 @@ pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Er
 }
 
 /// Serves a connection until it is closed, or somebody else's.
-fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, mut slot: Slot) {
+fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, mut slot: ConnectionState) {
     loop {
         match driver.serve(&mut slot) {
             Left::Idle => {}
@@ -78,10 +78,10 @@ struct Usher<'a> {
 
 impl Usher<'_> {
     fn turn_away_waiting(&mut self) {
-        let (_, processes) = self.shared.board.load();
-        let board = &self.shared.board;
-        let may_grow = (processes as usize) < self.processes_max && !board.is_short();
-        if may_grow || !board.is_crowded() {
+        let (_, processes) = self.shared.scoreboard.load();
+        let scoreboard = &self.shared.scoreboard;
+        let may_grow = (processes as usize) < self.processes_max && !scoreboard.is_short();
+        if may_grow || !scoreboard.is_crowded() {
             return;
         }
         let driver = self.driver.get_or_insert_with(|| Driver::refusing(self.shared));
@@ -91,7 +91,7 @@ impl Usher<'_> {
             });
         for Accepted { socket, client } in waiting {
             driver.count_connection();
-            driver.turn_away(&mut Slot::new(socket, client, driver.now()));
+            driver.reject(&mut ConnectionState::new(socket, client, driver.now()));
         }
         driver.rest();
     }

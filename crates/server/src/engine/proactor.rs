@@ -6,14 +6,14 @@
 //! place, and many connections share a system call. It costs buffers: what is under way belongs to the kernel, and a
 //! connection cannot be closed before the kernel has given everything back.
 //!
-//! One step is done by hand: a stretch of a file that is in memory goes out with `sendfile`, which costs less than half
+//! One step is done by hand: a range of a file that is in memory goes out with `sendfile`, which costs less than half
 //! of reading and sending it through the ring when the transfer is long (a ring has only `splice`, which needs a pipe and
-//! a kernel thread). A stretch that is not in memory is read by the ring and sent from where it was read to.
+//! a kernel thread). A range that is not in memory is read by the ring and sent from where it was read to.
 
 mod admission;
 mod disk;
-mod flow;
 mod needs;
+mod ring_connection;
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -27,24 +27,24 @@ use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use self::disk::Disk;
-use self::flow::{End, Flow, Out};
-use crate::engine::Shared;
-use crate::engine::desk::Desk;
-use crate::engine::event_loop::Ticket;
-use crate::engine::sampling::stall_ms;
-use crate::engine::slots::Slots;
-use crate::engine::stretch::{TURN_BYTES, within_turn};
-use crate::io::Abilities;
-use crate::io::accept::Reserve;
+use crate::engine::proactor::ring_connection::{End, Out, RingConnection};
+use crate::io::KernelFeatures;
+use crate::io::accept::DescriptorReserve;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
+use crate::metrics::latency_sample::stall_ms;
 use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
+use crate::worker::connection_table::ConnectionTable;
+use crate::worker::context::WorkerContext;
+use crate::worker::executor::PendingId;
+use crate::worker::file_range::{TURN_BYTES, within_turn};
+use crate::worker::shared::Shared;
 
 /// Whether this engine can run here.
 ///
 /// # Errors
 /// Why not.
-pub fn test(abilities: &Abilities) -> Result<(), Errno> {
+pub fn test(abilities: &KernelFeatures) -> Result<(), Errno> {
     if !abilities.io_uring.load(Relaxed) {
         return Err(Errno::NOSYS);
     }
@@ -66,7 +66,7 @@ enum Tag {
     Accept(usize),
     Receive(Token),
     Out(Token),
-    Stretch(Ticket),
+    FileRange(PendingId),
     Name(usize),
     Content(usize),
 }
@@ -77,16 +77,16 @@ struct Worker<'a> {
     shared: &'a Shared,
     index: usize,
     disk: Disk,
-    slots: Slots,
+    slots: ConnectionTable,
     /// By the index of the slot.
-    flows: Vec<Flow>,
+    flows: Vec<RingConnection>,
     /// Connections that can go on without a completion.
     queue: VecDeque<Token>,
-    desk: Desk<'a>,
+    context: WorkerContext<'a>,
     workspace: Option<Box<Workspace>>,
     /// By listener.
     accepts: Vec<Option<OpId>>,
-    reserve: Reserve,
+    reserve: DescriptorReserve,
     /// When to accept again.
     accept_again: Option<Instant>,
     /// How many connections others have been told of.
@@ -111,19 +111,19 @@ const DRIVEN: &str = "one connection is driven at a time";
 
 impl<'a> Worker<'a> {
     fn new(shared: &'a Arc<Shared>, index: usize, helpers_max: usize) -> Result<Worker<'a>, Errno> {
-        let desk = Desk::new(shared);
+        let context = WorkerContext::new(shared);
         let mut worker = Worker {
             ring: Ring::new(u32::try_from(helpers_max).unwrap_or(u32::MAX))?,
             shared,
             index,
             disk: Disk::new(shared, index),
-            slots: Slots::default(),
+            slots: ConnectionTable::default(),
             flows: Vec::new(),
             queue: VecDeque::new(),
-            workspace: Some(desk.workspace()),
-            desk,
+            workspace: Some(context.workspace()),
+            context,
             accepts: vec![None; shared.listeners.len()],
-            reserve: Reserve::new(),
+            reserve: DescriptorReserve::new(),
             accept_again: None,
             shown: 0,
             shown_postures: (0, 0),
@@ -142,13 +142,13 @@ impl<'a> Worker<'a> {
             let timeout_ms = self.timeout_ms();
             self.ring.submit_and_wait(timeout_ms)?;
             if let Some(workspace) = &mut self.workspace {
-                self.desk.look_at_clock(workspace);
+                self.context.update_time(workspace);
             }
             for _ in 0..self.ring.completion_count() {
                 let Some(completion) = self.ring.next_completion() else { break };
                 self.handle(completion);
             }
-            self.go_on();
+            self.resume_queued();
             self.handle_time();
             self.end_batch();
         }
@@ -166,9 +166,10 @@ impl<'a> Worker<'a> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        let due = [self.slots.next_deadline(), self.accept_again, self.desk.flush_due()].into_iter().flatten().min()?;
+        let due =
+            [self.slots.next_deadline(), self.accept_again, self.context.flush_due()].into_iter().flatten().min()?;
         // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-        Some(due.since(self.desk.now) + 1)
+        Some(due.since(self.context.now) + 1)
     }
 
     fn handle(&mut self, completion: Completion<Tag>) {
@@ -189,14 +190,14 @@ impl<'a> Worker<'a> {
             (Tag::Out(token), Event::Sent(outgoing, sent)) => self.handle_sent(token, outgoing, sent),
             (Tag::Out(token), Event::Polled) => self.handle_writable(token),
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
-            (Tag::Stretch(ticket), Event::Read(room, bytes)) => self.handle_stretch(ticket, room, bytes),
+            (Tag::FileRange(pending), Event::Read(room, bytes)) => self.handle_stretch(pending, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
-                let outcomes = self.disk.handle_opened(&mut self.ring, &mut self.desk, index, opened);
-                self.handle_outcomes(outcomes);
+                let completed = self.disk.handle_opened(&mut self.ring, &mut self.context, index, opened);
+                self.handle_outcomes(completed);
             }
             (Tag::Content(index), _) => {
-                let outcomes = self.disk.next_name(&mut self.ring, &mut self.desk, index);
-                self.handle_outcomes(outcomes);
+                let completed = self.disk.next_name(&mut self.ring, &mut self.context, index);
+                self.handle_outcomes(completed);
             }
             (Tag::Waker, _) => self.handle_wake(),
             (tag, event) => debug_assert!(false, "{tag:?} does not come back with {event:?}"),
@@ -211,8 +212,8 @@ impl<'a> Worker<'a> {
     fn handle_wake(&mut self) {
         self.shared.control.waker(self.index).reset();
         self.await_wake();
-        let outcomes = self.disk.outcomes(&mut self.desk);
-        self.handle_outcomes(outcomes);
+        let completed = self.disk.completed(&mut self.context);
+        self.handle_outcomes(completed);
         for slot in self.shared.arrivals(self.index) {
             let token = self.admit(slot);
             self.drive(token);
@@ -227,15 +228,15 @@ impl<'a> Worker<'a> {
 
     /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
     fn end_batch(&mut self) {
-        let begun = std::mem::replace(&mut self.desk.now, self.shared.clock.now());
-        let stall_ms = stall_ms(begun, self.desk.now);
+        let begun = std::mem::replace(&mut self.context.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.context.now);
         if stall_ms > 0 {
             self.shared.seat(self.index).add_stall(stall_ms);
         }
     }
 
     /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
-    fn go_on(&mut self) {
+    fn resume_queued(&mut self) {
         for _ in 0..self.queue.len().min(TURNS_MAX) {
             let Some(token) = self.queue.pop_front() else { return };
             if let Some(slot) = self.slots.find(token) {
@@ -246,14 +247,14 @@ impl<'a> Worker<'a> {
     }
 
     fn handle_time(&mut self) {
-        for token in self.slots.expired(self.desk.now) {
+        for token in self.slots.expired(self.context.now) {
             self.handle_deadline(token);
         }
-        if self.accept_again.is_some_and(|at| at <= self.desk.now) {
+        if self.accept_again.is_some_and(|at| at <= self.context.now) {
             self.end_pause();
         }
         self.show_load();
-        self.desk.flush_if_due();
+        self.context.flush_if_due();
     }
 
     fn drain(&mut self) {
@@ -313,7 +314,7 @@ impl Worker<'_> {
         let mut bytes_left = TURN_BYTES;
         let mut receives_left = TURN_RECEIVES;
         loop {
-            self.carry_needs(token);
+            self.process_needs(token);
             let sent = self.transmit(token);
             bytes_left = bytes_left.saturating_sub(sent);
             let slot = self.slots.get(token);
@@ -350,7 +351,7 @@ impl Worker<'_> {
 
     /// Hands the connection what has arrived.
     fn receive(&mut self, token: Token) {
-        let now = self.desk.now;
+        let now = self.context.now;
         let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
         match flow.take(slot.connection.receive_space()) {
             0 => {
@@ -379,7 +380,7 @@ impl Worker<'_> {
     /// Sends what there is to send. What the ring has taken counts as sent: it will be, or the connection ends. Returns how many
     /// bytes of a turn that was.
     fn transmit(&mut self, token: Token) -> u64 {
-        let now = self.desk.now;
+        let now = self.context.now;
         let mut used = 0;
         loop {
             let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
@@ -393,7 +394,7 @@ impl Worker<'_> {
             let sent = match flow.read.take_if(|_| is_file) {
                 None if is_file => {
                     weight = within_turn(&mut transmit, used);
-                    self.desk.sender.send(slot.socket.as_fd(), &transmit)
+                    self.context.sender.send(slot.socket.as_fd(), &transmit)
                 }
                 read => {
                     let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
@@ -401,7 +402,7 @@ impl Worker<'_> {
                     let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
                     match (read, origin) {
                         (Some(room), _) => {
-                            self.desk.sender.file_bytes += length as u64;
+                            self.context.sender.file_bytes += length as u64;
                             outgoing.add(Content::Read(room), 0..length);
                         }
                         (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
@@ -422,7 +423,7 @@ impl Worker<'_> {
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     used += bytes * weight;
                     slot.connection.handle_sent(bytes, now);
-                    self.desk.handle_sent(bytes);
+                    self.context.handle_sent(bytes);
                 }
                 Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
             }
@@ -434,7 +435,7 @@ impl Worker<'_> {
     fn handle_sent(&mut self, token: Token, mut outgoing: Box<Outgoing>, sent: Result<usize, Errno>) {
         let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
         flow.out = None;
-        flow.progress = self.desk.now;
+        flow.progress = self.context.now;
         let taken = matches!(sent, Ok(1..));
         if self.handing_over && !flow.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
@@ -473,7 +474,7 @@ impl Worker<'_> {
     /// Logs what has been answered.
     fn report(&mut self, token: Token) {
         let slot = self.slots.get(token);
-        self.desk.report(&mut slot.connection, slot.client);
+        self.context.report(&mut slot.connection, slot.client);
     }
 
     /// Until when the current wait may last. The core measures from when it handed bytes over; here a wait for the peer
@@ -493,7 +494,7 @@ impl Worker<'_> {
     }
 
     fn handle_deadline(&mut self, token: Token) {
-        let now = self.desk.now;
+        let now = self.context.now;
         let flow = &self.flows[token.index as usize];
         if self.slots.find(token).is_none() || flow.closing {
             return;
@@ -519,7 +520,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         tell(&mut slot.connection);
-        self.desk.report(&mut slot.connection, slot.client);
+        self.context.report(&mut slot.connection, slot.client);
         self.workspace = Some(slot.connection.reclaim());
     }
 }

@@ -9,10 +9,11 @@ use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::content::translate::translate;
-use crate::engine::Shared;
-use crate::engine::desk::{Desk, Stretch, Target};
-use crate::engine::event_loop::{Carrier, Outcome, Ticket, Worker};
 use crate::io::Wait;
+use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::event_loop::Worker;
+use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::shared::Shared;
 
 /// Serves as worker `index` until told to drain or stop.
 ///
@@ -25,27 +26,27 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
 /// Carries everything out in line.
 struct InLine;
 
-impl Carrier for InLine {
-    fn translate(&mut self, desk: &mut Desk<'_>, _ticket: Ticket, target: Target) -> Option<Arc<Entry>> {
-        let entry = translate(&target.question(desk.shared, Wait::Yes, desk.now)).ok()?;
-        desk.keep(&target, &entry);
+impl Executor for InLine {
+    fn translate(&mut self, context: &mut WorkerContext<'_>, _ticket: PendingId, target: Target) -> Option<Arc<Entry>> {
+        let entry = translate(&target.question(context.shared, Wait::Yes, context.now)).ok()?;
+        context.keep(&target, &entry);
         Some(entry)
     }
 
-    fn refresh(&mut self, desk: &mut Desk<'_>, target: Target) {
-        if let Ok(entry) = translate(&target.question(desk.shared, Wait::Yes, desk.now)) {
-            desk.keep(&target, &entry);
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+        if let Ok(entry) = translate(&target.question(context.shared, Wait::Yes, context.now)) {
+            context.keep(&target, &entry);
         }
     }
 
-    fn make_ready(&mut self, _shared: &Shared, ticket: Ticket, stretch: Stretch) -> Option<Outcome> {
-        Some(match stretch.is_unchanged() {
-            true => Outcome::Ready(ticket, stretch.quantum()),
-            false => Outcome::Failed(ticket),
+    fn make_ready(&mut self, _shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        Some(match range.is_unchanged() {
+            true => Completed::Ready(pending, range.quantum()),
+            false => Completed::Failed(pending),
         })
     }
 
-    fn outcomes(&mut self, _desk: &mut Desk<'_>) -> Vec<Outcome> {
+    fn completed(&mut self, _desk: &mut WorkerContext<'_>) -> Vec<Completed> {
         Vec::new()
     }
 }

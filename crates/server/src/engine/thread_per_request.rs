@@ -12,11 +12,11 @@ use std::thread::{self, Scope};
 
 use rustix::io::Errno;
 
-use crate::engine::Shared;
-use crate::engine::blocking::{Driver, Left};
-use crate::engine::idle_set::{Dispatch, IdleSet, Listener};
-use crate::engine::slots::Slot;
-use crate::engine::spawner::Spawner;
+use crate::worker::blocking::{Driver, Left};
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::idle_set::{Dispatch, IdleSet, Listener};
+use crate::worker::shared::Shared;
+use crate::worker::spawner::Spawner;
 
 /// Serves as worker `index` until told to drain or stop.
 ///
@@ -29,7 +29,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
 }
 
 /// The life of a thread.
-fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: Slot) {
+fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: ConnectionState) {
     loop {
         match driver.serve(&mut slot) {
             Left::Idle => match set.park(slot) {
@@ -49,9 +49,9 @@ struct Spawning<'scope, 'env, W> {
 
 impl<'scope, 'a, W> Dispatch for Spawning<'scope, '_, Spawner<'a, W>>
 where
-    W: Fn(&mut Driver<'a>, Slot) + Sync,
+    W: Fn(&mut Driver<'a>, ConnectionState) + Sync,
 {
-    fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
+    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
         self.spawner.spawn(self.scope, slot)
     }
 }

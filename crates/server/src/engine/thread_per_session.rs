@@ -11,11 +11,11 @@ use std::thread;
 
 use rustix::io::Errno;
 
-use crate::contain::contain;
-use crate::engine::Shared;
-use crate::engine::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
-use crate::engine::slots::Slot;
-use crate::engine::spawner::Spawner;
+use crate::sys::contain::contain;
+use crate::worker::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::shared::Shared;
+use crate::worker::spawner::Spawner;
 
 /// Serves as worker `index` until told to drain or stop.
 ///
@@ -33,7 +33,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
                 None => Turn::End,
                 Some(slot) => {
                     if let Err(mut slot) = spawner.spawn(scope, slot) {
-                        usher.turn_away(&mut slot);
+                        usher.reject(&mut slot);
                     }
                     Turn::Next
                 }
@@ -56,7 +56,7 @@ enum Turn {
 }
 
 /// The life of a connection.
-fn session(shared: &Shared, driver: &mut Driver<'_>, mut slot: Slot) {
+fn session(shared: &Shared, driver: &mut Driver<'_>, mut slot: ConnectionState) {
     loop {
         match driver.serve(&mut slot) {
             Left::Idle if driver.await_request(&mut slot, None) == Awaited::Request => {}

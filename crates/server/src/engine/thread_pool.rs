@@ -13,9 +13,9 @@
 //! waits for its next request for [`PATIENCE_MS`], because going through the listener thread costs two thread switches:
 //! whoever comes meanwhile finds a free thread, or waits at most that long for one that only waits itself.
 
-mod hall;
 #[cfg(test)]
 mod model;
+mod work_queue;
 
 use std::thread::{self, Builder, Scope};
 use std::time::Duration;
@@ -23,13 +23,13 @@ use std::time::Duration;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
-use crate::contain::contain;
-use crate::engine::Shared;
-use crate::engine::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
-use crate::engine::idle_set::{Dispatch, IdleSet, Listener};
-use crate::engine::slots::Slot;
-use crate::engine::spawner::STACK_BYTES;
-use hall::{Hall, Turn};
+use crate::engine::thread_pool::work_queue::{Turn, WorkQueue};
+use crate::sys::contain::contain;
+use crate::worker::blocking::{Awaited, CONNECTION_ENDS, Driver, Left};
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::idle_set::{Dispatch, IdleSet, Listener};
+use crate::worker::shared::Shared;
+use crate::worker::spawner::STACK_BYTES;
 
 /// What the hall is made of. The model has another one.
 mod sync {
@@ -47,7 +47,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     thread::scope(|scope| {
         // Whatever happens, the threads must learn that nothing more comes.
         let _end = End(&pool);
-        let keeper = Keeper { scope, pool: &pool };
+        let keeper = PoolManager { scope, pool: &pool };
         keeper.spawn_missing()?;
         Listener::new(shared, &set, poll, keeper)?.run()
     })
@@ -60,7 +60,7 @@ struct Pool<'a> {
     index: usize,
     set: &'a IdleSet<'a>,
     /// Connections with the time since which each waits.
-    hall: Hall<(Slot, Instant)>,
+    work_queue: WorkQueue<(ConnectionState, Instant)>,
 }
 
 /// How long a thread waits for the next request of a connection while other threads are free.
@@ -70,7 +70,7 @@ const QUEUE_MAX: usize = 1024;
 
 impl<'a> Pool<'a> {
     fn new(shared: &'a Shared, index: usize, set: &'a IdleSet<'a>) -> Pool<'a> {
-        Pool { shared, index, set, hall: Hall::new(QUEUE_MAX) }
+        Pool { shared, index, set, work_queue: WorkQueue::new(QUEUE_MAX) }
     }
 
     /// The life of a thread.
@@ -80,11 +80,11 @@ impl<'a> Pool<'a> {
             let flush_due = driver.flush_if_due();
             // One more, because the clock is coarse.
             let patience = flush_due.map(|at| Duration::from_millis(at.since(driver.now()) + 1));
-            match self.hall.next(|| self.shared.control.threads(), patience) {
+            match self.work_queue.next(|| self.shared.control.threads(), patience) {
                 Turn::Serve((slot, since)) => {
                     let seat = self.shared.seat(self.index);
                     seat.begin_thread(self.shared.clock.now().since(since));
-                    seat.show_queued(self.hall.queued());
+                    seat.show_queued(self.work_queue.queued());
                     let attend = || self.attend(&mut driver, slot);
                     if contain(CONNECTION_ENDS, attend).is_none() {
                         driver = Driver::new(self.shared);
@@ -98,10 +98,10 @@ impl<'a> Pool<'a> {
     }
 
     /// Serves a connection until it is over, or somebody else's.
-    fn attend(&self, driver: &mut Driver<'a>, mut slot: Slot) {
+    fn attend(&self, driver: &mut Driver<'a>, mut slot: ConnectionState) {
         loop {
             // Who keeps a thread waiting waits without one.
-            let left = driver.serve_prompt(&mut slot, || if self.hall.has_leisure() { PATIENCE_MS } else { 0 });
+            let left = driver.serve_prompt(&mut slot, || if self.work_queue.has_leisure() { PATIENCE_MS } else { 0 });
             match left {
                 Ok(Left::Idle) => {}
                 Ok(Left::Over) => return slot.close(),
@@ -119,7 +119,7 @@ impl<'a> Pool<'a> {
                     None => return,
                 },
             }
-            if self.hall.has_leisure() {
+            if self.work_queue.has_leisure() {
                 match driver.await_request(&mut slot, Some(PATIENCE_MS)) {
                     Awaited::Request => continue,
                     Awaited::Nothing => {}
@@ -139,30 +139,30 @@ struct End<'p, 'a>(&'p Pool<'a>);
 
 impl Drop for End<'_, '_> {
     fn drop(&mut self) {
-        let (hall, shared) = (&self.0.hall, self.0.shared);
-        hall.close();
+        let (work_queue, shared) = (&self.0.work_queue, self.0.shared);
+        work_queue.close();
         if shared.control.is_handing_over() {
-            shared.hand_over(hall.clear().into_iter().map(|(slot, _)| slot));
+            shared.hand_over(work_queue.clear().into_iter().map(|(slot, _)| slot));
         } else if shared.control.is_stopping() {
-            hall.clear();
+            work_queue.clear();
         }
     }
 }
 
 /// Keeps a pool at its size, and gives it connections.
-struct Keeper<'scope, 'env, 'a> {
+struct PoolManager<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
     pool: &'scope Pool<'a>,
 }
 
-impl Keeper<'_, '_, '_> {
+impl PoolManager<'_, '_, '_> {
     /// Spawns threads until there are as many as there are to be, or as the system allows.
     fn spawn_missing(&self) -> Result<(), Errno> {
         let pool = self.pool;
-        while let Some(number) = pool.hall.enlist(pool.shared.control.threads()) {
+        while let Some(number) = pool.work_queue.enlist(pool.shared.control.threads()) {
             let builder = Builder::new().name(format!("pool-{number}")).stack_size(STACK_BYTES);
             if builder.spawn_scoped(self.scope, || pool.live()).is_err() {
-                pool.hall.strike_off();
+                pool.work_queue.strike_off();
                 return if number == 1 { Err(Errno::AGAIN) } else { Ok(()) };
             }
         }
@@ -170,11 +170,11 @@ impl Keeper<'_, '_, '_> {
     }
 }
 
-impl Dispatch for Keeper<'_, '_, '_> {
-    fn dispatch(&self, slot: Slot) -> Result<(), Slot> {
-        let Pool { shared, hall, index, .. } = self.pool;
-        hall.push((slot, shared.clock.now()), || shared.control.is_closing());
-        shared.seat(*index).show_queued(hall.queued());
+impl Dispatch for PoolManager<'_, '_, '_> {
+    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
+        let Pool { shared, work_queue, index, .. } = self.pool;
+        work_queue.push((slot, shared.clock.now()), || shared.control.is_closing());
+        shared.seat(*index).show_queued(work_queue.queued());
         Ok(())
     }
 
@@ -182,21 +182,21 @@ impl Dispatch for Keeper<'_, '_, '_> {
         // With fewer threads than wanted it goes on.
         let _ = self.spawn_missing();
         // Those that are too many see it when they wake.
-        self.pool.hall.call_all();
+        self.pool.work_queue.call_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::testing;
+    use crate::worker::testing;
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixStream;
 
-    fn pair(shared: &Shared) -> (UnixStream, Slot) {
+    fn pair(shared: &Shared) -> (UnixStream, ConnectionState) {
         let (peer, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        (peer, Slot::new(ours.into(), None, shared.clock.now()))
+        (peer, ConnectionState::new(ours.into(), None, shared.clock.now()))
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         let pool = Pool::new(&shared, 0, &set);
         thread::scope(|scope| {
             let _end = End(&pool);
-            let keeper = Keeper { scope, pool: &pool };
+            let keeper = PoolManager { scope, pool: &pool };
             keeper.spawn_missing().unwrap();
             let (mut peers, slots): (Vec<_>, Vec<_>) = (0..20).map(|_| pair(&shared)).unzip();
             slots.into_iter().for_each(|slot| keeper.dispatch(slot).unwrap());
@@ -236,11 +236,11 @@ mod tests {
         let pool = Pool::new(&shared, 0, &set);
         thread::scope(|scope| {
             let _end = End(&pool);
-            let keeper = Keeper { scope, pool: &pool };
+            let keeper = PoolManager { scope, pool: &pool };
             for (wanted, had) in [(2, 2), (9, 4), (1, 1), (0, 1), (3, 3)] {
                 shared.control.set_threads(wanted);
                 keeper.handle_wake();
-                while pool.hall.threads() != had {
+                while pool.work_queue.threads() != had {
                     thread::yield_now();
                 }
             }

@@ -7,8 +7,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
 use rustix::process::{Resource, getrlimit};
 
-use crate::account::{self, Step};
 use crate::config::connections_max;
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
 
 /// A connection that was taken.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Accepted {
 /// # Errors
 /// What `accept4(2)` says: `EAGAIN` if none waits, also because the socket does not listen any more.
 pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
-    let _step = account::step(Step::Accept);
+    let _step = step_timer::step(Step::Accept);
     let (socket, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
         .map_err(|errno| if errno == Errno::INVAL { Errno::AGAIN } else { errno })?;
     Ok(Accepted { socket, client: peer.and_then(address) })
@@ -38,7 +39,7 @@ pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
 /// Descriptors that connections do not get: a connection without one for its file could only be told to come again. Where memory
 /// is limited, those as well for whose connections there is no room.
 #[derive(Clone, Copy, Debug)]
-pub struct Reserve {
+pub struct DescriptorReserve {
     /// The first descriptor number that belongs to it. The kernel gives out the lowest free number.
     first: i64,
 }
@@ -46,14 +47,14 @@ pub struct Reserve {
 /// A quarter of all descriptors is kept for files, but no more than this.
 const RESERVE_MAX: u64 = 256;
 
-impl Reserve {
+impl DescriptorReserve {
     /// The reserve under the present limit on descriptors.
-    pub fn new() -> Reserve {
+    pub fn new() -> DescriptorReserve {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let first = limit - RESERVE_MAX.min(limit / 4);
         // Nearly all descriptors are connections, so their numbers count them.
         let first = connections_max().map_or(first, |most| first.min(most.saturating_add(RESERVE_MAX)));
-        Reserve { first: i64::try_from(first).unwrap_or(i64::MAX) }
+        DescriptorReserve { first: i64::try_from(first).unwrap_or(i64::MAX) }
     }
 
     /// Whether `descriptor` was taken from it.
@@ -82,9 +83,9 @@ impl Reserve {
     }
 }
 
-impl Default for Reserve {
-    fn default() -> Reserve {
-        Reserve::new()
+impl Default for DescriptorReserve {
+    fn default() -> DescriptorReserve {
+        DescriptorReserve::new()
     }
 }
 
@@ -110,9 +111,9 @@ mod tests {
     fn high_numbers_belong_to_the_reserve() {
         let file = tempfile::tempfile().unwrap();
         let number = i64::from(file.as_raw_fd());
-        assert!(Reserve { first: number }.has_given(&file));
-        assert!(!Reserve { first: number + 1 }.has_given(&file));
-        assert!(!Reserve { first: 0 }.is_whole(&file));
-        assert!(Reserve { first: i64::MAX }.is_whole(&file));
+        assert!(DescriptorReserve { first: number }.has_given(&file));
+        assert!(!DescriptorReserve { first: number + 1 }.has_given(&file));
+        assert!(!DescriptorReserve { first: 0 }.is_whole(&file));
+        assert!(DescriptorReserve { first: i64::MAX }.is_whole(&file));
     }
 }

@@ -1,20 +1,21 @@
 //! How bytes and names are waited for, read and sent: strategies that engines choose from.
 //!
-//! Owns: what this kernel can do ([`Abilities`]) and the counters that show which way was taken. Knows no HTTP.
+//! Owns: what this kernel can do ([`KernelFeatures`]) and the counters that show which way was taken. Knows no HTTP.
 
 pub mod accept;
-pub mod lately;
-pub mod mapped;
+pub mod file_state;
 pub mod open;
-pub mod pass;
+pub mod page_cache;
 pub mod read;
+pub mod scm_rights;
 pub mod send;
 pub mod wait;
+pub mod waker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::io::lately::Lately;
-use crate::sys::common::Common;
+use crate::io::page_cache::residency_cache::ResidencyCache;
+use crate::sys::shared_memory::SharedMemory;
 
 /// Whether a step may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl From<rustix::io::Errno> for Blocked {
 /// processes, too); counters are touched only
 /// where the disk is, never on the cached path.
 #[derive(Debug)]
-pub struct Abilities {
+pub struct KernelFeatures {
     /// `openat2(2)`; without it names are resolved by path and checked afterwards.
     pub openat2: AtomicBool,
     /// `RESOLVE_CACHED` of `openat2(2)`; without it every open counts as blocking.
@@ -56,9 +57,9 @@ pub struct Abilities {
     /// `io_uring(7)`; without it another engine takes the place of `proactor`.
     pub io_uring: AtomicBool,
     /// What happened.
-    pub counters: Common<Counters>,
+    pub counters: SharedMemory<Counters>,
     /// What was found in memory a moment ago.
-    pub lately: Lately,
+    pub lately: ResidencyCache,
 }
 
 /// Which way disk operations went.
@@ -112,27 +113,27 @@ impl Counters {
     }
 }
 
-impl Default for Abilities {
-    fn default() -> Abilities {
-        Abilities {
+impl Default for KernelFeatures {
+    fn default() -> KernelFeatures {
+        KernelFeatures {
             openat2: AtomicBool::new(true),
             resolve_cached: AtomicBool::new(true),
             nowait: AtomicBool::new(true),
             cachestat: AtomicBool::new(true),
             io_uring: AtomicBool::new(true),
-            counters: Common::default(),
-            lately: Lately::default(),
+            counters: SharedMemory::default(),
+            lately: ResidencyCache::default(),
         }
     }
 }
 
-impl Abilities {
+impl KernelFeatures {
     /// All but the named ones: `openat2`, `nowait`, `cachestat`, `io_uring`.
     ///
     /// # Errors
     /// The first name that is none of these.
-    pub fn without(names: &[String]) -> Result<Abilities, String> {
-        let abilities = Abilities::default();
+    pub fn without(names: &[String]) -> Result<KernelFeatures, String> {
+        let abilities = KernelFeatures::default();
         for name in names {
             match name.as_str() {
                 "openat2" => abilities.openat2.store(false, Relaxed),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use crate::io::{Abilities, Blocked, Counters, Wait};
+use crate::io::{Blocked, Counters, KernelFeatures, Wait};
 
 /// Opens `name` (relative, no leading `/`; empty for the root itself) beneath `root`, for reading.
 ///
@@ -23,7 +23,12 @@ use crate::io::{Abilities, Blocked, Counters, Wait};
 /// # Errors
 /// [`Blocked::Disk`] with [`Wait::No`] if the name is not in the dentry cache; else what `open(2)` says, with `EXDEV`
 /// for what lies outside.
-pub fn open_beneath(root: BorrowedFd<'_>, name: &[u8], wait: Wait, abilities: &Abilities) -> Result<OwnedFd, Blocked> {
+pub fn open_beneath(
+    root: BorrowedFd<'_>,
+    name: &[u8],
+    wait: Wait,
+    abilities: &KernelFeatures,
+) -> Result<OwnedFd, Blocked> {
     let name = if name.is_empty() { b"." } else { name };
     if !abilities.openat2.load(Relaxed) {
         return open_by_path(root, name, wait);
@@ -96,7 +101,7 @@ fn find_by_path(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// What `open(2)` says, with `EXDEV` for what lies outside.
-pub fn stat_beneath(root: BorrowedFd<'_>, name: &[u8], abilities: &Abilities) -> Result<Stat, Errno> {
+pub fn stat_beneath(root: BorrowedFd<'_>, name: &[u8], abilities: &KernelFeatures) -> Result<Stat, Errno> {
     let found = match abilities.openat2.load(Relaxed) {
         true => match retry(|| rustix::fs::openat2(root, name, FIND, Mode::empty(), BENEATH)) {
             Err(Errno::XDEV) => find_by_path(root, name)?,
@@ -189,8 +194,8 @@ mod tests {
         outer
     }
 
-    fn abilities() -> [Abilities; 2] {
-        [Abilities::default(), Abilities::without(&["openat2".to_owned()]).unwrap()]
+    fn abilities() -> [KernelFeatures; 2] {
+        [KernelFeatures::default(), KernelFeatures::without(&["openat2".to_owned()]).unwrap()]
     }
 
     #[test]

@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::account::{self, Step};
-use crate::io::{Abilities, Blocked, Counters, Wait};
+use crate::io::{Blocked, Counters, KernelFeatures, Wait};
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
 use crate::sys::cachestat;
 
 /// Bytes of a page.
@@ -28,9 +29,9 @@ pub fn read(
     buffer: &mut [u8],
     offset: u64,
     wait: Wait,
-    abilities: &Abilities,
+    abilities: &KernelFeatures,
 ) -> Result<usize, Blocked> {
-    let _step = account::step(Step::Read);
+    let _step = step_timer::step(Step::Read);
     match wait {
         Wait::Yes => touch(buffer),
         Wait::No if is_absent(file, offset, buffer.len() as u64, abilities) => {
@@ -56,7 +57,7 @@ pub fn read(
 }
 
 /// Whether nothing of `length` bytes from `offset` on is in the page cache, as far as that can be said without reading.
-fn is_absent(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &Abilities) -> bool {
+fn is_absent(file: BorrowedFd<'_>, offset: u64, length: u64, abilities: &KernelFeatures) -> bool {
     if length == 0 || !abilities.cachestat.load(Relaxed) {
         return false;
     }
@@ -80,7 +81,12 @@ fn touch(buffer: &mut [u8]) {
     }
 }
 
-fn read_nowait(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Blocked> {
+fn read_nowait(
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+    abilities: &KernelFeatures,
+) -> Result<usize, Blocked> {
     try_read(file, buffer, offset, abilities).map_err(|untold| match untold {
         Untold::NotThere | Untold::NoTest => Blocked::Disk,
         Untold::Failed(errno) => Blocked::Failed(errno),
@@ -96,7 +102,7 @@ enum Untold {
     Failed(Errno),
 }
 
-fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Abilities) -> Result<usize, Untold> {
+fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &KernelFeatures) -> Result<usize, Untold> {
     if !abilities.nowait.load(Relaxed) {
         return Err(Untold::NoTest);
     }
@@ -146,8 +152,14 @@ pub enum Care {
 }
 
 /// Whether all of `length` bytes from `offset` on (within the file) are in the page cache. A miss starts nothing.
-pub fn test_resident(file: BorrowedFd<'_>, offset: u64, length: u64, care: Care, abilities: &Abilities) -> Resident {
-    let _step = account::step(Step::Read);
+pub fn test_resident(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    care: Care,
+    abilities: &KernelFeatures,
+) -> Resident {
+    let _step = step_timer::step(Step::Read);
     let first_page = offset / PAGE_BYTES;
     let pages = (offset + length).div_ceil(PAGE_BYTES) - first_page;
     if abilities.cachestat.load(Relaxed) {
@@ -185,7 +197,7 @@ fn test_pages(
     offset: u64,
     pages: std::ops::Range<u64>,
     step: usize,
-    abilities: &Abilities,
+    abilities: &KernelFeatures,
 ) -> Resident {
     let last = pages.end - 1;
     let mut byte = [0];
@@ -204,7 +216,7 @@ fn test_pages(
 /// # Errors
 /// What `read(2)` says.
 pub fn page_in(file: BorrowedFd<'_>, offset: u64, length: u64, scratch: &mut [u8]) -> Result<(), Errno> {
-    let _step = account::step(Step::Read);
+    let _step = step_timer::step(Step::Read);
     touch(scratch);
     let end = offset + length;
     let mut at = offset;
@@ -229,7 +241,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         rustix::io::pwrite(&file, &[7; 20_000], 0).unwrap();
         for without in [vec![], vec!["cachestat".to_owned()]] {
-            let abilities = Abilities::without(&without).unwrap();
+            let abilities = KernelFeatures::without(&without).unwrap();
             let resident = test_resident(file.as_fd(), 100, 19_000, Care::Sampled, &abilities);
             // A temporary directory on a file system without RWF_NOWAIT cannot tell, and must say so.
             let supported = abilities.counters.read_blocked.load(Relaxed) == 0;
@@ -242,13 +254,13 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         rustix::io::pwrite(&file, b"abc", 0).unwrap();
         let mut buffer = [0; 10];
-        assert_eq!(read(file.as_fd(), &mut buffer, 0, Wait::Yes, &Abilities::default()), Ok(3));
+        assert_eq!(read(file.as_fd(), &mut buffer, 0, Wait::Yes, &KernelFeatures::default()), Ok(3));
     }
 
     #[test]
     fn without_nowait_every_read_counts_as_blocking() {
         let file = tempfile::tempfile().unwrap();
-        let abilities = Abilities::without(&["nowait".to_owned()]).unwrap();
+        let abilities = KernelFeatures::without(&["nowait".to_owned()]).unwrap();
         assert_eq!(read(file.as_fd(), &mut [0], 0, Wait::No, &abilities), Err(Blocked::Disk));
     }
 
@@ -256,7 +268,7 @@ mod tests {
     fn without_any_test_nothing_is_said_about_residency() {
         let file = tempfile::tempfile().unwrap();
         rustix::io::pwrite(&file, &[7; 4096], 0).unwrap();
-        let abilities = Abilities::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
+        let abilities = KernelFeatures::without(&["nowait".to_owned(), "cachestat".to_owned()]).unwrap();
         assert_eq!(test_resident(file.as_fd(), 0, 4096, Care::Each, &abilities), Resident::Unknown);
     }
 }

@@ -19,6 +19,7 @@
 //! an `fstat` for each answer, and for one that is not copied anyway another send. What `sendfile` has given to the socket are the
 //! pages of the page cache themselves: an edit in place shows in them until the peer has taken them, and nothing can tell.
 
+use crate::config::sending::{Plan, SendStrategy};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -26,65 +27,14 @@ use lamna_proto::transmit::{Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::account::{self, Step};
 use crate::cache::Store;
-use crate::content::file::inspect;
+use crate::io::file_state::inspect;
+use crate::io::page_cache::mapped_send;
 use crate::io::read::PAGE_BYTES;
-use crate::io::{Abilities, Counters, mapped};
+use crate::io::{Counters, KernelFeatures};
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
 use crate::sys::usage::Usage;
-
-/// How stretches of files are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendStrategy {
-    /// By copy up to [`Plan::stretch_copy_bytes_max`], else by sendfile.
-    Auto,
-    /// Read and send.
-    Copy,
-    /// Send from a mapping.
-    Mapped,
-    /// `sendfile(2)`.
-    Sendfile,
-}
-
-impl SendStrategy {
-    /// Every strategy, in the order of documentation.
-    pub const ALL: [SendStrategy; 4] =
-        [SendStrategy::Auto, SendStrategy::Copy, SendStrategy::Mapped, SendStrategy::Sendfile];
-
-    /// The name in configuration and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            SendStrategy::Auto => "auto",
-            SendStrategy::Copy => "copy",
-            SendStrategy::Mapped => "mapped",
-            SendStrategy::Sendfile => "sendfile",
-        }
-    }
-
-    /// The strategy of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.name() == name)
-    }
-}
-
-/// How a server sends: what is set for all its workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// For stretches of files.
-    pub strategy: SendStrategy,
-    /// Bytes of the longest stretch of a file that [`SendStrategy::Auto`] copies.
-    pub stretch_copy_bytes_max: u64,
-    /// Bytes of the longest message, head and content, that is copied from the cache to the output of a worker, where
-    /// answers stand behind each other; longer content is gathered from where it is.
-    pub message_copy_bytes_max: usize,
-}
-
-impl Default for Plan {
-    /// The sizes are measured: results/engines/send.md.
-    fn default() -> Plan {
-        Plan { strategy: SendStrategy::Auto, stretch_copy_bytes_max: 32 * 1024, message_copy_bytes_max: 16 * 1024 }
-    }
-}
 
 /// What the socket took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +57,7 @@ pub struct Sender<'a> {
     /// Bytes sent from files, for whoever takes them to count.
     pub file_bytes: u64,
     store: &'a Store,
-    abilities: &'a Abilities,
+    abilities: &'a KernelFeatures,
 }
 
 /// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's cache.
@@ -118,13 +68,13 @@ type Stretch<'a> = (BorrowedFd<'a>, u64, u64);
 
 impl<'a> Sender<'a> {
     /// Sends as `plan` says, from the chunks of files that `store` keeps.
-    pub fn new(plan: Plan, store: &'a Store, abilities: &'a Abilities) -> Sender<'a> {
+    pub fn new(plan: Plan, store: &'a Store, abilities: &'a KernelFeatures) -> Sender<'a> {
         Sender { plan, buffer: Vec::new(), file_bytes: 0, store, abilities }
     }
 
     /// Offers `transmit` to the socket.
     pub fn send(&mut self, socket: BorrowedFd<'_>, transmit: &Transmit<'_>) -> Sent {
-        let _step = account::step(Step::Send);
+        let _step = step_timer::step(Step::Send);
         let bytes = transmit.bytes;
         let more = if transmit.more { SendFlags::MORE } else { SendFlags::empty() };
         match transmit.segment {
@@ -155,8 +105,8 @@ impl<'a> Sender<'a> {
 
     /// Where only its history told that the stretch is in memory, the kernel's counters tell whether that was so.
     fn send_stretch(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
-        let residents = self.store.residents();
-        let before = residents.are_asked().then(Usage::now);
+        let residency_predictor = self.store.residency_predictor();
+        let before = residency_predictor.are_asked().then(Usage::now);
         let sent = match self.strategy(stretch.2) {
             SendStrategy::Copy => self.copy(socket, bytes, stretch, None, more),
             SendStrategy::Mapped => self.send_mapped(socket, bytes, stretch, more),
@@ -165,7 +115,7 @@ impl<'a> Sender<'a> {
         self.count(sent, bytes);
         if before.is_some_and(|before| Usage::now().has_waited_since(before)) {
             Counters::count(&self.abilities.counters.mispredicted);
-            residents.handle_fault(stretch);
+            residency_predictor.handle_fault(stretch);
         }
         sent
     }
@@ -198,7 +148,7 @@ impl<'a> Sender<'a> {
         self.buffer.extend_from_slice(bytes);
         self.buffer.resize(bytes.len() + wanted, 0);
         let content = &mut self.buffer[bytes.len()..];
-        let reading = account::step(Step::Read);
+        let reading = step_timer::step(Step::Read);
         let read = match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *content, offset)) {
             Ok(0) => return Sent::Changed,
             Ok(read) => read,
@@ -216,7 +166,7 @@ impl<'a> Sender<'a> {
 
     fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
-        match mapped::send(self.store.chunks(), socket, bytes, stretch, flags) {
+        match mapped_send::send(self.store.chunks(), socket, bytes, stretch, flags) {
             Err(Errno::FAULT) => Sent::Changed,
             // A file that cannot be mapped, or no room for mappings: it can be sent all the same.
             Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, stretch),
@@ -281,7 +231,7 @@ mod tests {
 
     fn sender(strategy: SendStrategy) -> Sender<'static> {
         static STORE: LazyLock<Store> = LazyLock::new(|| Store::new(1 << 26, 100));
-        static ABILITIES: LazyLock<Abilities> = LazyLock::new(Abilities::default);
+        static ABILITIES: LazyLock<KernelFeatures> = LazyLock::new(KernelFeatures::default);
         Sender::new(Plan { strategy, ..Plan::default() }, &STORE, &ABILITIES)
     }
 

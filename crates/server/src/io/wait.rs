@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::account::{self, Step};
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
 
 /// Names a registered descriptor. `index` is what the owner looks it up by; `generation` tells apart descriptors that
 /// had the same number.
@@ -65,7 +66,7 @@ impl Poll {
     /// No memory, or the limit on watches.
     pub fn add_connection(&self, connection: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let _step = account::step(Step::Wait);
+        let _step = step_timer::step(Step::Wait);
         epoll::add(&self.epoll, connection, data(token), flags)
     }
 
@@ -121,7 +122,7 @@ impl Poll {
     /// # Errors
     /// Never for an interrupted call, which returns no events.
     pub fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
-        let _step = account::step(Step::Wait);
+        let _step = step_timer::step(Step::Wait);
         let timeout = timeout_ms.map(timespec);
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
@@ -157,7 +158,7 @@ pub enum Awaited {
     /// Something to receive, or an end.
     Bytes,
     /// Its peer to take what is sent.
-    Room,
+    LeasedBuffer,
 }
 
 /// Registers connections with a [`Poll`] from any thread.
@@ -181,10 +182,10 @@ impl Registrar {
     ) -> Result<(), Errno> {
         let awaited = match awaited {
             Awaited::Bytes => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
-            Awaited::Room => epoll::EventFlags::OUT,
+            Awaited::LeasedBuffer => epoll::EventFlags::OUT,
         };
         let flags = awaited | epoll::EventFlags::ONESHOT;
-        let _step = account::step(Step::Wait);
+        let _step = step_timer::step(Step::Wait);
         match registered {
             true => epoll::modify(&self.epoll, connection, data(token), flags),
             false => epoll::add(&self.epoll, connection, data(token), flags),
@@ -194,17 +195,17 @@ impl Registrar {
 
 /// Listening sockets that are waited for together, by who then tries them all.
 #[derive(Debug)]
-pub struct Gate {
+pub struct ListenerPoll {
     epoll: OwnedFd,
 }
 
-impl Gate {
+impl ListenerPoll {
     /// An empty set.
     ///
     /// # Errors
     /// No descriptors or memory.
-    pub fn new() -> Result<Gate, Errno> {
-        Ok(Gate { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    pub fn new() -> Result<ListenerPoll, Errno> {
+        Ok(ListenerPoll { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// Registers a listening socket; of several workers that wait for it, one is woken.
@@ -229,7 +230,7 @@ impl Gate {
     /// # Errors
     /// `EINTR`, and what cannot happen to a set of its own.
     pub fn wait(&self, timeout_ms: Option<u64>) -> Result<(), Errno> {
-        let _step = account::step(Step::Wait);
+        let _step = step_timer::step(Step::Wait);
         let mut event = [MaybeUninit::uninit()];
         epoll::wait(&self.epoll, &mut event, timeout_ms.map(timespec).as_ref()).map(drop)
     }

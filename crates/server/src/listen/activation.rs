@@ -12,7 +12,7 @@ use rustix::net::{SocketType, sockopt};
 
 use super::{BindError, Listener, listener, tune_tcp};
 use crate::config::settings::ListenAddress;
-use crate::keeper;
+use crate::process::container;
 use crate::sys;
 
 /// `SD_LISTEN_FDS_START`: the first descriptor after the standard ones.
@@ -24,7 +24,8 @@ const FIRST: RawFd = 3;
 /// The variables make no sense, or a descriptor is not a listening stream socket.
 pub(super) fn listeners() -> Result<Vec<Listener>, BindError> {
     let variable = |name| std::env::var(name).ok();
-    let count = passed_count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), keeper::first_id())?;
+    let count =
+        passed_count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), container::first_id())?;
     adopt(count)
 }
 

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use super::line::{self, LogTime, Record};
 use crate::config::settings::LogFormat;
-use crate::sys::common::Common;
+use crate::sys::shared_memory::SharedMemory;
 
 /// Bytes at which a worker hands its buffer over: large enough to make the hand-over and the write rare.
 pub const FLUSH_BYTES: usize = 32 * 1024;
@@ -23,7 +23,7 @@ pub struct LogBuffer {
     lines: u64,
     full: Sender<Full>,
     emptied: Receiver<Vec<u8>>,
-    counters: Common<LogCounters>,
+    counters: SharedMemory<LogCounters>,
 }
 
 impl LogBuffer {
@@ -32,7 +32,7 @@ impl LogBuffer {
         format: LogFormat,
         full: Sender<Full>,
         emptied: Receiver<Vec<u8>>,
-        counters: Common<LogCounters>,
+        counters: SharedMemory<LogCounters>,
     ) -> LogBuffer {
         LogBuffer { format, time: LogTime::new(0), bytes: Vec::new(), lines: 0, full, emptied, counters }
     }
@@ -132,7 +132,7 @@ pub(super) mod tests {
     fn a_writer_that_is_behind_has_lines_dropped_and_counted() {
         let (full, waiting) = bounded(1);
         let (_, emptied) = bounded(1);
-        let counters = Common::<LogCounters>::default();
+        let counters = SharedMemory::<LogCounters>::default();
         let mut buffer = LogBuffer::new(LogFormat::Combined, full, emptied, counters.clone());
         for _ in 0..3 {
             buffer.push(0, &record("/"));

@@ -5,7 +5,7 @@
 
 use std::io::Write as _;
 
-use crate::calendar::{put_four_digits, put_two_digits};
+use crate::log::calendar::{put_four_digits, put_two_digits};
 
 pub(super) fn push_decimal(line: &mut Vec<u8>, mut number: u64) {
     // u64::MAX has twenty digits.

@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use super::encode::{push_decimal, push_escaped, push_json_escaped, push_seconds};
-use crate::calendar::{Calendar, put_four_digits, put_two_digits};
 use crate::config::settings::LogFormat;
+use crate::log::calendar::{Calendar, put_four_digits, put_two_digits};
 
 /// What is said of one response. Bytes of requests are as the peer sent them.
 #[derive(Clone, Copy, Debug)]

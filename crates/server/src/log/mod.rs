@@ -4,6 +4,7 @@
 //! nothing of connections, and of time only what callers say.
 
 mod buffer;
+pub(crate) mod calendar;
 mod encode;
 pub mod line;
 mod sink;

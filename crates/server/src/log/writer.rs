@@ -18,8 +18,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use super::buffer::{FLUSH_BYTES, Full, LogBuffer, LogCounters};
 use super::sink::{Sink, Torn, cause};
 use crate::config::settings::{LogFormat, LogTarget};
-use crate::contain::{Point, contain, fail_if_asked};
-use crate::sys::common::Common;
+use crate::sys::contain::{Point, contain, fail_if_asked};
+use crate::sys::shared_memory::SharedMemory;
 
 /// Full buffers that may wait for the writer. With [`FLUSH_BYTES`], some 2 MiB: what a slow disk may be behind.
 const FULL_BUFFERS_MAX: usize = 64;
@@ -45,13 +45,17 @@ pub struct AccessLog {
     commands: Sender<Command>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
-    counters: Common<LogCounters>,
+    counters: SharedMemory<LogCounters>,
 }
 
 impl AccessLog {
     /// Opens the target and starts the writer; none if the log is off. A file is created with mode 0640 if need be and
     /// is appended to. What becomes of lines is added to `counters`. Fails if it cannot be opened or the thread cannot be started.
-    pub fn open(target: &LogTarget, format: LogFormat, counters: Common<LogCounters>) -> io::Result<Option<AccessLog>> {
+    pub fn open(
+        target: &LogTarget,
+        format: LogFormat,
+        counters: SharedMemory<LogCounters>,
+    ) -> io::Result<Option<AccessLog>> {
         let sink = match target {
             LogTarget::Off => return Ok(None),
             LogTarget::Stdout => Sink::Stdout,
@@ -88,7 +92,7 @@ impl AccessLog {
     }
 
     /// What became of the lines.
-    pub fn counters(&self) -> &Common<LogCounters> {
+    pub fn counters(&self) -> &SharedMemory<LogCounters> {
         &self.counters
     }
 
@@ -127,7 +131,7 @@ struct Writer {
     torn: bool,
     reporter: Reporter,
     emptied: Sender<Vec<u8>>,
-    counters: Common<LogCounters>,
+    counters: SharedMemory<LogCounters>,
 }
 
 impl Writer {
@@ -242,7 +246,7 @@ mod tests {
 
     fn open(path: &Path) -> AccessLog {
         let target = LogTarget::File(path.to_owned());
-        AccessLog::open(&target, LogFormat::Combined, Common::default())
+        AccessLog::open(&target, LogFormat::Combined, SharedMemory::default())
             .expect("the file can be opened")
             .expect("the log is on")
     }
@@ -261,14 +265,16 @@ mod tests {
     #[test]
     fn a_log_that_is_off_is_none() {
         assert!(
-            AccessLog::open(&LogTarget::Off, LogFormat::Json, Common::default()).expect("nothing to open").is_none()
+            AccessLog::open(&LogTarget::Off, LogFormat::Json, SharedMemory::default())
+                .expect("nothing to open")
+                .is_none()
         );
     }
 
     #[test]
     fn a_file_that_cannot_be_opened_is_an_error() {
         let target = LogTarget::File("/nonexistent/access.log".into());
-        let error = AccessLog::open(&target, LogFormat::Json, Common::default()).expect_err("no such directory");
+        let error = AccessLog::open(&target, LogFormat::Json, SharedMemory::default()).expect_err("no such directory");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
@@ -375,7 +381,7 @@ mod tests {
         fs::write(&path, "half a li").expect("a new file");
         let (emptied, _returned) = bounded(1);
         let sink = Sink::file(&path).expect("the file");
-        let counters = Common::default();
+        let counters = SharedMemory::default();
         let mut writer = Writer { sink, torn: true, reporter: Reporter::default(), emptied, counters };
         writer.accept(Full { bytes: b"whole\n".to_vec(), lines: 1 });
         assert_eq!(lines(&path), ["half a li", "whole"]);

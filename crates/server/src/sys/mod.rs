@@ -4,13 +4,16 @@
 
 pub mod allocator;
 pub mod cachestat;
-pub mod common;
+pub mod clock;
+pub(crate) mod contain;
 pub mod fork;
 pub(crate) mod inherit;
 pub mod mapping;
+pub(crate) mod memory;
 pub(crate) mod peer;
 pub(crate) mod prefetch;
 pub mod ring;
+pub mod shared_memory;
 pub mod signals;
 pub(crate) mod tcp;
 pub(crate) mod usage;

@@ -21,8 +21,9 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::account::{self, Step};
-use crate::engine::portion::Room;
+use crate::cache::leased_buffer::LeasedBuffer;
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
 
 pub use self::outgoing::{Content, Outgoing};
 use buffers::{BUFFER_GROUP, Buffers};
@@ -66,7 +67,7 @@ pub enum Event {
     /// So many of the unsent bytes were taken.
     Sent(Box<Outgoing>, Result<usize, Errno>),
     /// So many bytes were read to the start of the room; fewer than asked for need not mean the end of the file.
-    Read(Room, Result<usize, Errno>),
+    Read(LeasedBuffer, Result<usize, Errno>),
     /// A file.
     Opened(Result<OwnedFd, Errno>),
     /// What was waited for has become possible, or has failed.
@@ -92,7 +93,7 @@ enum Held {
     Receive,
     Poll,
     Send(Box<Outgoing>),
-    Read { room: Room, _file: Arc<OwnedFd> },
+    Read { room: LeasedBuffer, _file: Arc<OwnedFd> },
     Open { name: CString, how: Box<OpenHow>, directory: Arc<OwnedFd> },
 }
 
@@ -157,7 +158,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Reads into `room` from `offset` of `file` on, waiting for the disk where need be.
-    pub fn read(&mut self, file: Arc<OwnedFd>, room: Room, offset: u64, tag: T) -> OpId {
+    pub fn read(&mut self, file: Arc<OwnedFd>, room: LeasedBuffer, offset: u64, tag: T) -> OpId {
         let descriptor = file.as_raw_fd();
         self.start(tag, Held::Read { room, _file: file }, |held| match held {
             Held::Read { room, .. } => {
@@ -218,7 +219,7 @@ impl<T: Copy> Ring<T> {
     /// # Errors
     /// What makes the ring useless.
     pub fn submit_and_wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
-        let _step = account::step(Step::Ring);
+        let _step = step_timer::step(Step::Ring);
         let timeout_ms = if self.hand_over_waiting() { timeout_ms } else { Some(0) };
         let submitter = self.io.submitter();
         let result = match timeout_ms {
@@ -444,7 +445,7 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut outgoing = Box::new(Outgoing::default());
         outgoing.begin(b"head ", false);
-        outgoing.add(Content::Read(Room::holding(b"and content")), 0..11);
+        outgoing.add(Content::Read(LeasedBuffer::holding(b"and content")), 0..11);
         ring.send(far.as_fd(), outgoing, 1);
         let Event::Sent(outgoing, Ok(16)) = next(&mut ring).event else { panic!("a socket has room for 16 bytes") };
         assert_eq!(outgoing.length(), 16);
@@ -466,7 +467,7 @@ mod tests {
         };
         assert!(matches!(open("../etc"), Event::Opened(Err(Errno::XDEV))));
         let Event::Opened(Ok(file)) = open("file") else { panic!("the file is there") };
-        ring.read(Arc::new(file), Room::beside(20), 4, 0);
+        ring.read(Arc::new(file), LeasedBuffer::beside(20), 4, 0);
         let Event::Read(room, Ok(6)) = next(&mut ring).event else { panic!("six bytes are left") };
         assert_eq!(&room.bytes[..6], b"456789");
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::settings::{Settings, SiteSettings};
-use crate::site::Sites;
+use crate::content::site::Sites;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -28,17 +28,17 @@ fn settle(path: &Path) {
     std::thread::sleep(Duration::from_millis(40));
 }
 
-fn ask(sites: &Sites, path: &[u8], caches: Caches, previous: Option<&Arc<Entry>>) -> Arc<Entry> {
-    let abilities = Abilities::default();
+fn ask(sites: &Sites, path: &[u8], caches: CacheSwitches, previous: Option<&Arc<Entry>>) -> Arc<Entry> {
+    let abilities = KernelFeatures::default();
     translate(&question(sites, path, caches, previous, &abilities)).unwrap()
 }
 
 fn question<'a>(
     sites: &'a Sites,
     path: &'a [u8],
-    caches: Caches,
+    caches: CacheSwitches,
     previous: Option<&'a Arc<Entry>>,
-    abilities: &'a Abilities,
+    abilities: &'a KernelFeatures,
 ) -> Question<'a> {
     let previous = previous.map(Previous::of);
     let (site, wait) = (sites.at(0), Wait::Yes);
@@ -62,8 +62,8 @@ fn heads(entry: &Entry) -> Vec<Vec<u8>> {
     entry.resource.variants.all().map(|one| one.head().to_vec()).collect()
 }
 
-fn all() -> impl Iterator<Item = Caches> {
-    (0..8).map(|bits| Caches { translations: bits & 1 > 0, entries: bits & 2 > 0, content: bits & 4 > 0 })
+fn all() -> impl Iterator<Item = CacheSwitches> {
+    (0..8).map(|bits| CacheSwitches { translations: bits & 1 > 0, entries: bits & 2 > 0, content: bits & 4 > 0 })
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn what_is_too_large_for_a_small_store_is_not_read_into_memory() {
     let name = directory.path().join("b.bin");
     std::fs::write(&name, vec![0; 20_000]).unwrap();
     settle(&name);
-    let abilities = Abilities::default();
+    let abilities = KernelFeatures::default();
     for (store_bytes, is_held) in [(64 << 10, false), (1 << 20, true), (1 << 30, true)] {
-        let content_bytes_max = Store::content_bytes_max_of(store_bytes, Caches::default());
+        let content_bytes_max = Store::content_bytes_max_of(store_bytes, CacheSwitches::default());
         let question =
-            Question { content_bytes_max, ..question(&sites, b"/b.bin", Caches::default(), None, &abilities) };
+            Question { content_bytes_max, ..question(&sites, b"/b.bin", CacheSwitches::default(), None, &abilities) };
         let entry = translate(&question).unwrap();
         assert_eq!(entry.resource.variants.first().content().is_some(), is_held, "{store_bytes}");
     }
@@ -111,7 +111,7 @@ fn heads_that_are_built_again_are_the_same() {
     for name in ["a.txt", "a.txt.gz", "b.bin"] {
         settle(&directory.path().join(name));
     }
-    let abilities = Abilities::default();
+    let abilities = KernelFeatures::default();
     for path in [&b"/a.txt"[..], b"/b.bin", b"/missing"] {
         for caches in all() {
             let known = ask(&sites, path, caches, None);
@@ -129,13 +129,14 @@ fn heads_that_are_built_again_are_the_same() {
 fn what_was_not_held_for_want_of_memory_is_held_when_there_is_some() {
     let (directory, sites) = site();
     settle(&directory.path().join("b.bin"));
-    let abilities = Abilities::default();
-    let pressed = Question { content_bytes_max: 0, ..question(&sites, b"/b.bin", Caches::ALL, None, &abilities) };
+    let abilities = KernelFeatures::default();
+    let pressed =
+        Question { content_bytes_max: 0, ..question(&sites, b"/b.bin", CacheSwitches::ALL, None, &abilities) };
     let from_file = translate(&pressed).unwrap();
     assert!(from_file.resource.variants.first().file.is_some());
     let pressed = Question { previous: Some(Previous::of(&from_file)), ..pressed };
     assert!(Arc::ptr_eq(&translate(&pressed).unwrap(), &from_file));
-    let held = ask(&sites, b"/b.bin", Caches::ALL, Some(&from_file));
+    let held = ask(&sites, b"/b.bin", CacheSwitches::ALL, Some(&from_file));
     assert_eq!(held.resource.variants.first().content(), Some(&b"bytes"[..]));
     assert_eq!(heads(&held), heads(&from_file));
 }
@@ -145,8 +146,8 @@ fn a_listing_is_refused_while_there_is_no_memory_for_it() {
     let (directory, _) = site();
     let site = SiteSettings { browse: true, ..SiteSettings::new(directory.path().to_owned()) };
     let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
-    let (abilities, store) = (Abilities::default(), Store::new(1 << 20, 100));
-    let asked = Question { store: Some(&store), ..question(&sites, b"/", Caches::ALL, None, &abilities) };
+    let (abilities, store) = (KernelFeatures::default(), Store::new(1 << 20, 100));
+    let asked = Question { store: Some(&store), ..question(&sites, b"/", CacheSwitches::ALL, None, &abilities) };
     assert_eq!(translate(&asked).unwrap().resource.status, Status(200));
     let lent = store.lend(1 << 20, 1).unwrap();
     let refused = translate(&asked).unwrap();
@@ -161,10 +162,10 @@ fn a_listing_is_rendered_in_the_form_that_is_asked_for() {
     let (directory, _) = site();
     let site = SiteSettings { browse: true, ..SiteSettings::new(directory.path().to_owned()) };
     let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
-    let abilities = Abilities::default();
+    let abilities = KernelFeatures::default();
     for (number, media_type) in [(0, "text/html; charset=utf-8"), (1, "application/json")] {
         let view = View::of_number(number);
-        let asked = Question { view, ..question(&sites, b"/", Caches::ALL, None, &abilities) };
+        let asked = Question { view, ..question(&sites, b"/", CacheSwitches::ALL, None, &abilities) };
         let all: Vec<_> = translate(&asked).unwrap().resource.variants.all().cloned().collect();
         assert_eq!(all.iter().map(|one| one.media_type()).collect::<Vec<_>>(), [media_type]);
     }
@@ -177,9 +178,9 @@ fn pages_that_stand_for_many_targets_are_made_once() {
     settle(&directory.path().join("index.html"));
     let site = SiteSettings { spa: true, ..SiteSettings::new(directory.path().to_owned()) };
     let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
-    let (abilities, store) = (Abilities::default(), Store::new(1 << 20, 100));
+    let (abilities, store) = (KernelFeatures::default(), Store::new(1 << 20, 100));
     let asked = |path, previous| {
-        let question = question(&sites, path, Caches::ALL, previous, &abilities);
+        let question = question(&sites, path, CacheSwitches::ALL, previous, &abilities);
         translate(&Question { store: Some(&store), ..question }).unwrap()
     };
     let (one, other) = (asked(b"/one", None), asked(b"/other", None));

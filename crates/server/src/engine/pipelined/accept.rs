@@ -9,25 +9,25 @@ use std::sync::atomic::Ordering;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
-use super::parcel::{Parcel, Station};
 use super::queue::{Sleep, Urgency};
+use super::stage_job::{StageContext, StageJob};
 use super::{GENERATION_OURS, Gives, Pool};
-use crate::engine::slots::Slot;
-use crate::io::accept::{Accepted, Reserve, accept, concerns_one_connection};
+use crate::io::accept::{Accepted, DescriptorReserve, accept, concerns_one_connection};
 use crate::io::wait::{Poll, Token};
+use crate::worker::connection_table::ConnectionState;
 
 /// Where connections go from here.
-pub(super) struct Ends {
+pub(super) struct StageQueues {
     /// All of them.
     pub to_read: Gives,
 }
 
 struct Accept<'a> {
-    station: Station<'a>,
+    station: StageContext<'a>,
     poll: Poll,
-    ends: Ends,
+    ends: StageQueues,
     generation: u32,
-    reserve: Reserve,
+    reserve: DescriptorReserve,
     accepting: bool,
     /// Nothing more is accepted or adopted.
     closed: bool,
@@ -43,19 +43,19 @@ const ACCEPT_PAUSE_MS: u32 = 100;
 ///
 /// # Errors
 /// What makes waiting impossible.
-pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
-    let station = Station::new(pool);
+pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
+    let station = StageContext::new(pool);
     let mut stage = Accept {
         station,
         poll: Poll::new()?,
         ends,
         generation: 0,
-        reserve: Reserve::new(),
+        reserve: DescriptorReserve::new(),
         accepting: false,
         closed: false,
         accept_again: None,
     };
-    pool.bells.accept.hang_up(&stage.poll)?;
+    pool.bells.accept.register(&stage.poll)?;
     stage.listen()?;
     pool.shared.control.report_begun();
     while !pool.is_over() && !pool.shared.control.is_stopping() {
@@ -71,7 +71,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
                 stage.accept_from(token.index as usize);
             }
         }
-        stage.go_on();
+        stage.resume_queued();
         stage.ends.to_read.deliver();
     }
     Ok(())
@@ -81,7 +81,7 @@ impl Accept<'_> {
     fn wait(&mut self) -> Result<(), Errno> {
         let closed = self.closed;
         let Accept { station, poll, ends, accept_again, .. } = self;
-        let (pool, now) = (station.pool, station.desk.now);
+        let (pool, now) = (station.pool, station.context.now);
         let again_ms = accept_again.map(|at| at.since(now) + 1);
         let timeout_ms = again_ms.into_iter().chain(station.flush_ms()).min();
         pool.bells.accept.poll(poll, Sleep::Light, timeout_ms, || {
@@ -131,18 +131,18 @@ impl Accept<'_> {
     }
 
     fn give(&mut self, Accepted { socket, client }: Accepted) {
-        self.station.desk.count_connection();
-        let mut slot = Slot::new(socket, client, self.station.desk.now);
+        self.station.context.count_connection();
+        let mut slot = ConnectionState::new(socket, client, self.station.context.now);
         let pool = self.station.pool;
-        slot.presence = Some(pool.shared.guests[pool.index].welcome());
+        slot.count_guard = Some(pool.shared.connection_counters[pool.index].welcome());
         self.give_slot(slot);
     }
 
-    fn give_slot(&mut self, mut slot: Slot) {
+    fn give_slot(&mut self, mut slot: ConnectionState) {
         self.station.pool.count_in();
         self.generation = self.generation.wrapping_add(1).max(GENERATION_OURS + 1);
         slot.generation = self.generation;
-        self.ends.to_read.put(Parcel::new(slot), Urgency::Now);
+        self.ends.to_read.put(StageJob::new(slot), Urgency::Now);
     }
 
     /// Goes on with connections that come from another engine.
@@ -157,22 +157,22 @@ impl Accept<'_> {
     fn pause_accepting(&mut self, errno: Errno) {
         let pool = self.station.pool;
         self.unlisten();
-        self.accept_again = Some(self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
+        self.accept_again = Some(self.station.context.now.after_ms(ACCEPT_PAUSE_MS));
         pool.sheds.store(true, Ordering::Release);
         pool.bells.read.ring(Urgency::Now);
         pool.shared.handle_exhaustion(errno);
     }
 
-    fn go_on(&mut self) {
+    fn resume_queued(&mut self) {
         let pool = self.station.pool;
-        let is_time = self.accept_again.is_some_and(|at| at <= self.station.desk.now);
+        let is_time = self.accept_again.is_some_and(|at| at <= self.station.context.now);
         if is_time || pool.shed.swap(false, Ordering::Acquire) {
             let room = self.reserve.is_whole(pool.shared.control.waker(pool.index).descriptor());
             // Without room, or if it fails again: after another pause.
             let listening = room && self.listen().is_ok();
-            self.accept_again = (!listening).then(|| self.station.desk.now.after_ms(ACCEPT_PAUSE_MS));
+            self.accept_again = (!listening).then(|| self.station.context.now.after_ms(ACCEPT_PAUSE_MS));
         }
-        self.station.desk.flush_if_due();
+        self.station.context.flush_if_due();
     }
 
     /// No more connections: the pool lives as long as those that it has.

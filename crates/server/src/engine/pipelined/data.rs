@@ -10,17 +10,17 @@ use lamna_proto::exchange::Done;
 use rustix::io::Errno;
 
 use super::header::send_home;
-use super::parcel::{Parcel, Reading, Station};
+use super::parked_connections::ParkedConnections;
 use super::queue::{Sleep, Urgency};
-use super::residents::Residents;
+use super::stage_job::{Reading, StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
-use crate::engine::desk::Desk;
-use crate::engine::stretch::TURN_BYTES;
 use crate::io::Counters;
 use crate::io::wait::{Poll, Token};
+use crate::worker::context::WorkerContext;
+use crate::worker::file_range::TURN_BYTES;
 
 /// Where connections come from and go to.
-pub(super) struct Ends {
+pub(super) struct StageQueues {
     /// With answers that are not sent yet.
     pub from_header: Takes,
     /// With stretches that have been read.
@@ -32,10 +32,10 @@ pub(super) struct Ends {
 }
 
 struct Data<'a> {
-    station: Station<'a>,
+    station: StageContext<'a>,
     poll: Poll,
-    ends: Ends,
-    residents: Residents,
+    ends: StageQueues,
+    residents: ParkedConnections,
     /// Connections that used up their turn.
     again: Vec<Token>,
     /// What rested here has been handed over.
@@ -58,10 +58,11 @@ enum Next {
 ///
 /// # Errors
 /// What makes waiting impossible.
-pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
-    let (residents, again) = (Residents::default(), Vec::new());
-    let mut stage = Data { station: Station::new(pool), poll: Poll::new()?, ends, residents, again, vacated: false };
-    pool.bells.data.hang_up(&stage.poll)?;
+pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
+    let (residents, again) = (ParkedConnections::default(), Vec::new());
+    let mut stage =
+        Data { station: StageContext::new(pool), poll: Poll::new()?, ends, residents, again, vacated: false };
+    pool.bells.data.register(&stage.poll)?;
     while !pool.is_over() {
         stage.wait()?;
         stage.station.begin();
@@ -72,7 +73,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
                 stage.go_on_with(token);
             }
         }
-        stage.go_on();
+        stage.resume_queued();
         pool.shared.seat(pool.index).show_slow(stage.residents.count());
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacated = true;
@@ -87,7 +88,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
 impl Data<'_> {
     fn wait(&mut self) -> Result<(), Errno> {
         let Data { station, poll, ends, residents, again, vacated } = self;
-        let (pool, now) = (station.pool, station.desk.now);
+        let (pool, now) = (station.pool, station.context.now);
         let look_ms = residents.next_look().map(|at| at.since(now) + 1);
         let timeout_ms = look_ms.into_iter().chain(station.flush_ms()).min();
         pool.bells.data.poll(poll, Sleep::Light, timeout_ms, || {
@@ -99,60 +100,60 @@ impl Data<'_> {
     }
 
     fn take_parcels(&mut self) {
-        while let Some(parcel) = self.ends.from_helper.take() {
-            self.drive(parcel);
+        while let Some(job) = self.ends.from_helper.take() {
+            self.drive(job);
         }
-        while let Some(parcel) = self.ends.from_header.take() {
-            self.drive(parcel);
+        while let Some(job) = self.ends.from_header.take() {
+            self.drive(job);
         }
     }
 
-    fn go_on(&mut self) {
+    fn resume_queued(&mut self) {
         for token in std::mem::take(&mut self.again) {
             self.go_on_with(token);
         }
-        let now = self.station.desk.now;
+        let now = self.station.context.now;
         for token in self.residents.expired(now, &self.station.pool.shared.limits) {
-            if let Some(mut parcel) = self.residents.leave(token) {
-                self.station.work_on(&mut parcel, |parcel, _| parcel.slot.connection.handle_timeout(now));
-                self.drive(parcel);
+            if let Some(mut job) = self.residents.leave(token) {
+                self.station.work_on(&mut job, |job, _| job.slot.connection.handle_timeout(now));
+                self.drive(job);
             }
         }
-        self.station.desk.flush_if_due();
+        self.station.context.flush_if_due();
     }
 
     fn go_on_with(&mut self, token: Token) {
-        if let Some(parcel) = self.residents.leave(token) {
-            self.drive(parcel);
+        if let Some(job) = self.residents.leave(token) {
+            self.drive(job);
         }
     }
 
-    fn drive(&mut self, parcel: Box<Parcel>) {
-        let Some(mut parcel) = self.station.keep(parcel) else { return };
+    fn drive(&mut self, job: Box<StageJob>) {
+        let Some(mut job) = self.station.keep(job) else { return };
         // Room may have been made while it was elsewhere, and that event was for nobody.
-        parcel.slot.writable = true;
-        let next = self.station.work_on(&mut parcel, turn);
-        let token = parcel.token();
+        job.slot.writable = true;
+        let next = self.station.work_on(&mut job, turn);
+        let token = job.token();
         match next {
-            Next::Leave(interest) => send_home(&self.station, parcel, interest, &mut self.ends.to_read),
+            Next::Leave(interest) => send_home(&self.station, job, interest, &mut self.ends.to_read),
             Next::Page => {
                 Counters::count(&self.station.pool.shared.abilities.counters.helper_jobs);
-                self.ends.to_helper.put(parcel, Urgency::Now);
+                self.ends.to_helper.put(job, Urgency::Now);
             }
             Next::Again => {
                 self.again.push(token);
-                self.residents.settle(parcel, &self.station.pool.shared.limits);
+                self.residents.settle(job, &self.station.pool.shared.limits);
             }
             Next::Wait => {
-                if !parcel.sender_registered {
-                    parcel.sender_registered = self.poll.add_sender(parcel.slot.socket.as_fd(), token).is_ok();
+                if !job.sender_registered {
+                    job.sender_registered = self.poll.add_sender(job.slot.socket.as_fd(), token).is_ok();
                 }
-                if parcel.sender_registered {
-                    self.residents.settle(parcel, &self.station.pool.shared.limits);
+                if job.sender_registered {
+                    self.residents.settle(job, &self.station.pool.shared.limits);
                 } else {
                     // It cannot be waited for.
-                    self.station.work_on(&mut parcel, |parcel, _| parcel.slot.connection.handle_broken());
-                    send_home(&self.station, parcel, Interest::Close, &mut self.ends.to_read);
+                    self.station.work_on(&mut job, |job, _| job.slot.connection.handle_broken());
+                    send_home(&self.station, job, Interest::Close, &mut self.ends.to_read);
                 }
             }
         }
@@ -160,18 +161,18 @@ impl Data<'_> {
 }
 
 /// Reads and sends as far as can be without waiting, within a turn.
-fn turn(parcel: &mut Parcel, desk: &mut Desk<'_>) -> Next {
+fn turn(job: &mut StageJob, context: &mut WorkerContext<'_>) -> Next {
     let mut bytes_left = TURN_BYTES;
     loop {
-        parcel.take_needs(desk);
-        let reads = make_ready(parcel, desk);
-        let sent = parcel.transmit(desk);
+        job.take_needs(context);
+        let reads = make_ready(job, context);
+        let sent = job.transmit(context);
         bytes_left = bytes_left.saturating_sub(sent);
-        let interest = parcel.slot.connection.interest();
+        let interest = job.slot.connection.interest();
         match interest {
             Interest::Close => return Next::Leave(interest),
-            _ if parcel.reading.is_some() && !reads => return Next::Page,
-            Interest::Send if !parcel.slot.writable => return Next::Wait,
+            _ if job.reading.is_some() && !reads => return Next::Page,
+            Interest::Send if !job.slot.writable => return Next::Wait,
             Interest::Send | Interest::Done if bytes_left == 0 => return Next::Again,
             Interest::Send => {}
             Interest::Done if sent > 0 => {}
@@ -180,22 +181,22 @@ fn turn(parcel: &mut Parcel, desk: &mut Desk<'_>) -> Next {
     }
 }
 
-/// Tells the core of the stretch that is wanted, if it is in memory or will never be. False if it has to be read.
-fn make_ready(parcel: &mut Parcel, desk: &Desk<'_>) -> bool {
-    let Some(reading) = parcel.reading.take() else { return true };
-    let done = match (reading.paged_in, &reading.stretch.representation.file) {
+/// Tells the core of the range that is wanted, if it is in memory or will never be. False if it has to be read.
+fn make_ready(job: &mut StageJob, context: &WorkerContext<'_>) -> bool {
+    let Some(reading) = job.reading.take() else { return true };
+    let done = match (reading.paged_in, &reading.range.representation.file) {
         (Some(false), _) | (_, None) => Done::Failed,
-        _ if !reading.stretch.is_unchanged() => Done::Failed,
-        (Some(true), _) => Done::Ready(reading.stretch.quantum()),
-        (None, Some(_)) => match reading.stretch.in_memory(desk.shared) {
+        _ if !reading.range.is_unchanged() => Done::Failed,
+        (Some(true), _) => Done::Ready(reading.range.quantum()),
+        (None, Some(_)) => match reading.range.in_memory(context.shared) {
             Some(bytes) => Done::Ready(bytes),
             None => {
-                parcel.reading = Some(reading);
+                job.reading = Some(reading);
                 return false;
             }
         },
     };
     let Reading { exchange, .. } = reading;
-    parcel.slot.connection.handle_done(exchange, done, desk.now);
+    job.slot.connection.handle_done(exchange, done, context.now);
     true
 }

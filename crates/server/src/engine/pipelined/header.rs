@@ -6,12 +6,12 @@
 use lamna_proto::conn::Interest;
 use rustix::io::Errno;
 
-use super::parcel::{Parcel, Station};
 use super::queue::Urgency;
+use super::stage_job::{StageContext, StageJob};
 use super::{Gives, Pool, Takes};
 
 /// Where connections come from and go to.
-pub(super) struct Ends {
+pub(super) struct StageQueues {
     /// With answers.
     pub from_find: Takes,
     /// Those that wait for their peers, or for the find stage.
@@ -24,43 +24,43 @@ pub(super) struct Ends {
 ///
 /// # Errors
 /// None.
-pub(super) fn run(pool: &Pool, mut ends: Ends) -> Result<(), Errno> {
-    let bell = &pool.bells.header;
-    bell.introduce();
-    let mut station = Station::new(pool);
+pub(super) fn run(pool: &Pool, mut ends: StageQueues) -> Result<(), Errno> {
+    let doorbell = &pool.bells.header;
+    doorbell.introduce();
+    let mut station = StageContext::new(pool);
     while !pool.is_over() {
-        bell.park(station.flush_ms(), || {
+        doorbell.park(station.flush_ms(), || {
             let settled = ends.to_read.is_settled() && ends.to_data.is_settled();
             !ends.from_find.is_empty() || pool.is_over() || !settled
         });
         station.begin();
-        while let Some(parcel) = ends.from_find.take() {
-            let Some(mut parcel) = station.keep(parcel) else { continue };
-            let interest = station.work_on(&mut parcel, |parcel, desk| {
-                parcel.transmit(desk);
-                parcel.slot.connection.interest()
+        while let Some(job) = ends.from_find.take() {
+            let Some(mut job) = station.keep(job) else { continue };
+            let interest = station.work_on(&mut job, |job, context| {
+                job.transmit(context);
+                job.slot.connection.interest()
             });
-            let waits_for_data = interest == Interest::Done && parcel.wants.is_empty();
+            let waits_for_data = interest == Interest::Done && job.wants.is_empty();
             if interest == Interest::Send || waits_for_data {
-                ends.to_data.put(parcel, Urgency::Now);
+                ends.to_data.put(job, Urgency::Now);
             } else {
-                send_home(&station, parcel, interest, &mut ends.to_read);
+                send_home(&station, job, interest, &mut ends.to_read);
             }
         }
         ends.to_read.deliver();
         ends.to_data.deliver();
-        station.desk.flush_if_due();
+        station.context.flush_if_due();
     }
     Ok(())
 }
 
 /// Gives a connection that waits for `interest` back to the read stage, or closes it if nothing there refers to it.
-pub(super) fn send_home(station: &Station<'_>, parcel: Box<Parcel>, interest: Interest, to_read: &mut Gives) {
-    let slot = &parcel.slot;
+pub(super) fn send_home(station: &StageContext<'_>, job: Box<StageJob>, interest: Interest, to_read: &mut Gives) {
+    let slot = &job.slot;
     if interest == Interest::Close && !slot.registered {
-        return station.pool.close(parcel);
+        return station.pool.close(job);
     }
     // The next request of an idle connection is an event, which wakes the read stage anyway.
     let rests = slot.registered && !slot.readable && interest == Interest::Receive && slot.connection.is_idle();
-    to_read.put(parcel, if rests && !station.draining { Urgency::Whenever } else { Urgency::Now });
+    to_read.put(job, if rests && !station.draining { Urgency::Whenever } else { Urgency::Now });
 }

@@ -6,17 +6,17 @@
 
 use rustix::io::Errno;
 
-use super::parcel::Parcel;
 use super::queue::Urgency;
+use super::stage_job::StageJob;
 use super::{Gives, Pool, Takes};
-use crate::contain::contain;
-use crate::engine::desk::{Target, find_once};
-use crate::engine::helpers::READ_FAILED;
+use crate::sys::contain::contain;
+use crate::worker::context::{Target, find_once};
+use crate::worker::helpers::READ_FAILED;
 
 /// What the path helper is asked to do.
-pub(super) enum Errand {
+pub(super) enum HelperJob {
     /// Find the first target that the connection waits for.
-    Translate(Box<Parcel>),
+    Translate(Box<StageJob>),
     /// Compare a target with the file system, for nobody in particular.
     Refresh(Target),
 }
@@ -24,7 +24,7 @@ pub(super) enum Errand {
 /// Where the path helper's connections come from and go to.
 pub(super) struct PathEnds {
     /// With targets.
-    pub from_find: Takes<Errand>,
+    pub from_find: Takes<HelperJob>,
     /// With what the first of them stands for.
     pub to_find: Gives,
 }
@@ -42,20 +42,20 @@ pub(super) struct ReadEnds {
 /// # Errors
 /// None.
 pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Errno> {
-    let bell = &pool.bells.path_helper;
-    bell.introduce();
+    let doorbell = &pool.bells.path_helper;
+    doorbell.introduce();
     while !pool.is_over() {
-        bell.park(None, || !ends.from_find.is_empty() || pool.is_over() || !ends.to_find.is_settled());
-        while let Some(errand) = ends.from_find.take().filter(|_| !pool.is_over()) {
+        doorbell.park(None, || !ends.from_find.is_empty() || pool.is_over() || !ends.to_find.is_settled());
+        while let Some(helper_job) = ends.from_find.take().filter(|_| !pool.is_over()) {
             let counters = &pool.shared.abilities.counters;
             counters.begin_helper_job(0);
-            match errand {
-                Errand::Translate(mut parcel) => {
-                    translate_first(pool, &mut parcel);
-                    ends.to_find.put(parcel, Urgency::Now);
+            match helper_job {
+                HelperJob::Translate(mut job) => {
+                    translate_first(pool, &mut job);
+                    ends.to_find.put(job, Urgency::Now);
                 }
-                Errand::Refresh(_) if pool.shared.control.is_handing_over() => {}
-                Errand::Refresh(target) => {
+                HelperJob::Refresh(_) if pool.shared.control.is_handing_over() => {}
+                HelperJob::Refresh(target) => {
                     let now = pool.shared.clock.now();
                     pool.shared.store.insert(target.key(), find_once(&pool.shared, &target, now));
                 }
@@ -68,11 +68,11 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
     Ok(())
 }
 
-fn translate_first(pool: &Pool, parcel: &mut Parcel) {
+fn translate_first(pool: &Pool, job: &mut StageJob) {
     if pool.shared.control.is_handing_over() {
         return;
     }
-    if let Some(want) = parcel.wants.first_mut() {
+    if let Some(want) = job.wants.first_mut() {
         let now = pool.shared.clock.now();
         want.found = Some(find_once(&pool.shared, &want.target, now));
     }
@@ -83,21 +83,21 @@ fn translate_first(pool: &Pool, parcel: &mut Parcel) {
 /// # Errors
 /// None.
 pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
-    let bell = &pool.bells.read_helper;
-    bell.introduce();
+    let doorbell = &pool.bells.read_helper;
+    doorbell.introduce();
     let mut scratch = vec![0; SCRATCH_BYTES];
     while !pool.is_over() {
-        bell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
-        while let Some(mut parcel) = ends.from_data.take().filter(|_| !pool.is_over()) {
+        doorbell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
+        while let Some(mut job) = ends.from_data.take().filter(|_| !pool.is_over()) {
             pool.shared.abilities.counters.begin_helper_job(0);
-            if let Some(reading) = &mut parcel.reading
+            if let Some(reading) = &mut job.reading
                 && !pool.shared.control.is_handing_over()
             {
-                let read = || reading.stretch.page_in(&pool.shared, &mut scratch);
+                let read = || reading.range.page_in(&pool.shared, &mut scratch);
                 reading.paged_in = Some(contain(READ_FAILED, read).unwrap_or(false));
             }
             pool.shared.abilities.counters.end_helper_job();
-            ends.to_data.put(parcel, Urgency::Now);
+            ends.to_data.put(job, Urgency::Now);
             ends.to_data.deliver();
         }
         ends.to_data.deliver();

@@ -4,7 +4,7 @@
 //! Its whole character: each basic step of a request is a thread. What a stage would have to wait for at the disk goes to
 //! a helper, together with the connection that wants it, and the stage takes up the next one. A pool of these seven
 //! threads serves for one processor; all pools share the caches, in one process; nobody shares a connection, because a
-//! [`Parcel`] is in one place at a time. It costs a queue between steps that an event loop takes one after the other, and
+//! [`StageJob`] is in one place at a time. It costs a queue between steps that an event loop takes one after the other, and
 //! a context switch when a stage has no more to do, which a batch of requests shares. It buys that a step which is slow
 //! for one request delays nobody, with seven threads for each processor instead of MT's 64.
 //!
@@ -42,10 +42,10 @@ mod header;
 mod helpers;
 #[cfg(test)]
 mod model;
-mod parcel;
+mod parked_connections;
 mod queue;
 mod read;
-mod residents;
+mod stage_job;
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -55,11 +55,13 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::account::{self, Step};
-use crate::engine::{Shared, Waker};
+use crate::engine::pipelined::stage_job::StageJob;
 use crate::io::wait::{Poll, Token};
-use parcel::Parcel;
-use queue::{Bell, Inbox, Outbox, Sleep, Urgency, Wake, queue};
+use crate::io::waker::Waker;
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::worker::shared::Shared;
+use queue::{Doorbell, Inbox, Outbox, Sleep, Urgency, Wake, queue};
 
 /// What queues are made of. The model has another one.
 mod sync {
@@ -92,12 +94,12 @@ pub fn run(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
     ];
     accept::run(&pool, accept)?;
     pool.end();
-    let outcome = stages.into_iter().try_for_each(join);
+    let step = stages.into_iter().try_for_each(join);
     // Told to stop, nobody waits for the disk, and so for a helper.
     if !shared.control.is_stopping() {
-        return outcome.and(helpers.into_iter().try_for_each(join));
+        return step.and(helpers.into_iter().try_for_each(join));
     }
-    outcome
+    step
 }
 
 fn join(stage: JoinHandle<Result<(), Errno>>) -> Result<(), Errno> {
@@ -105,8 +107,8 @@ fn join(stage: JoinHandle<Result<(), Errno>>) -> Result<(), Errno> {
     stage.join().unwrap_or(Err(Errno::CANCELED))
 }
 
-type Gives<T = Box<Parcel>> = Outbox<T, Sleeper>;
-type Takes<T = Box<Parcel>> = Inbox<T, Sleeper>;
+type Gives<T = Box<StageJob>> = Outbox<T, Sleeper>;
+type Takes<T = Box<StageJob>> = Inbox<T, Sleeper>;
 
 /// What the seven threads of a pool have in common.
 struct Pool {
@@ -123,13 +125,13 @@ struct Pool {
 }
 
 struct Bells {
-    accept: Arc<Bell<Sleeper>>,
-    read: Arc<Bell<Sleeper>>,
-    find: Arc<Bell<Sleeper>>,
-    header: Arc<Bell<Sleeper>>,
-    data: Arc<Bell<Sleeper>>,
-    path_helper: Arc<Bell<Sleeper>>,
-    read_helper: Arc<Bell<Sleeper>>,
+    accept: Arc<Doorbell<Sleeper>>,
+    read: Arc<Doorbell<Sleeper>>,
+    find: Arc<Doorbell<Sleeper>>,
+    header: Arc<Doorbell<Sleeper>>,
+    data: Arc<Doorbell<Sleeper>>,
+    path_helper: Arc<Doorbell<Sleeper>>,
+    read_helper: Arc<Doorbell<Sleeper>>,
 }
 
 /// How each thread sleeps.
@@ -154,10 +156,10 @@ impl Wake for Sleeper {
 
 impl Pool {
     fn new(shared: &Arc<Shared>, index: usize) -> Result<Pool, Errno> {
-        let polling = || Ok::<_, Errno>(Arc::new(Bell::new(Sleeper::Polling(Waker::new()?))));
-        let parked = || Arc::new(Bell::new(Sleeper::Parked(OnceLock::new())));
+        let polling = || Ok::<_, Errno>(Arc::new(Doorbell::new(Sleeper::Polling(Waker::new()?))));
+        let parked = || Arc::new(Doorbell::new(Sleeper::Parked(OnceLock::new())));
         let bells = Bells {
-            accept: Arc::new(Bell::new(Sleeper::Controlled(shared.clone(), index))),
+            accept: Arc::new(Doorbell::new(Sleeper::Controlled(shared.clone(), index))),
             read: polling()?,
             find: parked(),
             header: parked(),
@@ -192,8 +194,8 @@ impl Pool {
 
     fn ring_all(&self) {
         let Bells { accept, read, find, header, data, path_helper, read_helper } = &self.bells;
-        for bell in [accept, read, find, header, data, path_helper, read_helper] {
-            bell.ring(Urgency::Now);
+        for doorbell in [accept, read, find, header, data, path_helper, read_helper] {
+            doorbell.ring(Urgency::Now);
         }
     }
 
@@ -208,8 +210,8 @@ impl Pool {
         }
     }
 
-    fn close(&self, parcel: Box<Parcel>) {
-        drop(parcel);
+    fn close(&self, job: Box<StageJob>) {
+        drop(job);
         self.count_out();
     }
 }
@@ -223,7 +225,7 @@ impl Drop for EndsPool {
     }
 }
 
-impl Bell<Sleeper> {
+impl Doorbell<Sleeper> {
     /// Where the thread parks from now on.
     fn introduce(&self) {
         if let Sleeper::Parked(thread) = &self.sleeper {
@@ -233,15 +235,15 @@ impl Bell<Sleeper> {
 
     /// Parks until there is something to do, or until `timeout_ms` has passed.
     fn park(&self, timeout_ms: Option<u64>, has_work: impl Fn() -> bool) {
-        self.lie_down(Sleep::Light);
+        self.prepare_sleep(Sleep::Light);
         if !has_work() {
-            let _step = account::step(Step::Wait);
+            let _step = step_timer::step(Step::Wait);
             match timeout_ms {
                 Some(ms) => std::thread::park_timeout(Duration::from_millis(ms)),
                 None => std::thread::park(),
             }
         }
-        self.get_up();
+        self.wake_up();
     }
 
     /// Waits for events until there is something to do besides, or until `timeout_ms` has passed.
@@ -252,14 +254,14 @@ impl Bell<Sleeper> {
         timeout_ms: Option<u64>,
         has_work: impl Fn() -> bool,
     ) -> Result<(), Errno> {
-        self.lie_down(sleep);
-        let outcome = poll.wait(if has_work() { Some(0) } else { timeout_ms });
-        self.get_up();
-        outcome
+        self.prepare_sleep(sleep);
+        let step = poll.wait(if has_work() { Some(0) } else { timeout_ms });
+        self.wake_up();
+        step
     }
 
-    /// Has rings of the bell interrupt `poll`.
-    fn hang_up(&self, poll: &Poll) -> Result<(), Errno> {
+    /// Has rings of the doorbell interrupt `poll`.
+    fn register(&self, poll: &Poll) -> Result<(), Errno> {
         match &self.sleeper {
             Sleeper::Polling(waker) => poll.add_bell(waker.descriptor().as_fd(), BELL),
             Sleeper::Controlled(shared, index) => {
@@ -276,11 +278,11 @@ const BELL: Token = Token { index: u32::MAX, generation: GENERATION_OURS };
 
 /// The queues of a pool, by who holds their ends.
 struct Plumbing {
-    accept: accept::Ends,
-    read: read::Ends,
-    find: find::Ends,
-    header: header::Ends,
-    data: data::Ends,
+    accept: accept::StageQueues,
+    read: read::StageQueues,
+    find: find::StageQueues,
+    header: header::StageQueues,
+    data: data::StageQueues,
     path_helper: helpers::PathEnds,
     read_helper: helpers::ReadEnds,
 }
@@ -302,21 +304,21 @@ impl Plumbing {
         let (data_asks, read_helper_takes) = queue(PLACES, data, read_helper);
         let (read_helper_gives, data_takes_read) = queue(PLACES, read_helper, data);
         Plumbing {
-            accept: accept::Ends { to_read: accept_gives },
-            read: read::Ends {
+            accept: accept::StageQueues { to_read: accept_gives },
+            read: read::StageQueues {
                 from_accept: read_takes_new,
                 from_header: read_takes_answered,
                 from_data: read_takes_sent,
                 to_find: read_gives,
             },
-            find: find::Ends {
+            find: find::StageQueues {
                 from_read: find_takes,
                 from_helper: find_takes_found,
                 to_helper: find_asks,
                 to_header: find_gives,
             },
-            header: header::Ends { from_find: header_takes, to_read: header_sends_home, to_data: header_gives },
-            data: data::Ends {
+            header: header::StageQueues { from_find: header_takes, to_read: header_sends_home, to_data: header_gives },
+            data: data::StageQueues {
                 from_header: data_takes,
                 from_helper: data_takes_read,
                 to_helper: data_asks,

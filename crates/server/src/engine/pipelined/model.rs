@@ -72,7 +72,7 @@ mod sync {
 use std::sync::Arc;
 
 use loom::sync::{Condvar, Mutex};
-use queue::{Bell, Inbox, Outbox, Sleep, Urgency, Wake, queue};
+use queue::{Doorbell, Inbox, Outbox, Sleep, Urgency, Wake, queue};
 
 /// Sleeps as a thread that parks does: being woken before is remembered once.
 struct Sleeper {
@@ -96,18 +96,18 @@ impl Sleeper {
     }
 }
 
-type ModelBell = Arc<Bell<Sleeper>>;
+type ModelBell = Arc<Doorbell<Sleeper>>;
 
-fn bell() -> ModelBell {
-    Arc::new(Bell::new(Sleeper { woken: Mutex::new(false), changed: Condvar::new() }))
+fn doorbell() -> ModelBell {
+    Arc::new(Doorbell::new(Sleeper { woken: Mutex::new(false), changed: Condvar::new() }))
 }
 
-fn sleep_unless(bell: &ModelBell, sleep: Sleep, has_work: impl Fn() -> bool) {
-    bell.lie_down(sleep);
+fn sleep_unless(doorbell: &ModelBell, sleep: Sleep, has_work: impl Fn() -> bool) {
+    doorbell.prepare_sleep(sleep);
     if !has_work() {
-        bell.sleeper.sleep();
+        doorbell.sleeper.sleep();
     }
-    bell.get_up();
+    doorbell.wake_up();
 }
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -117,19 +117,19 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Gives the numbers up to `count` and sees them delivered, as a stage does.
-fn produce(bell: &ModelBell, mut outbox: Outbox<usize, Sleeper>, count: usize) {
+fn produce(doorbell: &ModelBell, mut outbox: Outbox<usize, Sleeper>, count: usize) {
     for number in 0..count {
         outbox.put(number, Urgency::Now);
         outbox.deliver();
     }
     while !outbox.is_delivered() {
-        sleep_unless(bell, Sleep::Light, || !outbox.is_settled());
+        sleep_unless(doorbell, Sleep::Light, || !outbox.is_settled());
         outbox.deliver();
     }
 }
 
 /// Takes numbers until there have been `count`, as a stage does.
-fn consume(bell: &ModelBell, mut inbox: Inbox<usize, Sleeper>, count: usize) {
+fn consume(doorbell: &ModelBell, mut inbox: Inbox<usize, Sleeper>, count: usize) {
     let mut expected = 0;
     loop {
         while let Some(number) = inbox.take() {
@@ -139,14 +139,14 @@ fn consume(bell: &ModelBell, mut inbox: Inbox<usize, Sleeper>, count: usize) {
         if expected == count {
             return;
         }
-        sleep_unless(bell, Sleep::Light, || !inbox.is_empty());
+        sleep_unless(doorbell, Sleep::Light, || !inbox.is_empty());
     }
 }
 
 #[test]
 fn everything_arrives_once_and_in_order_and_both_sides_sleep_and_wake_when_there_is_room_for_one() {
     check(|| {
-        let (from, to) = (bell(), bell());
+        let (from, to) = (doorbell(), doorbell());
         let (outbox, inbox) = queue(1, &from, &to);
         let consumer = loom::thread::spawn(move || consume(&to, inbox, 3));
         produce(&from, outbox, 3);
@@ -156,7 +156,7 @@ fn everything_arrives_once_and_in_order_and_both_sides_sleep_and_wake_when_there
 
 #[test]
 fn two_stages_that_give_each_other_more_than_there_is_room_for_never_block_each_other() {
-    fn stage(bell: &ModelBell, mut outbox: Outbox<usize, Sleeper>, mut inbox: Inbox<usize, Sleeper>) {
+    fn stage(doorbell: &ModelBell, mut outbox: Outbox<usize, Sleeper>, mut inbox: Inbox<usize, Sleeper>) {
         const COUNT: usize = 2;
         let mut received = 0;
         (0..COUNT).for_each(|number| outbox.put(number, Urgency::Now));
@@ -169,11 +169,11 @@ fn two_stages_that_give_each_other_more_than_there_is_room_for_never_block_each_
             if received == COUNT && outbox.is_delivered() {
                 return;
             }
-            sleep_unless(bell, Sleep::Light, || !inbox.is_empty() || !outbox.is_settled());
+            sleep_unless(doorbell, Sleep::Light, || !inbox.is_empty() || !outbox.is_settled());
         }
     }
     check(|| {
-        let (one, other) = (bell(), bell());
+        let (one, other) = (doorbell(), doorbell());
         let (forth, forth_in) = queue(1, &one, &other);
         let (back, back_in) = queue(1, &other, &one);
         let thread = loom::thread::spawn(move || stage(&other, back, forth_in));
@@ -185,7 +185,7 @@ fn two_stages_that_give_each_other_more_than_there_is_room_for_never_block_each_
 #[test]
 fn what_can_wait_is_taken_at_the_next_wake_and_at_once_by_who_sleeps_lightly() {
     check(|| {
-        let (from, to) = (bell(), bell());
+        let (from, to) = (doorbell(), doorbell());
         let (mut outbox, mut inbox) = queue(2, &from, &to);
         let giver = loom::thread::spawn(move || {
             outbox.put(1, Urgency::Whenever);
@@ -212,7 +212,7 @@ fn what_can_wait_is_taken_at_the_next_wake_and_at_once_by_who_sleeps_lightly() {
 #[test]
 fn light_sleep_ends_for_what_can_wait() {
     check(|| {
-        let (from, to) = (bell(), bell());
+        let (from, to) = (doorbell(), doorbell());
         let (mut outbox, mut inbox) = queue(1, &from, &to);
         let giver = loom::thread::spawn(move || {
             outbox.put(0, Urgency::Whenever);

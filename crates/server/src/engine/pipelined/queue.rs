@@ -5,9 +5,9 @@
 //! no ring of stages can block itself: what has no room stays with the producer, in order, until the consumer has made
 //! some. All of it is checked against every interleaving in `model`. Does not know what it carries.
 //!
-//! The proof in short: whoever sleeps first says so ([`Bell::lie_down`]) and then looks once more; whoever gives first
-//! gives and then looks whether somebody sleeps ([`Bell::ring`]). With a fence between the two steps on both sides, at
-//! least one of them sees the other (Dekker's argument). The state of a bell changes by read-modify-write only, so that
+//! The proof in short: whoever sleeps first says so ([`Doorbell::prepare_sleep`]) and then looks once more; whoever gives first
+//! gives and then looks whether somebody sleeps ([`Doorbell::ring`]). With a fence between the two steps on both sides, at
+//! least one of them sees the other (Dekker's argument). The state of a doorbell changes by read-modify-write only, so that
 //! its changes have one order. Want of room is said and looked for in the same way.
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ pub(super) enum Sleep {
 
 /// What wakes one thread. Shared by it and all that give it something.
 #[derive(Debug)]
-pub(super) struct Bell<W> {
+pub(super) struct Doorbell<W> {
     state: AtomicU8,
     /// How the thread is woken.
     pub sleeper: W,
@@ -51,10 +51,10 @@ const AWAKE: u8 = 0;
 const LIGHT: u8 = 1;
 const DEEP: u8 = 2;
 
-impl<W: Wake> Bell<W> {
-    /// The bell of a thread that is awake.
-    pub(super) fn new(sleeper: W) -> Bell<W> {
-        Bell { state: AtomicU8::new(AWAKE), sleeper }
+impl<W: Wake> Doorbell<W> {
+    /// The doorbell of a thread that is awake.
+    pub(super) fn new(sleeper: W) -> Doorbell<W> {
+        Doorbell { state: AtomicU8::new(AWAKE), sleeper }
     }
 
     /// There is something new for the thread. One system call if it sleeps, none if not.
@@ -72,20 +72,24 @@ impl<W: Wake> Bell<W> {
     }
 
     /// The thread is going to sleep, as soon as it has looked once more for something to do.
-    pub(super) fn lie_down(&self, sleep: Sleep) {
+    pub(super) fn prepare_sleep(&self, sleep: Sleep) {
         let state = if sleep == Sleep::Light { LIGHT } else { DEEP };
         self.state.swap(state, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
     /// The thread is awake again, or did not sleep after all.
-    pub(super) fn get_up(&self) {
+    pub(super) fn wake_up(&self) {
         self.state.swap(AWAKE, Ordering::AcqRel);
     }
 }
 
-/// A queue of `capacity` places from the thread of one bell to the thread of another.
-pub(super) fn queue<T, W>(capacity: usize, from: &Arc<Bell<W>>, to: &Arc<Bell<W>>) -> (Outbox<T, W>, Inbox<T, W>) {
+/// A queue of `capacity` places from the thread of one doorbell to the thread of another.
+pub(super) fn queue<T, W>(
+    capacity: usize,
+    from: &Arc<Doorbell<W>>,
+    to: &Arc<Doorbell<W>>,
+) -> (Outbox<T, W>, Inbox<T, W>) {
     let (producer, consumer) = ring(capacity);
     let short_of_room = Arc::new(AtomicBool::new(false));
     let outbox = Outbox {
@@ -106,7 +110,7 @@ pub(super) struct Outbox<T, W> {
     waiting: VecDeque<T>,
     /// Something waits for the consumer to make room.
     short_of_room: Arc<AtomicBool>,
-    to: Arc<Bell<W>>,
+    to: Arc<Doorbell<W>>,
     /// The highest urgency of what was given since the last delivery.
     given: Option<Urgency>,
 }
@@ -162,7 +166,7 @@ impl<T, W: Wake> Outbox<T, W> {
 pub(super) struct Inbox<T, W> {
     ring: Consumer<T>,
     short_of_room: Arc<AtomicBool>,
-    from: Arc<Bell<W>>,
+    from: Arc<Doorbell<W>>,
     /// Something was taken since the producer was last told about room.
     taken: bool,
 }

@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering;
 use lamna_proto::conn::Interest;
 use rustix::io::Errno;
 
-use super::parcel::{Parcel, Station};
+use super::parked_connections::ParkedConnections;
 use super::queue::{Sleep, Urgency};
-use super::residents::Residents;
+use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
 use crate::io::wait::{Event, Poll, Token};
 
 /// Where connections come from and go to.
-pub(super) struct Ends {
+pub(super) struct StageQueues {
     /// New ones.
     pub from_accept: Takes,
     /// Answered ones.
@@ -28,10 +28,10 @@ pub(super) struct Ends {
 }
 
 struct Read<'a> {
-    station: Station<'a>,
+    station: StageContext<'a>,
     poll: Poll,
-    ends: Ends,
-    residents: Residents,
+    ends: StageQueues,
+    residents: ParkedConnections,
     /// For each descriptor, who is away and what happened to it meanwhile.
     away: Vec<Away>,
     /// Registered connections that are with other stages.
@@ -62,19 +62,19 @@ const HOMECOMING_MS: u64 = 1000;
 ///
 /// # Errors
 /// What makes waiting impossible.
-pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
+pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
     let mut stage = Read {
-        station: Station::new(pool),
+        station: StageContext::new(pool),
         poll: Poll::new()?,
         ends,
-        residents: Residents::default(),
+        residents: ParkedConnections::default(),
         away: Vec::new(),
         away_count: 0,
         awaited_count: 0,
         again: Vec::new(),
         vacated: false,
     };
-    pool.bells.read.hang_up(&stage.poll)?;
+    pool.bells.read.register(&stage.poll)?;
     while !pool.is_over() {
         stage.wait()?;
         let drains = stage.station.begin();
@@ -88,7 +88,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacate();
         }
-        stage.go_on();
+        stage.resume_queued();
         pool.shared.seat(pool.index).show_idle(stage.residents.idle());
         stage.ends.to_find.deliver();
     }
@@ -97,7 +97,7 @@ pub(super) fn run(pool: &Pool, ends: Ends) -> Result<(), Errno> {
 
 impl Read<'_> {
     fn wait(&mut self) -> Result<(), Errno> {
-        let (pool, now) = (self.station.pool, self.station.desk.now);
+        let (pool, now) = (self.station.pool, self.station.context.now);
         // Somebody for whom something has happened is on the way home: be woken when it arrives.
         let lightly = self.awaited_count > 0 || self.station.draining;
         let sleep = if lightly { Sleep::Light } else { Sleep::Deep };
@@ -116,14 +116,14 @@ impl Read<'_> {
     }
 
     fn take_parcels(&mut self) {
-        while let Some(parcel) = self.ends.from_accept.take() {
-            self.drive(parcel);
+        while let Some(job) = self.ends.from_accept.take() {
+            self.drive(job);
         }
-        while let Some(parcel) = self.ends.from_header.take() {
-            self.come_home(parcel);
+        while let Some(job) = self.ends.from_header.take() {
+            self.come_home(job);
         }
-        while let Some(parcel) = self.ends.from_data.take() {
-            self.come_home(parcel);
+        while let Some(job) = self.ends.from_data.take() {
+            self.come_home(job);
         }
     }
 
@@ -131,10 +131,10 @@ impl Read<'_> {
         if event.token == BELL {
             return;
         }
-        if let Some(mut parcel) = self.residents.leave(event.token) {
-            parcel.slot.readable |= event.readable;
-            parcel.slot.ending |= event.ending;
-            return self.drive(parcel);
+        if let Some(mut job) = self.residents.leave(event.token) {
+            job.slot.readable |= event.readable;
+            job.slot.ending |= event.ending;
+            return self.drive(job);
         }
         let Some(away) = self.away.get_mut(event.token.index as usize) else { return };
         if away.generation == event.token.generation {
@@ -144,31 +144,31 @@ impl Read<'_> {
         }
     }
 
-    fn go_on(&mut self) {
-        let (pool, now) = (self.station.pool, self.station.desk.now);
+    fn resume_queued(&mut self) {
+        let (pool, now) = (self.station.pool, self.station.context.now);
         for token in std::mem::take(&mut self.again) {
-            if let Some(parcel) = self.residents.leave(token) {
-                self.drive(parcel);
+            if let Some(job) = self.residents.leave(token) {
+                self.drive(job);
             }
         }
         for token in self.residents.expired(now, &pool.shared.limits) {
-            if let Some(mut parcel) = self.residents.leave(token) {
-                self.station.work_on(&mut parcel, |parcel, _| parcel.slot.connection.handle_timeout(now));
-                self.drive(parcel);
+            if let Some(mut job) = self.residents.leave(token) {
+                self.station.work_on(&mut job, |job, _| job.slot.connection.handle_timeout(now));
+                self.drive(job);
             }
         }
         if pool.sheds.swap(false, Ordering::Acquire) {
             self.shed();
         }
-        self.station.desk.flush_if_due();
+        self.station.context.flush_if_due();
     }
 
     /// Gives up idle connections for the sake of their descriptors.
     fn shed(&mut self) {
         let pool = self.station.pool;
         for token in self.residents.longest_idle(SHED_MAX, &pool.shared.limits) {
-            if let Some(parcel) = self.residents.leave(token) {
-                pool.close(parcel);
+            if let Some(job) = self.residents.leave(token) {
+                pool.close(job);
                 pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);
                 pool.shed.store(true, Ordering::Release);
             }
@@ -184,10 +184,10 @@ impl Read<'_> {
 
     fn drain(&mut self) {
         for token in self.residents.tokens() {
-            if let Some(mut parcel) = self.residents.leave(token) {
+            if let Some(mut job) = self.residents.leave(token) {
                 // A request may have arrived that nobody has looked at.
-                parcel.slot.readable = true;
-                self.drive(parcel);
+                job.slot.readable = true;
+                self.drive(job);
             }
         }
     }
@@ -196,76 +196,76 @@ impl Read<'_> {
 // One connection.
 impl Read<'_> {
     /// A connection is back from another stage.
-    fn come_home(&mut self, mut parcel: Box<Parcel>) {
-        if parcel.slot.registered {
-            let away = std::mem::take(&mut self.away[parcel.token().index as usize]);
-            debug_assert_eq!(away.generation, parcel.slot.generation, "a registered connection is closed at home");
+    fn come_home(&mut self, mut job: Box<StageJob>) {
+        if job.slot.registered {
+            let away = std::mem::take(&mut self.away[job.token().index as usize]);
+            debug_assert_eq!(away.generation, job.slot.generation, "a registered connection is closed at home");
             self.away_count -= 1;
             self.awaited_count -= usize::from(away.happened);
-            parcel.slot.readable |= away.happened;
-            parcel.slot.ending |= away.ending;
+            job.slot.readable |= away.happened;
+            job.slot.ending |= away.ending;
         }
-        let Some(parcel) = self.station.keep(parcel) else { return };
-        let rests = parcel.slot.registered && !parcel.slot.readable && parcel.slot.connection.is_idle();
-        if rests && !self.station.draining && parcel.slot.connection.interest() == Interest::Receive {
-            self.residents.settle(parcel, &self.station.pool.shared.limits);
+        let Some(job) = self.station.keep(job) else { return };
+        let rests = job.slot.registered && !job.slot.readable && job.slot.connection.is_idle();
+        if rests && !self.station.draining && job.slot.connection.interest() == Interest::Receive {
+            self.residents.settle(job, &self.station.pool.shared.limits);
         } else {
-            self.drive(parcel);
+            self.drive(job);
         }
     }
 
     /// Reads what a connection has received, and decides where it goes.
-    fn drive(&mut self, parcel: Box<Parcel>) {
-        let Some(mut parcel) = self.station.keep(parcel) else { return };
-        let interest = self.station.work_on(&mut parcel, |parcel, desk| {
+    fn drive(&mut self, job: Box<StageJob>) {
+        let Some(mut job) = self.station.keep(job) else { return };
+        let interest = self.station.work_on(&mut job, |job, context| {
             let mut interest = Interest::Receive;
             for _ in 0..TURN_RECEIVES {
-                parcel.take_needs(desk);
-                interest = parcel.slot.connection.interest();
+                job.take_needs(context);
+                interest = job.slot.connection.interest();
                 if interest == Interest::Linger {
-                    parcel.slot.end_sending();
+                    job.slot.end_sending();
                 }
-                if !(matches!(interest, Interest::Receive | Interest::Linger) && parcel.slot.readable) {
+                if !(matches!(interest, Interest::Receive | Interest::Linger) && job.slot.readable) {
                     break;
                 }
-                parcel.slot.receive(desk.now);
+                job.slot.receive(context.now);
             }
-            desk.report(&mut parcel.slot.connection, parcel.slot.client);
+            context.report(&mut job.slot.connection, job.slot.client);
             interest
         });
-        let finished = self.station.draining && parcel.slot.connection.is_idle() && !parcel.slot.readable;
+        let finished = self.station.draining && job.slot.connection.is_idle() && !job.slot.readable;
         match interest {
-            _ if finished => self.station.pool.close(parcel),
-            Interest::Close => self.station.pool.close(parcel),
-            Interest::Send | Interest::Done => self.send_off(parcel),
-            Interest::Receive | Interest::Linger => self.settle(parcel),
+            _ if finished => self.station.pool.close(job),
+            Interest::Close => self.station.pool.close(job),
+            Interest::Send | Interest::Done => self.send_off(job),
+            Interest::Receive | Interest::Linger => self.settle(job),
         }
     }
 
-    fn send_off(&mut self, parcel: Box<Parcel>) {
-        if parcel.slot.registered {
-            let index = parcel.token().index as usize;
+    fn send_off(&mut self, job: Box<StageJob>) {
+        if job.slot.registered {
+            let index = job.token().index as usize;
             if index >= self.away.len() {
                 self.away.resize(index + 1, Away::default());
             }
-            self.away[index] = Away { generation: parcel.slot.generation, ..Away::default() };
+            self.away[index] = Away { generation: job.slot.generation, ..Away::default() };
             self.away_count += 1;
         }
-        self.ends.to_find.put(parcel, Urgency::Now);
+        self.ends.to_find.put(job, Urgency::Now);
     }
 
     /// It has to wait for its peer. What cannot be waited for is closed.
-    fn settle(&mut self, mut parcel: Box<Parcel>) {
-        let token = parcel.token();
-        if !parcel.slot.registered {
-            if self.poll.add_receiver(parcel.slot.socket.as_fd(), token).is_err() {
-                return self.station.pool.close(parcel);
+    fn settle(&mut self, mut job: Box<StageJob>) {
+        let token = job.token();
+        if !job.slot.registered {
+            if self.poll.add_receiver(job.slot.socket.as_fd(), token).is_err() {
+                return self.station.pool.close(job);
             }
-            parcel.slot.registered = true;
+            job.slot.registered = true;
         }
-        if parcel.slot.readable {
+        if job.slot.readable {
             self.again.push(token);
         }
-        self.residents.settle(parcel, &self.station.pool.shared.limits);
+        self.residents.settle(job, &self.station.pool.shared.limits);
     }
 }

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::flow::Flow;
+use super::ring_connection::RingConnection;
 use super::{Tag, Worker};
-use crate::engine::slots::Slot;
 use crate::io::accept::{client_of, concerns_one_connection};
 use crate::io::wait::Token;
 use crate::listen::BACKLOG;
+use crate::worker::connection_table::ConnectionState;
 
 /// How long a pause lasts at most.
 const ACCEPT_PAUSE_MS: u32 = 100;
@@ -39,14 +39,14 @@ impl Worker<'_> {
     /// Whether everything that may wait in a listen queue can be taken: a multishot accept takes that much unasked. With
     /// other workers there it would take their share as well.
     fn has_room_for_many(&self) -> bool {
-        let (_, workers) = self.shared.board.load();
+        let (_, workers) = self.shared.scoreboard.load();
         workers <= 1 && self.reserve.leaves(self.slots.count() + BACKLOG as usize)
     }
 
     /// Leaves the connections that wait to workers that have fewer. If those are stalled, it will be back.
     fn pass(&mut self) {
         self.unlisten();
-        self.accept_again = Some(self.desk.now.after_ms(PASS_MS));
+        self.accept_again = Some(self.context.now.after_ms(PASS_MS));
     }
 
     /// Lets others know how many connections there are.
@@ -73,16 +73,16 @@ impl Worker<'_> {
         }
         match accepted {
             Ok(socket) => {
-                self.desk.count_connection();
+                self.context.count_connection();
                 // Its address is for the log only.
                 let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
-                let token = self.admit(Slot::new(socket, client, self.desk.now));
+                let token = self.admit(ConnectionState::new(socket, client, self.context.now));
                 let crowded = self.reserve.has_given(&self.slots.get(token).socket);
                 self.show_load();
                 self.drive(token);
                 if crowded {
                     self.pause_accepting(Errno::MFILE);
-                } else if self.shared.board.is_over_share(self.slots.count()) {
+                } else if self.shared.scoreboard.is_over_share(self.slots.count()) {
                     self.pass();
                 } else if more && !self.has_room_for_many() {
                     // From now on one by one.
@@ -91,7 +91,7 @@ impl Worker<'_> {
             }
             Err(Errno::CANCELED) => {}
             // The socket does not listen any more: the order to drain is on its way.
-            Err(Errno::INVAL) => self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS)),
+            Err(Errno::INVAL) => self.accept_again = Some(self.context.now.after_ms(ACCEPT_PAUSE_MS)),
             Err(errno) if concerns_one_connection(errno) => {}
             Err(errno) => self.pause_accepting(errno),
         }
@@ -101,14 +101,14 @@ impl Worker<'_> {
     }
 
     /// Keeps a connection for which nothing is under way yet.
-    pub(super) fn admit(&mut self, slot: Slot) -> Token {
+    pub(super) fn admit(&mut self, slot: ConnectionState) -> Token {
         let token = self.slots.admit(slot);
         self.slots.get(token).readable = false;
         let index = token.index as usize;
         if index >= self.flows.len() {
-            self.flows.resize_with(index + 1, || Flow::new(self.desk.now));
+            self.flows.resize_with(index + 1, || RingConnection::new(self.context.now));
         }
-        self.flows[index] = Flow::new(self.desk.now);
+        self.flows[index] = RingConnection::new(self.context.now);
         token
     }
 
@@ -125,14 +125,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives a connection to the successor if nothing of it is with the kernel. A stretch of a file that is still being
+    /// Gives a connection to the successor if nothing of it is with the kernel. A range of a file that is still being
     /// read for it is read for nobody.
     pub(super) fn give_if_free(&mut self, token: Token) {
         let flow = &self.flows[token.index as usize];
         if flow.is_over()
             && let Some(mut slot) = self.slots.take(token)
         {
-            slot.connection.return_received(&flow.arrived, self.desk.now);
+            slot.connection.return_received(&flow.arrived, self.context.now);
             self.shared.hand_over([slot]);
         }
     }
@@ -141,7 +141,7 @@ impl Worker<'_> {
     fn pause_accepting(&mut self, errno: Errno) {
         self.unlisten();
         // The next connection that closes ends the pause.
-        self.accept_again = Some(self.desk.now.after_ms(ACCEPT_PAUSE_MS));
+        self.accept_again = Some(self.context.now.after_ms(ACCEPT_PAUSE_MS));
         let mut idle = self.slots.longest_idle(SHED_MAX);
         idle.retain(|token| self.flows[token.index as usize].can_be_shed());
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
@@ -173,7 +173,7 @@ impl Worker<'_> {
         if flow.is_over() {
             self.slots.remove(token);
             if self.accept_again.is_some() {
-                self.accept_again = Some(self.desk.now);
+                self.accept_again = Some(self.context.now);
             }
         }
     }

@@ -17,24 +17,25 @@ use rustix::io::Errno;
 
 use super::Tag;
 use crate::cache::Entry;
-use crate::content::file::{self, Kind, Stamp};
+use crate::cache::leased_buffer::LeasedBuffer;
 use crate::content::translate::translate;
-use crate::engine::Shared;
-use crate::engine::desk::{Desk, Target};
-use crate::engine::event_loop::{Outcome, Ticket};
-use crate::engine::helpers::agenda::{Agenda, Number};
-use crate::engine::helpers::{HelperThreads, Helpers, Job};
-use crate::engine::lookups::{Joined, Lookups};
-use crate::engine::portion::Room;
-use crate::io::{Abilities, Counters, Wait, open};
+use crate::io::file_state;
+use crate::io::file_state::{Kind, Stamp};
+use crate::io::{Counters, KernelFeatures, Wait, open};
 use crate::sys::ring::Ring;
+use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
+use crate::worker::context::{Target, WorkerContext};
+use crate::worker::executor::{Completed, PendingId};
+use crate::worker::helpers::job_queue::{JobId, JobQueue};
+use crate::worker::helpers::{HelperThreads, Helpers, Job};
+use crate::worker::shared::Shared;
 
 /// Translations that would have waited, and helpers for those that the ring cannot help.
 pub(super) struct Disk {
     shared: Arc<Shared>,
-    lookups: Lookups<Place>,
+    lookups: CoalescedLookups<Place>,
     /// Not in the ring yet.
-    agenda: Agenda<Waiting>,
+    job_queue: JobQueue<Waiting>,
     /// In the ring.
     wanted: Vec<Option<Wanted>>,
     helpers: HelperThreads,
@@ -43,14 +44,14 @@ pub(super) struct Disk {
 /// Where a translation waits to be taken up.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    Agenda(Number),
-    Helpers(Number),
+    JobQueue(JobId),
+    Helpers(JobId),
 }
 
 /// A target whose names are on their way into memory, or are to be.
 struct Wanted {
     /// Who waits for it; nobody if a cached translation is being compared.
-    ticket: Option<Ticket>,
+    pending: Option<PendingId>,
     target: Target,
     directory: Arc<OwnedFd>,
     /// Names beneath `directory` that come next, the last one first. One by one, so that who waits for many names does
@@ -69,8 +70,8 @@ impl Disk {
     pub(super) fn new(shared: &Arc<Shared>, index: usize) -> Disk {
         Disk {
             shared: shared.clone(),
-            lookups: Lookups::default(),
-            agenda: Agenda::default(),
+            lookups: CoalescedLookups::default(),
+            job_queue: JobQueue::default(),
             wanted: Vec::new(),
             helpers: HelperThreads::new(shared.clone(), index),
         }
@@ -80,28 +81,28 @@ impl Disk {
     pub(super) fn translate(
         &mut self,
         ring: &mut Ring<Tag>,
-        desk: &mut Desk<'_>,
-        ticket: Option<Ticket>,
+        context: &mut WorkerContext<'_>,
+        pending: Option<PendingId>,
         target: Target,
     ) -> Option<Arc<Entry>> {
-        let question = target.question(desk.shared, Wait::No, desk.now);
+        let question = target.question(context.shared, Wait::No, context.now);
         if let Ok(entry) = translate(&question) {
-            desk.keep(&target, &entry);
+            context.keep(&target, &entry);
             return Some(entry);
         }
-        if let Some(ticket) = ticket
-            && let Joined::Another(place) = self.lookups.join(&target, ticket)
+        if let Some(pending) = pending
+            && let Joined::Another(place) = self.lookups.join(&target, pending)
         {
             self.want(place);
             return None;
         }
-        let is_found_again = can_tell(&desk.shared.abilities) && !desk.shared.reads_elsewhere();
+        let is_found_again = can_tell(&context.shared.abilities) && !context.shared.reads_elsewhere();
         match question.names().filter(|_| is_found_again) {
             Some((directory, names)) => {
                 let names = names.into_iter().rev().collect();
-                self.submit(ring, desk, Wanted { ticket, target, directory, names });
+                self.submit(ring, context, Wanted { pending, target, directory, names });
             }
-            None => self.help(ticket, target),
+            None => self.help(pending, target),
         }
         None
     }
@@ -109,60 +110,65 @@ impl Disk {
     /// One more waits for what waits at `place`.
     fn want(&mut self, place: Option<Place>) {
         match place {
-            Some(Place::Agenda(number)) => self.agenda.want(number),
+            Some(Place::JobQueue(number)) => self.job_queue.want(number),
             Some(Place::Helpers(number)) => self.helpers.want(number),
             None => {}
         }
     }
 
-    fn help(&mut self, ticket: Option<Ticket>, target: Target) {
+    fn help(&mut self, pending: Option<PendingId>, target: Target) {
         let wanted = self.lookups.wanted(&target);
-        let number = self.helpers.submit(Job::Translate { ticket, target: target.clone(), again: true }, wanted);
-        if ticket.is_some() {
+        let number = self.helpers.submit(Job::Translate { pending, target: target.clone(), again: true }, wanted);
+        if pending.is_some() {
             self.lookups.place(&target, number.map(Place::Helpers));
         }
     }
 
     /// Has the names of `wanted` brought in when it is its turn.
-    fn submit(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, wanted: Wanted) {
-        Counters::count(&desk.shared.abilities.counters.helper_jobs);
+    fn submit(&mut self, ring: &mut Ring<Tag>, context: &mut WorkerContext<'_>, wanted: Wanted) {
+        Counters::count(&context.shared.abilities.counters.helper_jobs);
         let waiting = |wanted| Waiting { wanted, since: Instant::now() };
-        if wanted.ticket.is_some() {
+        if wanted.pending.is_some() {
             let target = wanted.target.clone();
-            let number = self.agenda.add(waiting(wanted), 1);
-            self.lookups.place(&target, Some(Place::Agenda(number)));
+            let number = self.job_queue.add(waiting(wanted), 1);
+            self.lookups.place(&target, Some(Place::JobQueue(number)));
         } else {
             // What is compared is known, and a hot file is behind it.
-            self.agenda.add_at_once(waiting(wanted));
+            self.job_queue.add_at_once(waiting(wanted));
         }
-        self.fill_ring(ring, desk);
+        self.fill_ring(ring, context);
     }
 
     /// Takes up what waits, as far as there is room.
-    fn fill_ring(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>) {
-        while self.wanted.iter().flatten().count() < desk.shared.control.helpers()
-            && let Some(Waiting { wanted, since }) = self.agenda.take()
+    fn fill_ring(&mut self, ring: &mut Ring<Tag>, context: &mut WorkerContext<'_>) {
+        while self.wanted.iter().flatten().count() < context.shared.control.helpers()
+            && let Some(Waiting { wanted, since }) = self.job_queue.take()
         {
-            desk.shared.abilities.counters.begin_helper_job(since.elapsed().as_micros() as u64);
-            if wanted.ticket.is_some() {
+            context.shared.abilities.counters.begin_helper_job(since.elapsed().as_micros() as u64);
+            if wanted.pending.is_some() {
                 self.lookups.place(&wanted.target, None);
             }
-            self.bring_in(ring, desk, wanted);
+            self.bring_in(ring, context, wanted);
         }
     }
 
-    fn bring_in(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, wanted: Wanted) {
+    fn bring_in(&mut self, ring: &mut Ring<Tag>, context: &mut WorkerContext<'_>, wanted: Wanted) {
         let index = self.wanted.iter().position(Option::is_none).unwrap_or_else(|| {
             self.wanted.push(None);
             self.wanted.len() - 1
         });
         self.wanted[index] = Some(wanted);
-        let outcomes = self.next_name(ring, desk, index);
-        debug_assert!(outcomes.is_empty(), "a translation has a name at least");
+        let completed = self.next_name(ring, context, index);
+        debug_assert!(completed.is_empty(), "a translation has a name at least");
     }
 
     /// Brings the next name of translation `index` into memory; if there is none, translates.
-    pub(super) fn next_name(&mut self, ring: &mut Ring<Tag>, desk: &mut Desk<'_>, index: usize) -> Vec<Outcome> {
+    pub(super) fn next_name(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        context: &mut WorkerContext<'_>,
+        index: usize,
+    ) -> Vec<Completed> {
         let Some(wanted) = self.wanted[index].as_mut() else { return Vec::new() };
         if let Some(name) = wanted.names.pop() {
             let name = if name.is_empty() { b".".to_vec() } else { name };
@@ -170,33 +176,33 @@ impl Disk {
             ring.open(wanted.directory.clone(), name, open::READ, open::BENEATH, Tag::Name(index));
             return Vec::new();
         }
-        let Some(Wanted { ticket, target, .. }) = self.wanted[index].take() else { return Vec::new() };
-        desk.shared.abilities.counters.end_helper_job();
-        let outcomes = match translate(&target.question(desk.shared, Wait::No, desk.now)) {
-            Ok(entry) => self.end(desk, ticket, &target, &entry),
+        let Some(Wanted { pending, target, .. }) = self.wanted[index].take() else { return Vec::new() };
+        context.shared.abilities.counters.end_helper_job();
+        let completed = match translate(&target.question(context.shared, Wait::No, context.now)) {
+            Ok(entry) => self.end(context, pending, &target, &entry),
             Err(_) => {
-                Counters::count(&desk.shared.abilities.counters.untested);
-                self.help(ticket, target);
+                Counters::count(&context.shared.abilities.counters.untested);
+                self.help(pending, target);
                 Vec::new()
             }
         };
-        self.fill_ring(ring, desk);
-        outcomes
+        self.fill_ring(ring, context);
+        completed
     }
 
     /// Keeps what was found, for all who wait for it.
     fn end(
         &mut self,
-        desk: &mut Desk<'_>,
-        ticket: Option<Ticket>,
+        context: &mut WorkerContext<'_>,
+        pending: Option<PendingId>,
         target: &Target,
         entry: &Arc<Entry>,
-    ) -> Vec<Outcome> {
-        desk.keep(target, entry);
+    ) -> Vec<Completed> {
+        context.keep(target, entry);
         // A comparison is for nobody, and those who wait for the same target wait for a lookup of their own.
-        let others = ticket.map(|_| self.lookups.end(target)).unwrap_or_default();
-        let all = ticket.into_iter().chain(others);
-        all.map(|ticket| Outcome::Translated(ticket, entry.clone())).collect()
+        let others = pending.map(|_| self.lookups.end(target)).unwrap_or_default();
+        let all = pending.into_iter().chain(others);
+        all.map(|pending| Completed::Translated(pending, entry.clone())).collect()
     }
 
     /// A name of translation `index` has been looked up. The content of a small file will be needed, too, unless it is
@@ -204,19 +210,19 @@ impl Disk {
     pub(super) fn handle_opened(
         &mut self,
         ring: &mut Ring<Tag>,
-        desk: &mut Desk<'_>,
+        context: &mut WorkerContext<'_>,
         index: usize,
         opened: Result<OwnedFd, Errno>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<Completed> {
         if let Ok(file) = opened
-            && let Ok((Kind::Regular, stamp)) = file::inspect(file.as_fd())
-            && (1..=desk.shared.store.content_bytes_max()).contains(&stamp.size)
+            && let Ok((Kind::Regular, stamp)) = file_state::inspect(file.as_fd())
+            && (1..=context.shared.store.content_bytes_max()).contains(&stamp.size)
             && !self.holds(index, &stamp)
         {
-            ring.read(Arc::new(file), Room::beside(stamp.size as usize), 0, Tag::Content(index));
+            ring.read(Arc::new(file), LeasedBuffer::beside(stamp.size as usize), 0, Tag::Content(index));
             return Vec::new();
         }
-        self.next_name(ring, desk, index)
+        self.next_name(ring, context, index)
     }
 
     /// Whether the cached translation that is being compared was made from a file in this state.
@@ -226,14 +232,14 @@ impl Disk {
     }
 
     /// What helpers have found meanwhile.
-    pub(super) fn outcomes(&mut self, desk: &mut Desk<'_>) -> Vec<Outcome> {
-        let mut outcomes = Vec::new();
+    pub(super) fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
+        let mut completed = Vec::new();
         while let Some(finished) = self.helpers.finished() {
-            if let (Job::Translate { ticket, target, .. }, Some(entry)) = (finished.job, finished.entry) {
-                outcomes.extend(self.end(desk, ticket, &target, &entry));
+            if let (Job::Translate { pending, target, .. }, Some(entry)) = (finished.job, finished.entry) {
+                completed.extend(self.end(context, pending, &target, &entry));
             }
         }
-        outcomes
+        completed
     }
 }
 
@@ -242,7 +248,7 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let counters = &self.shared.abilities.counters;
         self.wanted.iter().flatten().for_each(|_| counters.end_helper_job());
-        for _ in 0..self.agenda.len() {
+        for _ in 0..self.job_queue.len() {
             counters.begin_helper_job(0);
             counters.end_helper_job();
         }
@@ -250,6 +256,6 @@ impl Drop for Disk {
 }
 
 /// Whether asking again after bringing things into memory can have another result.
-fn can_tell(abilities: &Abilities) -> bool {
+fn can_tell(abilities: &KernelFeatures) -> bool {
     [&abilities.openat2, &abilities.resolve_cached, &abilities.nowait].iter().all(|ability| ability.load(Relaxed))
 }

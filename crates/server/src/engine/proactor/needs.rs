@@ -7,35 +7,35 @@ use lamna_proto::exchange::{Done, Need, Read};
 use rustix::io::Errno;
 
 use super::{DRIVEN, Tag, Worker};
-use crate::engine::desk::{Found, Stretch, Target};
-use crate::engine::event_loop::{Outcome, Ticket};
-use crate::engine::portion::Room;
+use crate::cache::leased_buffer::LeasedBuffer;
 use crate::io::wait::Token;
+use crate::worker::context::{FileRange, Found, Target};
+use crate::worker::executor::{Completed, PendingId};
 
 impl Worker<'_> {
-    pub(super) fn carry_needs(&mut self, token: Token) {
-        let now = self.desk.now;
+    pub(super) fn process_needs(&mut self, token: Token) {
+        let now = self.context.now;
         loop {
             let slot = self.slots.get(token);
             let Some((exchange, need)) = slot.connection.poll_need() else { return };
-            let ticket = Ticket { token, exchange };
+            let pending = PendingId { token, exchange };
             match need {
-                Need::Translate(translate) => match self.desk.look_up(&translate) {
+                Need::Translate(translate) => match self.context.look_up(&translate) {
                     Found::Fresh(entry) => {
                         slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
                     }
                     Found::Aging(entry, target) => {
                         slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                        self.disk.translate(&mut self.ring, &mut self.desk, None, target);
+                        self.disk.translate(&mut self.ring, &mut self.context, None, target);
                     }
-                    Found::Missing(target) => self.translate(ticket, target),
+                    Found::Missing(target) => self.translate(pending, target),
                 },
                 Need::Read(Read { representation, offset, length }) => {
-                    let stretch = Stretch { representation: representation.clone(), offset, length };
-                    let outcome = self.make_ready(ticket, stretch);
+                    let range = FileRange { representation: representation.clone(), offset, length };
+                    let step = self.make_ready(pending, range);
                     let connection = &mut self.slots.get(token).connection;
-                    match outcome {
-                        Some(Outcome::Ready(_, bytes)) => connection.handle_done(exchange, Done::Ready(bytes), now),
+                    match step {
+                        Some(Completed::Ready(_, bytes)) => connection.handle_done(exchange, Done::Ready(bytes), now),
                         Some(_) => connection.handle_done(exchange, Done::Failed, now),
                         None => {}
                     }
@@ -45,75 +45,77 @@ impl Worker<'_> {
         }
     }
 
-    fn translate(&mut self, ticket: Ticket, target: Target) {
-        let entry = self.disk.translate(&mut self.ring, &mut self.desk, Some(ticket), target);
-        let connection = &mut self.slots.get(ticket.token).connection;
+    fn translate(&mut self, pending: PendingId, target: Target) {
+        let entry = self.disk.translate(&mut self.ring, &mut self.context, Some(pending), target);
+        let connection = &mut self.slots.get(pending.token).connection;
         match entry {
-            Some(entry) => connection.handle_done(ticket.exchange, Done::Translated(&entry.resource), self.desk.now),
-            None => connection.defer(ticket.exchange),
+            Some(entry) => {
+                connection.handle_done(pending.exchange, Done::Translated(&entry.resource), self.context.now)
+            }
+            None => connection.defer(pending.exchange),
         }
     }
 
-    /// Makes the beginning of a stretch ready: at once if it is in memory, or later.
-    fn make_ready(&mut self, ticket: Ticket, stretch: Stretch) -> Option<Outcome> {
-        if !stretch.is_unchanged() {
-            return Some(Outcome::Failed(ticket));
+    /// Makes the beginning of a range ready: at once if it is in memory, or later.
+    fn make_ready(&mut self, pending: PendingId, range: FileRange) -> Option<Completed> {
+        if !range.is_unchanged() {
+            return Some(Completed::Failed(pending));
         }
-        let flow = &mut self.flows[ticket.token.index as usize];
+        let flow = &mut self.flows[pending.token.index as usize];
         flow.read = None;
-        let file = stretch.representation.file.clone()?;
+        let file = range.representation.file.clone()?;
         if !self.shared.reads_elsewhere()
-            && let Some(bytes) = stretch.in_memory(self.shared)
+            && let Some(bytes) = range.in_memory(self.shared)
         {
-            return Some(Outcome::Ready(ticket, bytes));
+            return Some(Completed::Ready(pending, bytes));
         }
-        let room = Room::lent_or_small(stretch.length, &self.shared.store);
-        self.ring.read(file, room, stretch.offset, Tag::Stretch(ticket));
-        flow.reading = Some(stretch);
+        let room = LeasedBuffer::lent_or_small(range.length, &self.shared.store);
+        self.ring.read(file, room, range.offset, Tag::FileRange(pending));
+        flow.reading = Some(range);
         None
     }
 
-    /// A stretch has been read, if the connection still wants it.
-    pub(super) fn handle_stretch(&mut self, ticket: Ticket, room: Room, bytes: Result<usize, Errno>) {
-        let flow = &mut self.flows[ticket.token.index as usize];
-        if self.slots.find(ticket.token).is_none() || flow.closing {
+    /// A range has been read, if the connection still wants it.
+    pub(super) fn handle_stretch(&mut self, pending: PendingId, room: LeasedBuffer, bytes: Result<usize, Errno>) {
+        let flow = &mut self.flows[pending.token.index as usize];
+        if self.slots.find(pending.token).is_none() || flow.closing {
             return;
         }
-        let stretch = flow.reading.take();
-        if let (Some(stretch), Ok(bytes)) = (&stretch, bytes) {
+        let range = flow.reading.take();
+        if let (Some(range), Ok(bytes)) = (&range, bytes) {
             // The kernel has waited where nobody counts for us.
-            stretch.handle_read(self.shared, bytes as u64, true);
+            range.handle_read(self.shared, bytes as u64, true);
         }
-        let unchanged = stretch.is_some_and(|stretch| stretch.is_unchanged());
+        let unchanged = range.is_some_and(|range| range.is_unchanged());
         match bytes {
             Ok(bytes @ 1..) if unchanged => {
                 flow.read = Some(room);
-                self.resume(ticket, Done::Ready(bytes as u64));
+                self.resume(pending, Done::Ready(bytes as u64));
             }
-            _ => self.resume(ticket, Done::Failed),
+            _ => self.resume(pending, Done::Failed),
         }
     }
 
     /// What was deferred has been carried out.
-    pub(super) fn handle_outcomes(&mut self, outcomes: Vec<Outcome>) {
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Translated(ticket, entry) => self.resume(ticket, Done::Translated(&entry.resource)),
-                Outcome::Ready(ticket, bytes) => self.resume(ticket, Done::Ready(bytes)),
+    pub(super) fn handle_outcomes(&mut self, completed: Vec<Completed>) {
+        for step in completed {
+            match step {
+                Completed::Translated(pending, entry) => self.resume(pending, Done::Translated(&entry.resource)),
+                Completed::Ready(pending, bytes) => self.resume(pending, Done::Ready(bytes)),
                 // Its own stretches come by the ring, not as chunks.
-                Outcome::Failed(ticket) | Outcome::Held(ticket, _) => self.resume(ticket, Done::Failed),
+                Completed::Failed(pending) | Completed::Held(pending, _) => self.resume(pending, Done::Failed),
             }
         }
     }
 
     /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
-    fn resume(&mut self, ticket: Ticket, done: Done<'_>) {
-        let now = self.desk.now;
-        let Some(slot) = self.slots.find(ticket.token) else { return };
+    fn resume(&mut self, pending: PendingId, done: Done<'_>) {
+        let now = self.context.now;
+        let Some(slot) = self.slots.find(pending.token) else { return };
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
-        slot.connection.handle_done(ticket.exchange, done, now);
-        self.desk.report(&mut slot.connection, slot.client);
+        slot.connection.handle_done(pending.exchange, done, now);
+        self.context.report(&mut slot.connection, slot.client);
         self.workspace = Some(slot.connection.reclaim());
-        self.drive(ticket.token);
+        self.drive(pending.token);
     }
 }

@@ -1,9 +1,9 @@
 //! The hall of a pool and the orders to it, run through every interleaving (`models`).
 //!
-//! The sources of `hall` and `control` are compiled a second time, over loom's primitives. Its condition variable never
+//! The sources of `work_queue` and `control` are compiled a second time, over loom's primitives. Its condition variable never
 //! times out, so whatever passes here needs no timeout to come right.
 
-#[path = "../control.rs"]
+#[path = "../../worker/control.rs"]
 #[allow(
     clippy::duplicate_mod,
     dead_code,
@@ -12,28 +12,28 @@
     reason = "the same source over other primitives"
 )]
 mod control;
-#[path = "hall.rs"]
+#[path = "work_queue.rs"]
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
-mod hall;
+mod work_queue;
 
 /// What both are made of in the model.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    pub(super) use crate::models::Waker;
+    pub(super) use crate::loom_support::Waker;
 }
 
 use std::sync::Arc;
 
-use crate::models::{Tally, check, check_within, spawn};
+use crate::loom_support::{Tally, check, check_within, spawn};
 use control::Control;
-use hall::{Hall, Turn};
+use work_queue::{Turn, WorkQueue};
 
 /// A pool whose connections are numbers.
 #[derive(Clone)]
 struct Pool {
-    hall: Arc<Hall<usize>>,
+    work_queue: Arc<WorkQueue<usize>>,
     control: Arc<Control>,
     served: Tally,
     moved: Tally,
@@ -43,7 +43,7 @@ impl Pool {
     fn new(places: usize, threads: usize) -> Pool {
         let control = Control::new(1, threads, 4).unwrap();
         Pool {
-            hall: Arc::new(Hall::new(places)),
+            work_queue: Arc::new(WorkQueue::new(places)),
             control: Arc::new(control),
             served: Tally::default(),
             moved: Tally::default(),
@@ -52,29 +52,29 @@ impl Pool {
 
     /// The life of a thread, as in production: `serve` says whether it is done with a connection.
     fn live(&self, serve: impl Fn(&Pool, usize)) {
-        while let Turn::Serve(connection) = self.hall.next(|| self.control.threads(), None) {
+        while let Turn::Serve(connection) = self.work_queue.next(|| self.control.threads(), None) {
             serve(self, connection);
         }
     }
 
     fn start(&self, serve: fn(&Pool, usize)) -> loom::thread::JoinHandle<()> {
-        self.hall.enlist(4).unwrap();
+        self.work_queue.enlist(4).unwrap();
         let pool = self.clone();
         spawn(move || pool.live(serve))
     }
 
     fn push(&self, connection: usize) {
-        self.hall.push(connection, || self.control.is_closing());
+        self.work_queue.push(connection, || self.control.is_closing());
     }
 
     /// What the keeper does when the main thread has changed its wishes; the threads that it started.
     fn handle_wake(&self, serve: fn(&Pool, usize)) -> Vec<loom::thread::JoinHandle<()>> {
         let mut started = Vec::new();
-        while self.hall.enlist(self.control.threads()).is_some() {
+        while self.work_queue.enlist(self.control.threads()).is_some() {
             let pool = self.clone();
             started.push(spawn(move || pool.live(serve)));
         }
-        self.hall.call_all();
+        self.work_queue.call_all();
         started
     }
 }
@@ -104,7 +104,7 @@ fn each_connection_is_served_once_and_threads_end_when_nothing_more_comes() {
         let threads = [pool.start(answer), pool.start(answer)];
         pool.push(1);
         pool.push(2);
-        pool.hall.close();
+        pool.work_queue.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(pool.served.sorted(), [1, 2]);
     });
@@ -116,7 +116,7 @@ fn who_waits_for_room_is_woken_when_there_is_some() {
         let pool = Pool::new(1, 1);
         let thread = pool.start(answer);
         (1..=3).for_each(|connection| pool.push(connection));
-        pool.hall.close();
+        pool.work_queue.close();
         thread.join().unwrap();
         assert_eq!(pool.served.sorted(), [1, 2, 3]);
     });
@@ -135,7 +135,7 @@ fn a_pool_that_shrinks_while_connections_come_strands_none() {
         // One thread is left, or both if the other has not come to see it. None waits for a connection in vain.
         pool.push(2);
         main.join().unwrap();
-        pool.hall.close();
+        pool.work_queue.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(pool.served.sorted(), [1, 2]);
     });
@@ -149,10 +149,10 @@ fn a_thread_too_many_ends_for_the_wish_alone() {
         let threads = [pool.start(answer), pool.start(answer)];
         pool.control.set_threads(1);
         pool.handle_wake(answer);
-        while pool.hall.threads() > 1 {
+        while pool.work_queue.threads() > 1 {
             loom::thread::yield_now();
         }
-        pool.hall.close();
+        pool.work_queue.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -171,7 +171,7 @@ fn a_pool_that_grows_has_its_new_threads_serve() {
         pool.push(2);
         main.join().unwrap();
         pool.control.stop();
-        pool.hall.close();
+        pool.work_queue.close();
         grown.into_iter().chain([first]).for_each(|thread| thread.join().unwrap());
         assert_eq!(pool.served.sorted(), [1, 2]);
     });
@@ -189,8 +189,8 @@ fn a_change_of_engine_interrupts_threads_and_every_connection_moves_once() {
         pool.control.waker(0).wait();
         // What the end of the pool does.
         assert!(pool.control.is_handing_over(), "whoever is woken finds why");
-        pool.hall.close();
-        pool.hall.clear().into_iter().for_each(|connection| pool.moved.note(connection));
+        pool.work_queue.close();
+        pool.work_queue.clear().into_iter().for_each(|connection| pool.moved.note(connection));
         main.join().unwrap();
         thread.join().unwrap();
         assert_eq!((pool.moved.sorted(), pool.served.sorted()), (vec![1, 2], vec![]));

@@ -11,7 +11,7 @@ use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 use lamna_proto::resource::Representation;
 
-use crate::engine::portion::Room;
+use crate::cache::leased_buffer::LeasedBuffer;
 
 /// Bytes to be sent, in order: owned ones, then content.
 pub struct Outgoing {
@@ -34,7 +34,7 @@ pub enum Content {
     /// The content that a representation holds.
     Shared(Arc<Representation>),
     /// What was read from a file.
-    Read(Room),
+    Read(LeasedBuffer),
 }
 
 impl Content {
@@ -131,7 +131,7 @@ mod tests {
     fn what_is_unsent_is_what_has_not_been_sent_of_both_parts() {
         let mut outgoing = Outgoing::default();
         outgoing.begin(b"head", false);
-        outgoing.add(Content::Read(Room::holding(b"xcontentx")), 1..8);
+        outgoing.add(Content::Read(LeasedBuffer::holding(b"xcontentx")), 1..8);
         assert_eq!(outgoing.length(), 11);
         assert!(outgoing.handle_sent(2));
         assert_eq!(outgoing.unsent(), [&b"ad"[..], b"content"]);
@@ -145,6 +145,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "content is sent that there is")]
     fn content_that_there_is_not_is_never_sent() {
-        Outgoing::default().add(Content::Read(Room::beside(3)), 0..4);
+        Outgoing::default().add(Content::Read(LeasedBuffer::beside(3)), 0..4);
     }
 }

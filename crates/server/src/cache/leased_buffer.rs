@@ -1,0 +1,45 @@
+//! Memory to read a stretch of a file into, taken from what the cache may hold.
+//!
+//! Owns: the memory and what it takes of the store. Guarantees: all that is lent at a time is at most a part of the store;
+//! the larger the buffer, the smaller that part.
+
+use crate::cache::Store;
+use crate::metrics::memory_accounting::Reservation;
+
+/// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store, and never more
+/// than half of it, so that those who read slowly what is not in memory leave it that much: what disks take as one request, as much as is sent at once, and so little that there is nearly always room for everybody.
+const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (256 * 1024, 4), (64 * 1024, 3), (16 * 1024, 2)];
+
+/// Memory that a file is read to, zeros at first.
+#[derive(Debug)]
+pub struct LeasedBuffer {
+    /// The memory.
+    pub bytes: Vec<u8>,
+    /// What it takes of the store.
+    _loan: Option<Reservation>,
+}
+
+impl LeasedBuffer {
+    /// For the beginning of the next `length` bytes of a file, as much as `store` has room for, if it has any.
+    pub fn lent(length: u64, store: &Store) -> Option<LeasedBuffer> {
+        let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(length.min(bytes), share))?;
+        Some(LeasedBuffer { bytes: vec![0; usize::try_from(loan.bytes()).ok()?], _loan: Some(loan) })
+    }
+
+    /// The same, and if there is none for the smallest piece all the same, which is as much as a connection takes anyway.
+    pub fn lent_or_small(length: u64, store: &Store) -> LeasedBuffer {
+        let [.., (smallest, _)] = SIZES;
+        LeasedBuffer::lent(length, store).unwrap_or_else(|| LeasedBuffer::beside(length.min(smallest) as usize))
+    }
+
+    /// For all of `length` bytes, which do not count as the store's.
+    pub fn beside(length: usize) -> LeasedBuffer {
+        LeasedBuffer { bytes: vec![0; length], _loan: None }
+    }
+
+    /// With these bytes in it.
+    #[cfg(test)]
+    pub fn holding(bytes: &[u8]) -> LeasedBuffer {
+        LeasedBuffer { bytes: bytes.to_vec(), _loan: None }
+    }
+}

@@ -1,0 +1,346 @@
+//! Sites at run time: which one a host names, and the open directories that each serves from.
+//!
+//! Owns: the host table, root directories (reopened when their path comes to name another directory, so that deploying
+//! by switching a link works), home directories of users, and the pages that a site answers errors with.
+//! Does not look at files beneath the roots.
+
+mod users;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lamna_proto::error::Refusal;
+use lamna_proto::resource::{HeadTooLong, Resource};
+use lamna_proto::workspace::{Pages, PagesByHost};
+use rustix::io::Errno;
+
+use crate::cache::Store;
+use crate::config::compression::Compression;
+use crate::config::settings::{Settings, SiteSettings};
+use crate::content::answers;
+use crate::content::site::users::Users;
+use crate::io::{Blocked, Wait, open};
+
+/// All sites. The first answers for hosts that no site names.
+#[derive(Debug)]
+pub struct Sites {
+    sites: Vec<Site>,
+    by_host: HashMap<Vec<u8>, usize>,
+    by_suffix: HashMap<Vec<u8>, usize>,
+}
+
+/// One site.
+#[derive(Debug)]
+pub struct Site {
+    /// Its number, part of cache keys.
+    pub index: u32,
+    /// What was configured.
+    pub settings: SiteSettings,
+    /// The directory that is served.
+    pub root: Root,
+    /// Prefixes served from elsewhere, the longest first.
+    pub aliases: Vec<(Vec<u8>, Root)>,
+    /// What is compressed that nobody has compressed beforehand.
+    pub compression: Compression,
+    /// Pages for what cannot be served.
+    pub errors: Errors,
+    /// What the core answers by itself. Sites with the same further fields share them.
+    pub pages: Arc<Pages>,
+    users: Users,
+}
+
+/// Ready answers for errors that translation finds.
+#[derive(Debug)]
+pub struct Errors {
+    /// 403: not readable, or nothing to show.
+    pub forbidden: Arc<Resource>,
+    /// 404.
+    pub not_found: Arc<Resource>,
+    /// 400: the path is malformed.
+    pub malformed: Arc<Resource>,
+    /// 500: the file system failed.
+    pub failed: Arc<Resource>,
+    /// 503: out of descriptors or memory.
+    pub overloaded: Arc<Resource>,
+}
+
+impl Sites {
+    /// Opens what `settings` names.
+    ///
+    /// # Errors
+    /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
+    /// configuration that was checked never has.
+    pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
+        let mut sites = Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new() };
+        let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
+        let compression = match settings.caches.keep_codings() {
+            true => Compression { bytes_max, ..settings.compression },
+            false => Compression::OFF,
+        };
+        for (index, site) in settings.sites.iter().enumerate() {
+            for host in &site.hosts {
+                match host.strip_prefix("*.") {
+                    Some(suffix) => sites.by_suffix.insert(suffix.as_bytes().to_vec(), index),
+                    None => sites.by_host.insert(host.as_bytes().to_vec(), index),
+                };
+            }
+            let alike = sites.sites.iter().find(|other| other.settings.headers == site.headers);
+            let pages = alike.map(|other| other.pages.clone());
+            sites.sites.push(Site::open(index as u32, site, compression, pages)?);
+        }
+        Ok(sites)
+    }
+
+    /// The paths of all roots that are known from the beginning.
+    pub fn root_paths(&self) -> Vec<PathBuf> {
+        let roots = |site: &Site| {
+            let aliases = site.aliases.iter().map(|(_, root)| root.path.clone());
+            aliases.chain([site.root.path.clone()]).collect::<Vec<_>>()
+        };
+        self.sites.iter().flat_map(roots).collect()
+    }
+
+    /// The site that `host` (in any case of letters, without port) names.
+    pub fn find(&self, host: Option<&[u8]>) -> &Site {
+        let index = match host {
+            Some(host) if !(self.by_host.is_empty() && self.by_suffix.is_empty()) => self.find_named(host),
+            _ => 0,
+        };
+        &self.sites[index]
+    }
+
+    /// The site of this index.
+    ///
+    /// # Panics
+    /// If there is none: indexes come from sites.
+    pub fn at(&self, index: u32) -> &Site {
+        &self.sites[index as usize]
+    }
+
+    fn find_named(&self, host: &[u8]) -> usize {
+        let mut lower = [0; HOST_BYTES_MAX];
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        let Some(lower) = lower.get_mut(..host.len()) else { return 0 };
+        lower.copy_from_slice(host);
+        lower.make_ascii_lowercase();
+        if let Some(&index) = self.by_host.get(&*lower) {
+            return index;
+        }
+        let mut rest = &*lower;
+        while let Some(dot) = memchr::memchr(b'.', rest) {
+            rest = &rest[dot + 1..];
+            if let Some(&index) = self.by_suffix.get(rest) {
+                return index;
+            }
+        }
+        0
+    }
+}
+
+impl PagesByHost for Sites {
+    fn pages_of(&self, host: Option<&[u8]>) -> &Pages {
+        &self.find(host).pages
+    }
+}
+
+/// A domain name has at most 253 bytes (RFC 1035 2.3.4); an address in brackets has fewer.
+const HOST_BYTES_MAX: usize = 255;
+
+impl Site {
+    fn open(
+        index: u32,
+        settings: &SiteSettings,
+        compression: Compression,
+        pages: Option<Arc<Pages>>,
+    ) -> Result<Site, (PathBuf, Errno)> {
+        let too_long = |HeadTooLong| (settings.root.clone(), Errno::TOOBIG);
+        let root = |path: &Path| Root::open(path).map_err(|errno| (path.to_owned(), errno));
+        let mut aliases = Vec::new();
+        for alias in &settings.aliases {
+            aliases.push((alias.prefix.as_bytes().to_vec(), root(&alias.root)?));
+        }
+        aliases.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let site = Site {
+            index,
+            root: root(&settings.root)?,
+            aliases,
+            compression,
+            errors: Errors::new(&settings.headers).map_err(too_long)?,
+            pages: match pages {
+                Some(pages) => pages,
+                None => Arc::new(answers::pages(&settings.headers).map_err(too_long)?),
+            },
+            users: Users::default(),
+            settings: settings.clone(),
+        };
+        Ok(site)
+    }
+
+    /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.
+    ///
+    /// # Errors
+    /// [`Blocked::Disk`] with [`Wait::No`] if the user is not known yet; `ENOENT` if there is none or nothing to serve;
+    /// `EBUSY` if too many names are looked up.
+    pub fn user_root(&self, user: &[u8], wait: Wait, now_ms: u64) -> Result<Arc<Root>, Blocked> {
+        self.users.root(user, wait, now_ms, |name| self.open_user(name))
+    }
+
+    fn open_user(&self, name: &str) -> Option<Arc<Root>> {
+        let directory = self.settings.user_directory.as_ref()?;
+        let user = uzers::get_user_by_name(name)?;
+        // The administrator's home is nobody's business.
+        let home = (user.uid() != 0).then(|| uzers::os::unix::UserExt::home_dir(&user).to_owned())?;
+        Root::open_owned(home, directory.clone(), user.uid()).ok().map(Arc::new)
+    }
+}
+
+impl Errors {
+    fn new(fields: &[(String, String)]) -> Result<Errors, HeadTooLong> {
+        let page = |status, cause| answers::error(status, cause, fields).map(Arc::new);
+        Ok(Errors {
+            forbidden: page(403, "The server may not read this, or it is a directory without an index file.")?,
+            not_found: page(404, "There is nothing at this address.")?,
+            malformed: page(400, Refusal::TargetPath.cause())?,
+            failed: page(500, "The file system reported an error.")?,
+            overloaded: page(
+                503,
+                "The server is out of descriptors or memory for a moment, or has too much to look up.",
+            )?,
+        })
+    }
+}
+
+/// An open directory that follows its path.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    /// If it is a user's: its name beneath `path`, which is the home, and the number of the user.
+    owned: Option<(String, u32)>,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    directory: Arc<OwnedFd>,
+    identity: (u64, u64),
+    checked_ms: u64,
+}
+
+impl Root {
+    fn open(path: &Path) -> Result<Root, Errno> {
+        Root::with(path.to_owned(), None, open::open_root(path)?)
+    }
+
+    /// The directory `name` in the home of the user `owner`.
+    fn open_owned(home: PathBuf, name: String, owner: u32) -> Result<Root, Blocked> {
+        let directory = open::open_owned(&home, &name, owner, Wait::Yes)?;
+        Ok(Root::with(home, Some((name, owner)), directory)?)
+    }
+
+    fn with(path: PathBuf, owned: Option<(String, u32)>, directory: OwnedFd) -> Result<Root, Errno> {
+        let identity = identity(&directory)?;
+        let current = Current { directory: Arc::new(directory), identity, checked_ms: 0 };
+        Ok(Root { path, owned, current: Mutex::new(current) })
+    }
+
+    /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
+    ///
+    /// # Errors
+    /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; else what `open(2)` says.
+    pub fn directory(&self, wait: Wait, now_ms: u64) -> Result<Arc<OwnedFd>, Blocked> {
+        let lock = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let current = lock();
+            if current.checked_ms + ROOT_FRESH_MS > now_ms {
+                return Ok(current.directory.clone());
+            }
+        }
+        let directory = match (&self.owned, wait) {
+            (Some((name, owner)), wait) => open::open_owned(&self.path, name, *owner, wait)?,
+            (None, Wait::Yes) => open::open_root(&self.path)?,
+            (None, Wait::No) => open::open_root_cached(&self.path)?,
+        };
+        let identity = identity(&directory)?;
+        let mut current = lock();
+        current.checked_ms = now_ms;
+        if identity != current.identity {
+            current.directory = Arc::new(directory);
+            current.identity = identity;
+        }
+        Ok(current.directory.clone())
+    }
+}
+
+/// How long a root is taken to be what its path names, in milliseconds.
+pub const ROOT_FRESH_MS: u64 = 100;
+
+fn identity(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
+    let stat = rustix::fs::fstat(directory.as_fd())?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(hosts: &[&str], root: &Path) -> SiteSettings {
+        SiteSettings {
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            root: root.to_owned(),
+            index: vec!["index.html".to_owned()],
+            browse: false,
+            spa: false,
+            headers: Vec::new(),
+            redirects: Vec::new(),
+            error_pages: Default::default(),
+            aliases: Vec::new(),
+            user_directory: None,
+        }
+    }
+
+    #[test]
+    fn a_host_names_its_site_exactly_or_by_suffix_and_others_get_the_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let sites = [site(&["a.example"], directory.path()), site(&["*.b.example", "b.example"], directory.path())];
+        let settings = Settings { sites: sites.to_vec(), ..Settings::default() };
+        let sites = Sites::open(&settings).unwrap();
+        let find = |host: &str| sites.find(Some(host.as_bytes())).index;
+        assert_eq!(find("A.EXAMPLE"), 0);
+        assert_eq!(find("b.example."), 1);
+        assert_eq!(find("x.y.b.example"), 1);
+        assert_eq!(find("xb.example"), 0);
+        assert_eq!(find(&"long.".repeat(100)), 0);
+        assert_eq!(sites.find(None).index, 0);
+    }
+
+    #[test]
+    fn a_users_directory_that_becomes_a_link_or_somebody_elses_is_not_followed() {
+        let outer = tempfile::tempdir().unwrap();
+        let (home, own) = (outer.path().join("home"), rustix::process::geteuid().as_raw());
+        std::fs::create_dir_all(home.join("pages")).unwrap();
+        assert!(Root::open_owned(home.clone(), "pages".to_owned(), own + 1).is_err());
+        let root = Root::open_owned(home.clone(), "pages".to_owned(), own).unwrap();
+        assert!(root.directory(Wait::Yes, 5000).is_ok());
+        std::fs::remove_dir(home.join("pages")).unwrap();
+        std::os::unix::fs::symlink("/", home.join("pages")).unwrap();
+        assert!(matches!(root.directory(Wait::Yes, 5100), Err(Blocked::Failed(_))));
+    }
+
+    #[test]
+    fn a_root_that_is_switched_is_followed() {
+        let outer = tempfile::tempdir().unwrap();
+        for name in ["one", "two"] {
+            std::fs::create_dir(outer.path().join(name)).unwrap();
+        }
+        let link = outer.path().join("current");
+        std::os::unix::fs::symlink("one", &link).unwrap();
+        let root = Root::open(&link).unwrap();
+        let before = identity(&root.directory(Wait::Yes, 5000).unwrap()).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("two", &link).unwrap();
+        assert_eq!(identity(&root.directory(Wait::Yes, 5099).unwrap()).unwrap(), before);
+        assert_ne!(identity(&root.directory(Wait::Yes, 5100).unwrap()).unwrap(), before);
+    }
+}

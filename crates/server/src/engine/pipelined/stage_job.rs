@@ -1,0 +1,162 @@
+//! A connection on its way through the stages, with what it wants of them, and the context at which a stage works on it.
+//!
+//! Owns: [`StageJob`], which is always in exactly one place, and [`StageContext`]. Guarantees: a job that is not being worked
+//! on is parked and holds no buffers.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+
+use lamna_proto::exchange::{ExchangeId, Need, Read};
+use lamna_proto::workspace::Workspace;
+
+use super::Pool;
+use crate::cache::Entry;
+use crate::io::send::Sent;
+use crate::io::wait::Token;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::file_range::{TURN_BYTES, within_turn};
+
+/// A connection that moves from stage to stage.
+pub(super) struct StageJob {
+    /// Its socket and what the core knows.
+    pub slot: ConnectionState,
+    /// Translations that it waits for, in the order of the requests.
+    pub wants: Vec<Want>,
+    /// The range of a file that it waits for.
+    pub reading: Option<Reading>,
+    /// Whether the data stage is told when sending becomes possible.
+    pub sender_registered: bool,
+}
+
+/// A translation that is wanted.
+pub(super) struct Want {
+    /// For this exchange.
+    pub exchange: ExchangeId,
+    /// Of this.
+    pub target: Target,
+    /// What the path helper found.
+    pub found: Option<Arc<Entry>>,
+}
+
+/// A range that is wanted.
+pub(super) struct Reading {
+    /// For this exchange.
+    pub exchange: ExchangeId,
+    /// Of this file.
+    pub range: FileRange,
+    /// What the read helper says: it is in memory, or it cannot be read. Nothing if it has not been asked.
+    pub paged_in: Option<bool>,
+}
+
+impl StageJob {
+    /// A connection that nothing is wanted for yet.
+    pub(super) fn new(slot: ConnectionState) -> Box<StageJob> {
+        Box::new(StageJob { slot, wants: Vec::new(), reading: None, sender_registered: false })
+    }
+
+    /// What it is found by.
+    pub(super) fn token(&self) -> Token {
+        Token { index: self.slot.socket.as_raw_fd() as u32, generation: self.slot.generation }
+    }
+
+    /// Takes over what the core needs, to be carried to who does it. The core must have a workspace.
+    pub(super) fn take_needs(&mut self, context: &mut WorkerContext<'_>) {
+        while let Some((exchange, need)) = self.slot.connection.poll_need() {
+            match need {
+                Need::Translate(translate) => {
+                    let target = context.take(&translate);
+                    self.slot.connection.defer(exchange);
+                    self.wants.push(Want { exchange, target, found: None });
+                }
+                Need::Read(Read { representation, offset, length }) => {
+                    let range = FileRange { representation: representation.clone(), offset, length };
+                    self.reading = Some(Reading { exchange, range, paged_in: None });
+                }
+            }
+        }
+    }
+}
+
+impl StageJob {
+    /// Sends what there is to send, as far as the socket takes it, within a turn. Returns how many bytes of it that was.
+    pub(super) fn transmit(&mut self, context: &mut WorkerContext<'_>) -> u64 {
+        let slot = &mut self.slot;
+        let mut used = 0;
+        while slot.writable
+            && used < TURN_BYTES
+            && let Some(mut transmit) = slot.connection.poll_transmit()
+        {
+            let weight = within_turn(&mut transmit, used);
+            match context.sender.send(slot.socket.as_fd(), &transmit) {
+                Sent::Part(0) => slot.writable = false,
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    used += bytes * weight;
+                    slot.connection.handle_sent(bytes, context.now);
+                    context.handle_sent(bytes);
+                }
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
+            }
+            context.report(&mut slot.connection, slot.client);
+        }
+        used
+    }
+}
+
+/// What a stage works with.
+pub(super) struct StageContext<'a> {
+    /// Its pool.
+    pub pool: &'a Pool,
+    /// Its context.
+    pub context: WorkerContext<'a>,
+    /// The server is draining: connections close as soon as nothing is under way on them.
+    pub draining: bool,
+    workspace: Option<Box<Workspace>>,
+}
+
+impl<'a> StageContext<'a> {
+    /// A station of a stage that begins.
+    pub(super) fn new(pool: &'a Pool) -> StageContext<'a> {
+        let context = WorkerContext::new(&pool.shared);
+        StageContext { pool, draining: false, workspace: Some(context.workspace()), context }
+    }
+
+    /// Begins a batch: reads the clocks, and what the main thread wants. True when draining begins.
+    pub(super) fn begin(&mut self) -> bool {
+        let Some(workspace) = &mut self.workspace else { return false };
+        self.context.update_time(workspace);
+        let begins = !self.draining && self.pool.shared.control.is_draining();
+        if begins {
+            self.draining = true;
+            workspace.drain();
+        }
+        begins
+    }
+
+    /// The job, unless the pool hands its connections over: then it has gone.
+    pub(super) fn keep(&self, job: Box<StageJob>) -> Option<Box<StageJob>> {
+        if !self.pool.shared.control.is_handing_over() {
+            return Some(job);
+        }
+        self.pool.shared.hand_over([job.slot]);
+        self.pool.count_out();
+        None
+    }
+
+    /// Works on `job` with a workspace.
+    pub(super) fn work_on<R>(
+        &mut self,
+        job: &mut StageJob,
+        work: impl FnOnce(&mut StageJob, &mut WorkerContext<'a>) -> R,
+    ) -> R {
+        job.slot.connection.lend(self.workspace.take().expect("one job is worked on at a time"));
+        let result = work(job, &mut self.context);
+        self.workspace = Some(job.slot.connection.reclaim());
+        result
+    }
+
+    /// How long until log lines have to be handed over, if there are any.
+    pub(super) fn flush_ms(&self) -> Option<u64> {
+        self.context.flush_due().map(|due| due.since(self.context.now) + 1)
+    }
+}

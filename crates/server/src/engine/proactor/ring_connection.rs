@@ -1,0 +1,159 @@
+//! What a connection of the proactor has under way in the ring.
+//!
+//! Owns: the record of it, and the bytes that have arrived before the connection wants them. Does not start operations.
+
+use lamna_proto::time::Instant;
+use rustix::io::Errno;
+
+use crate::cache::leased_buffer::LeasedBuffer;
+use crate::sys::ring::OpId;
+use crate::worker::context::FileRange;
+
+/// The operations of one connection, and what they have brought.
+#[derive(Debug)]
+pub(super) struct RingConnection {
+    /// Receiving is under way.
+    pub(super) receive: Option<OpId>,
+    /// It has been cancelled.
+    pub(super) cancelled: bool,
+    /// Received, and not yet taken by the connection.
+    pub(super) arrived: Vec<u8>,
+    /// What comes after `arrived`.
+    pub(super) end: Option<End>,
+    /// Sending, or waiting until sending is possible, is under way.
+    pub(super) out: Option<Out>,
+    /// When the peer last took something.
+    pub(super) progress: Instant,
+    /// The range of a file that is being read for the connection.
+    pub(super) reading: Option<FileRange>,
+    /// What was read of it, to be sent next.
+    pub(super) read: Option<LeasedBuffer>,
+    /// It is to make room for others, if nothing has arrived meanwhile.
+    pub(super) leaving: bool,
+    /// It is to be closed as soon as nothing is under way.
+    pub(super) closing: bool,
+}
+
+/// How the stream of received bytes ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The peer has closed its side.
+    Closed,
+    /// The connection is gone.
+    Failed,
+}
+
+/// What is under way to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Out {
+    /// Bytes.
+    Send(OpId),
+    /// Nothing: the socket is full.
+    Poll(OpId),
+}
+
+/// Arrived bytes at which no more are received until the connection has taken some.
+const ARRIVED_MAX: usize = 32 * 1024;
+/// Space that a connection keeps for arriving bytes between requests.
+const KEPT_MAX: usize = 2048;
+
+impl RingConnection {
+    /// Nothing is under way at `now`.
+    pub(super) fn new(now: Instant) -> RingConnection {
+        RingConnection {
+            receive: None,
+            cancelled: false,
+            arrived: Vec::new(),
+            end: None,
+            out: None,
+            progress: now,
+            reading: None,
+            read: None,
+            leaving: false,
+            closing: false,
+        }
+    }
+
+    /// Whether the socket is in no operation's hands, so that it can be closed.
+    pub(super) fn is_over(&self) -> bool {
+        self.receive.is_none() && self.out.is_none()
+    }
+
+    /// Whether an idle connection can be asked to make room.
+    pub(super) fn can_be_shed(&self) -> bool {
+        self.out.is_none() && !self.leaving && !self.closing
+    }
+
+    /// Whether bytes are on their way to the peer.
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.out, Some(Out::Send(_)))
+    }
+
+    /// Whether more may arrive.
+    pub(super) fn has_room(&self) -> bool {
+        self.arrived.len() < ARRIVED_MAX
+    }
+
+    /// Receiving has brought `bytes`, none if the peer has closed its side, and goes on if there is `more` to come.
+    pub(super) fn handle_received(&mut self, bytes: Result<&[u8], Errno>, more: bool) {
+        if !more {
+            (self.receive, self.cancelled) = (None, false);
+        }
+        match bytes {
+            Ok([]) => self.end = Some(End::Closed),
+            Ok(bytes) => self.arrived.extend_from_slice(bytes),
+            // To be asked for again.
+            Err(Errno::NOBUFS | Errno::CANCELED) => {}
+            Err(_) => self.end = Some(End::Failed),
+        }
+    }
+
+    /// Whether there is something that the connection has not been told.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.arrived.is_empty() || self.end.is_some()
+    }
+
+    /// Moves bytes that have arrived to `space`, as many as fit. Returns how many.
+    pub(super) fn take(&mut self, space: &mut [u8]) -> usize {
+        let bytes = space.len().min(self.arrived.len());
+        space[..bytes].copy_from_slice(&self.arrived[..bytes]);
+        self.arrived.drain(..bytes);
+        if self.arrived.is_empty() {
+            self.arrived.shrink_to(KEPT_MAX);
+        }
+        bytes
+    }
+
+    /// Operations to be cancelled so that the connection can be closed.
+    pub(super) fn to_be_cancelled(&self) -> impl Iterator<Item = OpId> {
+        let receive = self.receive.filter(|_| !self.cancelled);
+        let out = self.out.map(|out| match out {
+            Out::Send(id) | Out::Poll(id) => id,
+        });
+        receive.into_iter().chain(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_arrived_is_taken_in_order_as_there_is_room() {
+        let mut flow = RingConnection::new(Instant(0));
+        flow.arrived.extend_from_slice(b"abcde");
+        let mut space = [0; 3];
+        assert_eq!((flow.take(&mut space), &space), (3, b"abc"));
+        assert_eq!((flow.take(&mut space), &space[..2]), (2, &b"de"[..]));
+        assert_eq!(flow.take(&mut space), 0);
+    }
+
+    #[test]
+    fn a_peer_that_sends_without_being_read_fills_its_own_space_only() {
+        let mut flow = RingConnection::new(Instant(0));
+        flow.arrived.resize(ARRIVED_MAX, b'x');
+        assert!(!flow.has_room());
+        assert_eq!(flow.take(&mut [0; ARRIVED_MAX]), ARRIVED_MAX);
+        assert!(flow.has_room() && flow.arrived.capacity() <= KEPT_MAX);
+    }
+}

@@ -1,0 +1,221 @@
+//! The seats of the scoreboard, one for each worker, thread or process.
+//!
+//! Guarantees: whoever dies leaves it right once its seat is cleared; a worker writes its own seat only, on a cache line
+//! of its own. Of two that become the last to be busy at the same time at least one sees it. Else no order is promised
+//! between seats: their numbers are read for decisions that may be a little wrong (who takes the next connection).
+
+use super::WORKERS_MAX;
+use super::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
+const SHARE_SLACK: usize = 4;
+
+/// A seat for each worker.
+#[derive(Debug)]
+pub struct Scoreboard {
+    /// No seat from here on has ever been taken.
+    end: AtomicUsize,
+    /// The system has no room for more workers.
+    short: AtomicBool,
+    seats: [WorkerScore; WORKERS_MAX],
+}
+
+/// What a worker shows of itself.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct WorkerScore {
+    taken: AtomicBool,
+    connections: AtomicU32,
+    /// Of these, those whose peers say nothing.
+    idle: AtomicU32,
+    /// Of these, those whose peers do not take what is sent.
+    slow: AtomicU32,
+    /// How long its loop has stalled since the server started, in milliseconds.
+    stalled_ms: AtomicU64,
+    /// How many connections its threads have taken up, and how long these have waited for one, in milliseconds.
+    taken_up: AtomicU64,
+    waited_ms: AtomicU64,
+    /// How many of its threads are busy, and the most that were so at a time since somebody last looked.
+    busy: AtomicU32,
+    busy_peak: AtomicU32,
+    /// Connections that wait for a thread.
+    queued: AtomicU32,
+}
+
+/// What workers have shown of waiting, since the server started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How long loops have stalled, in milliseconds, added up over all workers.
+    pub stalled_ms: u64,
+    /// Connections that threads of pools have taken up.
+    pub taken_up: u64,
+    /// How long these have waited for a thread, in milliseconds.
+    pub waited_ms: u64,
+    /// Connections that wait for a thread now.
+    pub queued: u32,
+}
+
+impl Default for Scoreboard {
+    fn default() -> Scoreboard {
+        let (end, short) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Scoreboard { end, short, seats: std::array::from_fn(|_| WorkerScore::default()) }
+    }
+}
+
+impl Scoreboard {
+    /// The seat of worker `index`.
+    ///
+    /// # Panics
+    /// From [`WORKERS_MAX`] on: settings are checked against it.
+    pub fn seat(&self, index: usize) -> &WorkerScore {
+        &self.seats[index]
+    }
+
+    /// A worker begins in seat `index`, without connections.
+    ///
+    /// # Panics
+    /// As [`Scoreboard::seat`].
+    pub fn take(&self, index: usize) {
+        self.end.fetch_max(index + 1, Relaxed);
+        let seat = self.seat(index);
+        seat.show(0);
+        seat.show_postures((0, 0));
+        seat.taken.store(true, Relaxed);
+    }
+
+    /// Whether all workers have a connection.
+    pub fn is_crowded(&self) -> bool {
+        // Of two that are the last to become busy at the same time, at least one sees the other.
+        fence(SeqCst);
+        self.taken().all(|seat| seat.connections() > 0)
+    }
+
+    /// Whether no more workers can be started for the moment, for want of what the system has.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Relaxed)
+    }
+
+    /// More workers can be started, or not.
+    pub fn set_short(&self, short: bool) {
+        self.short.store(short, Relaxed);
+    }
+
+    /// Connections of all workers, and the number of workers.
+    pub fn load(&self) -> (u32, u32) {
+        self.taken().fold((0, 0), |(connections, workers), seat| (connections + seat.connections(), workers + 1))
+    }
+
+    /// Open connections of each worker, in the order of seats.
+    pub fn connections(&self) -> impl Iterator<Item = u32> {
+        self.taken().map(WorkerScore::connections)
+    }
+
+    /// How many connections of all workers are idle, and how many wait for slow peers; of those workers that say so.
+    pub fn postures(&self) -> (u32, u32) {
+        let read = |seat: &WorkerScore| (seat.idle.load(Relaxed), seat.slow.load(Relaxed));
+        self.taken().map(read).fold((0, 0), |(idle, slow), (more, slower)| (idle + more, slow + slower))
+    }
+
+    /// What workers have waited for, those included that have gone.
+    pub fn waits(&self) -> Waits {
+        let mut waits = Waits::default();
+        for seat in &self.seats[..self.end.load(Relaxed)] {
+            waits.stalled_ms += seat.stalled_ms.load(Relaxed);
+            waits.taken_up += seat.taken_up.load(Relaxed);
+            waits.waited_ms += seat.waited_ms.load(Relaxed);
+            waits.queued += seat.queued.load(Relaxed);
+        }
+        waits
+    }
+
+    /// The most threads that any worker had busy at a time since this was asked last.
+    pub fn take_busy_peak(&self) -> u32 {
+        let peak = |seat: &WorkerScore| seat.busy_peak.swap(0, Relaxed).max(seat.busy.load(Relaxed));
+        self.taken().map(peak).max().unwrap_or(0)
+    }
+
+    /// Whether a worker with so many connections has notably more than its share.
+    pub fn is_over_share(&self, connections: usize) -> bool {
+        let (all, workers) = self.load();
+        let share = all.checked_div(workers).unwrap_or(0) as usize;
+        workers > 1 && connections > share + (share / 16).max(SHARE_SLACK)
+    }
+
+    fn taken(&self) -> impl Iterator<Item = &WorkerScore> {
+        self.seats[..self.end.load(Relaxed)].iter().filter(|seat| seat.taken.load(Relaxed))
+    }
+}
+
+impl WorkerScore {
+    /// The worker is gone.
+    pub fn clear(&self) {
+        self.taken.store(false, Relaxed);
+        self.show(0);
+        self.show_postures((0, 0));
+        show(&self.queued, 0);
+        // Whatever became of its threads.
+        show(&self.busy, 0);
+        show(&self.busy_peak, 0);
+    }
+
+    /// The worker has so many connections.
+    pub fn show(&self, connections: usize) {
+        show(&self.connections, connections);
+    }
+
+    /// So many of the worker's connections are idle, and so many wait for slow peers.
+    pub fn show_postures(&self, (idle, slow): (usize, usize)) {
+        self.show_idle(idle);
+        self.show_slow(slow);
+    }
+
+    /// So many of the worker's connections are idle.
+    pub fn show_idle(&self, idle: usize) {
+        show(&self.idle, idle);
+    }
+
+    /// So many of the worker's connections wait for peers that do not take what is sent.
+    pub fn show_slow(&self, slow: usize) {
+        show(&self.slow, slow);
+    }
+
+    /// The worker's loop has stalled so long.
+    pub fn add_stall(&self, stall_ms: u64) {
+        self.stalled_ms.fetch_add(stall_ms, Relaxed);
+    }
+
+    /// A thread of the worker has taken up a connection that has waited so long.
+    pub fn begin_thread(&self, wait_ms: u64) {
+        self.taken_up.fetch_add(1, Relaxed);
+        if wait_ms > 0 {
+            self.waited_ms.fetch_add(wait_ms, Relaxed);
+        }
+        let busy = self.busy.fetch_add(1, Relaxed) + 1;
+        if busy > self.busy_peak.load(Relaxed) {
+            self.busy_peak.fetch_max(busy, Relaxed);
+        }
+    }
+
+    /// The thread is free again.
+    pub fn end_thread(&self) {
+        self.busy.fetch_sub(1, Relaxed);
+    }
+
+    /// So many connections wait for a thread.
+    pub fn show_queued(&self, queued: usize) {
+        show(&self.queued, queued);
+    }
+
+    /// How many connections the worker has.
+    pub fn connections(&self) -> u32 {
+        self.connections.load(Relaxed)
+    }
+}
+
+/// Writes only what is different, so that the line stays where it is.
+fn show(place: &AtomicU32, number: usize) {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    if place.load(Relaxed) != number {
+        place.store(number, Relaxed);
+    }
+}

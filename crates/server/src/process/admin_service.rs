@@ -1,0 +1,512 @@
+//! The steward of the servers that there are: threads of one process, or worker processes with a supervisor.
+//!
+//! Owns: putting status and figures together from what workers share, and saying what cannot be changed while serving.
+//! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
+//! draining and opening the log again are orders like those of signals.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use lamna_policy::words::count;
+
+use crate::admin::api::{
+    AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, Progress, Refusal,
+    ResponseStats, Stats, Status, WaitStats,
+};
+use crate::admin::duration::Distribution;
+use crate::admin::{Admin, thread_stats};
+use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::listen::Listener;
+use crate::metrics::counters::Counters;
+use crate::process::messages::report_not_upgraded;
+use crate::process::orders::{ControlChannel, Order, Orders};
+use crate::process::running_engine;
+use crate::process::running_engine::SwitchError;
+use crate::process::server::Server;
+use crate::process::shared_metrics::SharedMetrics;
+use crate::process::upgrade::{Purpose, Succession};
+use crate::worker::control::Control;
+use lamna_policy::size::format_size;
+
+/// Reads the configuration again, as at the start: the same file, the same command line.
+pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
+
+/// How a server is administered as long as it lives.
+pub struct Administration {
+    /// The endpoint.
+    pub admin: Admin,
+    /// What stays what it is while the endpoint is asked.
+    pub standing: Standing,
+    /// The line to the first process of a container, if there is one.
+    pub(crate) keeper: Option<ControlChannel>,
+}
+
+/// What a server was started with.
+pub struct Standing {
+    /// The configuration that is in force, before it was fitted to what this kernel can do.
+    configured: Settings,
+    load: Load,
+    started: Instant,
+    /// Why the present architecture serves, if that is not because it was configured at the start.
+    why: String,
+}
+
+impl Administration {
+    /// Of a server that starts now with `configured`, which `load` reads again.
+    pub fn new(admin: Admin, configured: Settings, load: Load) -> Administration {
+        let standing = Standing { configured, load, started: Instant::now(), why: String::new() };
+        Administration { admin, standing, keeper: None }
+    }
+
+    /// The same of a server that the first process of a container looks after ([`keeper`](crate::process::container)).
+    pub fn kept(self, keeper: Option<ControlChannel>) -> Administration {
+        Administration { keeper, ..self }
+    }
+}
+
+impl Standing {
+    /// This architecture serves, because that was chosen in the process whose place this one takes.
+    pub(crate) fn set_chosen(&mut self, architecture: Architecture) {
+        self.why = format!("{} serves because an administrator has set it", architecture.name());
+    }
+}
+
+/// Answers for a running server.
+pub struct AdminService<'a> {
+    /// What it was started with.
+    pub standing: &'a mut Standing,
+    /// Where in its life it is.
+    pub phase: Phase,
+    /// Where orders go.
+    pub orders: &'a mut Orders,
+    /// What serves.
+    pub body: Body<'a>,
+}
+
+/// What serves.
+pub enum Body<'a> {
+    /// Threads of this process.
+    Threads(&'a mut Server),
+    /// Worker processes.
+    Processes {
+        /// How they work, as far as this kernel allows.
+        settings: &'a Settings,
+        /// What they have in common.
+        commons: &'a SharedMetrics,
+        /// Where connections come from.
+        listeners: &'a [Listener],
+        /// The processes.
+        ids: Vec<u32>,
+        /// How other processes take their place, which is the only way to change them.
+        succession: &'a mut Succession,
+    },
+}
+
+impl AdminService<'_> {
+    fn settings(&self) -> &Settings {
+        match &self.body {
+            Body::Threads(server) => server.settings(),
+            Body::Processes { settings, .. } => settings,
+        }
+    }
+
+    fn commons(&self) -> &SharedMetrics {
+        match &self.body {
+            Body::Threads(server) => server.commons(),
+            Body::Processes { commons, .. } => commons,
+        }
+    }
+
+    fn listeners(&self) -> &[Listener] {
+        match &self.body {
+            Body::Threads(server) => &server.shared().listeners,
+            Body::Processes { listeners, .. } => listeners,
+        }
+    }
+
+    /// Open connections of each worker.
+    fn connections(&self) -> Vec<u32> {
+        match &self.body {
+            Body::Threads(server) => server.connections(),
+            Body::Processes { commons, .. } => commons.scoreboard.connections().collect(),
+        }
+    }
+
+    fn control(&self) -> Option<&Control> {
+        match &self.body {
+            Body::Threads(server) => Some(&server.shared().control),
+            Body::Processes { .. } => None,
+        }
+    }
+
+    fn cache_bytes(&self) -> Option<u64> {
+        match &self.body {
+            Body::Threads(server) => Some(server.shared().store.bytes()),
+            Body::Processes { .. } => None,
+        }
+    }
+
+    fn processes(&self) -> &[u32] {
+        match &self.body {
+            Body::Threads(_) => &[],
+            Body::Processes { ids, .. } => ids,
+        }
+    }
+}
+
+impl AdminApi for AdminService<'_> {
+    fn status(&self) -> Status {
+        let done = &self.commons().done;
+        let workers = self.connections();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.standing.started.elapsed().as_secs(),
+            phase: self.phase,
+            arch: self.arch(workers.len()),
+            addresses: self.listeners().iter().map(url).collect(),
+            roots: self.settings().sites.iter().map(|site| site.root.display().to_string()).collect(),
+            connections_open: Some(sum(&workers)),
+            workers: Some(workers),
+            connections: read(&done.connections),
+            requests: read(&done.requests),
+            cache_bytes: self.cache_bytes(),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let SharedMetrics { done, disk, log, scoreboard, .. } = self.commons();
+        let (idle, slow) = scoreboard.postures();
+        let waits = scoreboard.waits();
+        let architecture = self.settings().architecture;
+        let processes = self.processes().iter().copied().chain([std::process::id()]);
+        Stats {
+            connections: ConnectionStats {
+                accepted: read(&done.connections),
+                open: Some(sum(&self.connections())),
+                idle: running_engine::shows_idle(architecture).then_some(u64::from(idle)),
+                slow: running_engine::shows_slow(architecture).then_some(u64::from(slow)),
+                accept_pauses: read(&done.accept_pauses),
+                idle_shed: read(&done.idle_shed),
+            },
+            requests: read(&done.requests),
+            responses: ResponseStats {
+                by_class: done.responses.each_ref().map(read),
+                content_bytes: read(&done.content_bytes),
+                duration: Distribution {
+                    buckets: done.durations.each_ref().map(read),
+                    sum_us: read(&done.duration_sum_us),
+                },
+            },
+            lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
+            caches: caches(done),
+            disk: DiskStats {
+                open_cached: read(&disk.open_cached),
+                open_blocked: read(&disk.open_blocked),
+                read_cached: read(&disk.read_cached),
+                read_blocked: read(&disk.read_blocked),
+                tested_by_cachestat: read(&disk.tested_by_cachestat),
+                tested_by_page: read(&disk.tested_by_page),
+                untested: read(&disk.untested),
+                helper_jobs: read(&disk.helper_jobs),
+                helper_queue: read(&disk.helper_jobs).saturating_sub(read(&disk.helper_jobs_begun)),
+                helper_wait_us: read(&disk.helper_wait_us),
+            },
+            waits: WaitStats {
+                stalled_ms: waits.stalled_ms,
+                thread_queue: u64::from(waits.queued),
+                thread_waits: waits.taken_up,
+                thread_wait_ms: waits.waited_ms,
+            },
+            now: match &self.body {
+                Body::Threads(server) => server.sensors(),
+                Body::Processes { .. } => None,
+            },
+            log_lines_dropped: log.dropped(),
+            log_lines_lost: log.lost(),
+            cache_bytes: self.cache_bytes(),
+            tasks: thread_stats::of(processes),
+            account: done.account.account(),
+            memory_pressure_percent: thread_stats::memory_pressure_percent(),
+        }
+    }
+
+    fn architecture_why(&self) -> String {
+        let (chosen, so_many) = match &self.body {
+            Body::Threads(server) => (server.why(), server.why_so_many()),
+            Body::Processes { .. } => (None, None),
+        };
+        let why = match chosen {
+            Some(why) => why.to_owned(),
+            None if !self.standing.why.is_empty() => self.standing.why.clone(),
+            None => self.configured_why(),
+        };
+        match so_many {
+            Some(so_many) => format!("{} With {so_many}", with_full_stop(why)),
+            None => why,
+        }
+    }
+
+    fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {
+        self.check_open()?;
+        let before = self.settings().clone();
+        let mut settings = change.apply(&before)?;
+        if settings.adapts && settings.architecture.is_of_processes() {
+            // Engines of processes are not among those that it chooses from: it begins as it does at a start.
+            settings.architecture = Settings::default().architecture;
+        }
+        if settings == before {
+            return Ok(Progress::Done(format!("{} serves already", before.architecture.name())));
+        }
+        let done = describe(&before, &settings);
+        let progress = self.change(&settings, Purpose::Change(done))?;
+        if let Progress::Done(_) = progress {
+            self.standing.set_chosen(settings.architecture);
+        }
+        Ok(progress)
+    }
+
+    fn reload(&mut self) -> Result<Progress, Refusal> {
+        self.check_open()?;
+        // Whatever becomes of the rest, a log that was moved away is let go.
+        self.orders.give(Order::Reopen);
+        let settings = (self.standing.load)()?;
+        self.set_settings(settings)
+    }
+
+    fn drain(&mut self) -> Result<Progress, Refusal> {
+        match self.succession_is_open() {
+            Err(SwitchError::NotNow(why)) if !self.is_begun() => return Err(Refusal { why, soon: true }),
+            // A process that is taking over is given up.
+            _ => self.orders.give(Order::Drain),
+        }
+        Ok(Progress::Done("draining: what has begun is finished, then the server ends".to_owned()))
+    }
+
+    fn upgrade(&mut self) -> Result<Progress, Refusal> {
+        let settings = self.settings().clone();
+        self.begin_succession(&settings, Purpose::Upgrade)?;
+        Ok(Progress::Begun)
+    }
+
+    fn outcome(&mut self) -> Option<Result<String, String>> {
+        match &mut self.body {
+            Body::Threads(server) => server.succession_outcome(),
+            Body::Processes { succession, .. } => succession.outcome(),
+        }
+    }
+}
+
+// Changes.
+impl AdminService<'_> {
+    /// Whether the server may be changed now. Where another process is about to serve, that one is to be asked.
+    fn check_open(&self) -> Result<(), Refusal> {
+        if self.phase == Phase::Starting {
+            return Err(Refusal { why: "the server has not begun to serve yet".to_owned(), soon: true });
+        }
+        Ok(self.succession_is_open()?)
+    }
+
+    fn succession_is_open(&self) -> Result<(), SwitchError> {
+        match &self.body {
+            Body::Threads(server) => server.check_open(),
+            Body::Processes { succession, .. } => succession.check_open(),
+        }
+    }
+
+    /// Whether a process has been started that may take over.
+    fn is_begun(&self) -> bool {
+        match &self.body {
+            Body::Threads(server) => server.is_succession_begun(),
+            Body::Processes { succession, .. } => succession.is_begun(),
+        }
+    }
+
+    fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), Refusal> {
+        self.check_open()?;
+        let begun = match &mut self.body {
+            Body::Threads(server) => server.begin_succession(settings, purpose),
+            Body::Processes { succession, listeners, commons, .. } => {
+                succession.begin(settings, listeners, commons.clock, purpose)
+            }
+        };
+        Ok(begun.inspect_err(report_not_upgraded)?)
+    }
+
+    /// Goes on with `settings`: in this process, or in another one where one has to take its place.
+    fn change(&mut self, settings: &Settings, purpose: Purpose) -> Result<Progress, Refusal> {
+        if let Body::Threads(server) = &mut self.body
+            && !settings.architecture.is_of_processes()
+        {
+            server.change(settings)?;
+            return Ok(Progress::Done(match purpose {
+                Purpose::Change(done) => done,
+                _ => "the new configuration is in force, and the access log has been opened again".to_owned(),
+            }));
+        }
+        self.begin_succession(settings, purpose)?;
+        Ok(Progress::Begun)
+    }
+}
+
+impl From<SwitchError> for Refusal {
+    fn from(error: SwitchError) -> Refusal {
+        Refusal { why: error.to_string(), soon: matches!(error, SwitchError::NotNow(_)) }
+    }
+}
+
+impl AdminService<'_> {
+    /// Why this architecture serves if nobody has changed it.
+    fn configured_why(&self) -> String {
+        let (asked, serving) = (self.standing.configured.architecture, self.settings().architecture);
+        let mut why = format!("{} serves because it was configured", asked.name());
+        if asked != serving {
+            why = format!("{} serves because {} cannot be had on this kernel", serving.name(), asked.name());
+        }
+        why + "; nothing has been changed by the server itself"
+    }
+
+    /// Changes over to other settings under live connections.
+    fn set_settings(&mut self, mut settings: Settings) -> Result<Progress, Refusal> {
+        if settings == self.standing.configured {
+            let done = "the configuration is as it was; the access log has been opened again";
+            return Ok(Progress::Done(done.to_owned()));
+        }
+        if settings.listen != self.standing.configured.listen {
+            let why = "the configuration names other addresses to listen at, which takes a restart";
+            return Err(Refusal::from(why.to_owned()));
+        }
+        if settings.admin != self.standing.configured.admin {
+            let why = "the configuration names another way to control the server, which takes a restart";
+            return Err(Refusal::from(why.to_owned()));
+        }
+        let configured = settings.clone();
+        if settings.adapts && !self.settings().architecture.is_of_processes() {
+            // It goes on with what it has found best so far.
+            settings.architecture = self.settings().architecture;
+        }
+        if settings.workers_adapt {
+            settings.workers = self.settings().workers;
+        }
+        if settings.adapts && settings.threads_adapt {
+            settings.threads = self.settings().threads.min(settings.threads_max);
+        }
+        // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads the
+        // file itself.
+        let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
+        if let (Progress::Done(_), Body::Threads(server)) = (&progress, &mut self.body) {
+            server.set_configured(configured.clone());
+            self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
+            self.standing.configured = configured;
+        }
+        Ok(progress)
+    }
+}
+
+fn with_full_stop(sentence: String) -> String {
+    if sentence.ends_with('.') { sentence } else { sentence + "." }
+}
+
+/// What has become different.
+fn describe(before: &Settings, after: &Settings) -> String {
+    let mut parts = vec![match (before.adapts, after.adapts) {
+        (false, true) => format!("the server chooses from now on; {} serves", after.architecture.name()),
+        (true, false) => format!("{} serves from now on", after.architecture.name()),
+        _ => format!("{} serves", after.architecture.name()),
+    }];
+    if before.architecture != after.architecture {
+        parts[0].push_str(&format!(" in place of {}", before.architecture.name()));
+    }
+    let counts = [
+        ("worker", "", before.workers, after.workers),
+        ("thread", "", before.threads, after.threads),
+        ("helper", " at most", before.helpers_max, after.helpers_max),
+        ("millisecond", " to drain at most", before.drain_timeout_ms as usize, after.drain_timeout_ms as usize),
+    ];
+    let changed = counts.into_iter().filter(|(_, _, before, after)| before != after);
+    parts.extend(
+        changed.map(|(noun, bound, before, after)| format!("{}{bound} instead of {before}", count(after, noun))),
+    );
+    if after.threads != before.threads && after.architecture != Architecture::ThreadPool {
+        parts.push("which count when thread-pool serves".to_owned());
+    }
+    let names = [
+        ("the cache policy", describe_policy(before), describe_policy(after)),
+        ("sending by", describe_sending(before), describe_sending(after)),
+    ];
+    let changed = names.into_iter().filter(|(_, before, after)| before != after);
+    parts.extend(changed.map(|(name, before, after)| format!("{name} {after} instead of {before}")));
+    parts.join(", with ")
+}
+
+fn describe_policy(settings: &Settings) -> String {
+    let policy = settings.cache_policy;
+    let filter = if policy.is_filtered { "" } else { ", without a filter" };
+    format!("{} for {}{filter}", policy.algorithm.name(), policy.objective.name())
+}
+
+fn describe_sending(settings: &Settings) -> String {
+    let plan = settings.sending;
+    let (range, message) = (plan.stretch_copy_bytes_max, plan.message_copy_bytes_max as u64);
+    format!(
+        "{} (copied: stretches up to {}, messages up to {})",
+        plan.strategy.name(),
+        format_size(range),
+        format_size(message)
+    )
+}
+
+impl AdminService<'_> {
+    fn arch(&self, workers: usize) -> Arch {
+        let settings = self.settings();
+        Arch {
+            architecture: settings.architecture.name().to_owned(),
+            workers,
+            processes: settings.architecture.is_of_processes(),
+            threads: self.control().map_or(settings.threads, Control::threads),
+            threads_max: settings.threads_max,
+            helpers_max: settings.helpers_max,
+            cache_policy: settings.cache_policy.algorithm.name().to_owned(),
+            cache_objective: settings.cache_policy.objective.name().to_owned(),
+            cache_filter: settings.cache_policy.is_filtered,
+            drain_timeout_ms: settings.drain_timeout_ms,
+            send: settings.sending.strategy.name().to_owned(),
+            stretch_copy_bytes_max: settings.sending.stretch_copy_bytes_max,
+            message_copy_bytes_max: settings.sending.message_copy_bytes_max as u64,
+            cache_bytes_max: match settings.architecture {
+                Architecture::Mp => settings.process_cache_bytes_max,
+                _ => settings.cache_bytes_max,
+            },
+        }
+    }
+}
+
+/// What to type into a browser, or into curl's `--unix-socket`.
+pub(crate) fn url(listener: &Listener) -> String {
+    match listener.address() {
+        ListenAddress::Tcp(address) => format!("http://{address}"),
+        unix @ ListenAddress::Unix(_) => unix.to_string(),
+    }
+}
+
+fn sum(connections: &[u32]) -> u64 {
+    connections.iter().copied().map(u64::from).sum()
+}
+
+/// How often each cache had what was needed.
+fn caches(done: &Counters) -> CacheStats {
+    let (stale, missing) = (read(&done.stale), read(&done.misses));
+    let lookups = read(&done.hits) + stale + missing;
+    let elsewhere = read(&done.contents_read) + read(&done.file_hits);
+    let elsewhere_bytes = read(&done.contents_read_bytes) + read(&done.file_bytes);
+    CacheStats {
+        translations: HitStats::of(lookups, stale + missing),
+        entries: HitStats::of(lookups, read(&done.described)),
+        content: HitStats::of(lookups, elsewhere),
+        content_bytes: HitStats::of(read(&done.content_bytes), elsewhere_bytes),
+    }
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}

@@ -1,0 +1,162 @@
+//! What a server says about itself in the course of its life: on standard error, one line each, and to a service manager.
+//!
+//! Owns: the wording. Errors word themselves.
+
+use std::fmt;
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::Arc;
+
+use lamna_policy::words;
+
+use crate::admin::api::{Progress, Refusal};
+use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::listen::Listener;
+use crate::process::admin_service::url;
+use crate::process::orders::{ControlChannel, Report};
+use crate::process::running_engine::SwitchError;
+use crate::process::sd_notify::notify;
+use crate::process::shared_metrics::SharedMetrics;
+use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
+use crate::worker::migration::transfer::Sender;
+
+/// Says one line in one piece: several processes write to the same place while one takes the place of another.
+macro_rules! say {
+    ($($part:tt)*) => {
+        say_line(format_args!($($part)*))
+    };
+}
+
+fn say_line(line: fmt::Arguments<'_>) {
+    // If it fails there is nobody to tell.
+    let _ = stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// What was done, in lines, at the end.
+pub(crate) fn report_done(commons: &SharedMetrics) {
+    commons.to_string().lines().for_each(|line| say!("lamna: {line}"));
+}
+
+/// One line: where, how, and how many.
+pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
+    notify("READY=1");
+    let addresses: Vec<String> = listeners.iter().map(url).collect();
+    let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
+    let count = match settings.architecture {
+        Architecture::Mp => settings.processes,
+        _ => settings.workers,
+    };
+    let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
+    let workers = words::count(count, kind);
+    say!(
+        "lamna: serving {} at {} ({}, {workers})",
+        roots.join(", "),
+        addresses.join(", "),
+        settings.choice().describe(settings.architecture)
+    );
+    if rustix::process::geteuid().is_root() {
+        say!("lamna: warning: {}", root_doubt(listeners.iter().map(Listener::address)));
+    }
+    if std::io::stderr().is_terminal() {
+        say!("lamna: press Ctrl-C to stop");
+    }
+}
+
+/// Why not to serve as root on these addresses: nothing that serves files needs it, and Lamna does not change users by itself.
+fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'static str {
+    let is_privileged =
+        |address: &ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if (1..1024).contains(&tcp.port()));
+    if addresses.any(is_privileged) {
+        "serving as root: for a port below 1024, CAP_NET_BIND_SERVICE or a socket passed by a service manager is enough; start \
+         it as another user"
+    } else {
+        "serving as root, which nothing here needs: start it as another user"
+    }
+}
+
+/// One line that says that draining has begun.
+pub(crate) fn report_draining(drain_timeout_ms: u32) {
+    say!("lamna: finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+}
+
+/// One line if connections were cut because draining took too long.
+pub(crate) fn report_cut(connections: usize, drain_timeout_ms: u32) {
+    let what = match connections {
+        0 => return,
+        1 => "1 connection was".to_owned(),
+        many => format!("{many} connections were"),
+    };
+    say!("lamna: {what} cut off, not having ended within {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+}
+
+fn seconds(ms: u32) -> String {
+    match ms {
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => format!("{}.{:03} s", ms / 1000, ms % 1000),
+    }
+}
+
+/// One line that says who serves now. Whoever looks after this process is told as well.
+pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<ControlChannel>>) {
+    let (process, own) = (successor.process, std::process::id());
+    match keeper {
+        // It is the main process, and stays.
+        Some(keeper) => keeper.report(&Report::Succeeded(process)),
+        None => notify(&format!("MAINPID={process}")),
+    }
+    match successor.takes_connections {
+        true => say!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
+        false => say!(
+            "lamna: process {process} has taken over, and cannot take the connections of this version; this one ({own}) \
+             finishes them, and ends"
+        ),
+    }
+}
+
+/// One line that says why nobody has taken over.
+pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
+    match purpose {
+        Purpose::Upgrade => say!("lamna: not upgraded, going on as before: {why}"),
+        Purpose::Reload(_) => say!("lamna: not reloaded, going on as before: {why}"),
+        Purpose::Change(_) => say!("lamna: not changed, going on as before: {why}"),
+    }
+}
+
+/// One line that says why nobody is to take over.
+pub(crate) fn report_not_upgraded(error: &SwitchError) {
+    say!("lamna: not upgraded, going on as before: {error}");
+}
+
+/// One line if connections were lost on their way.
+pub(crate) fn report_lost(sender: &Sender) {
+    match sender.lost() {
+        0 => {}
+        1 => say!("lamna: 1 connection could not be handed over, and was closed"),
+        lost => say!("lamna: {lost} connections could not be handed over, and were closed"),
+    }
+}
+
+/// One line that says what came of reloading, if that is known already.
+pub(crate) fn report_reload(result: Result<Progress, Refusal>) {
+    match result {
+        Ok(Progress::Done(done)) => say!("lamna: reloaded: {done}"),
+        Ok(Progress::Begun) => {}
+        Err(Refusal { why, .. }) => say!("lamna: not reloaded, going on as before: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_as_root_is_told_what_is_enough() {
+        let doubt = |addresses: &[&str]| {
+            let addresses: Vec<ListenAddress> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+            root_doubt(addresses.iter())
+        };
+        for needless in [&["8080"][..], &["127.0.0.1:1024", "unix:/x"], &["127.0.0.1:0"]] {
+            assert!(doubt(needless).contains("which nothing here needs"), "{needless:?}");
+        }
+        assert!(doubt(&["8080", "[::]:443"]).contains("CAP_NET_BIND_SERVICE"));
+    }
+}

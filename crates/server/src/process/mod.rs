@@ -1,0 +1,18 @@
+//! The control plane: processes, engines that start and end, orders, upgrades.
+//!
+//! Owns: the life of a server from start to end. Uses everything below; nothing below uses it. Serves nothing itself.
+
+pub mod admin_service;
+pub(crate) mod autotune;
+pub mod container;
+pub mod error;
+pub(crate) mod messages;
+pub mod orders;
+pub(crate) mod running_engine;
+pub(crate) mod sd_notify;
+pub mod sensors;
+pub mod server;
+pub mod shared_metrics;
+pub(crate) mod startup_limits;
+pub mod supervisor;
+pub mod upgrade;

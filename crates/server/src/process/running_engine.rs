@@ -1,0 +1,546 @@
+//! A shift: one engine at work, from the start of its workers to their return, and the change from one to the next.
+//!
+//! Owns: the threads of the workers, and what they share. Guarantees: a shift that has started serves, all its workers
+//! having begun; a shift that cannot start has given back every connection that it had taken; a change of shifts loses
+//! nothing, because the new one serves before the old one leaves, and listening sockets stay open throughout. Does not
+//! decide when to change.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::cache::{self, Bounds, Headroom, Store, Watcher};
+use crate::config::settings::{Architecture, HelperKind, Settings};
+use crate::content::site::Sites;
+use crate::engine;
+use crate::io::KernelFeatures;
+use crate::listen::Listener;
+use crate::log::{AccessLog, LogCounters};
+use crate::metrics::scoreboard::WORKERS_MAX;
+use crate::process::error::ServeError;
+use crate::process::shared_metrics::SharedMetrics;
+use crate::process::supervisor::restart::Restart;
+use crate::sys::clock::Clock;
+use crate::sys::shared_memory::SharedMemory;
+use crate::worker::connection_counter::ConnectionCounter;
+use crate::worker::control::Control;
+use crate::worker::helpers::fork_server::ForkServer;
+use crate::worker::migration::handover::{Handover, Heir};
+use crate::worker::migration::transfer::{Receiver, Sender};
+use crate::worker::shared::Shared;
+
+/// A thread that serves, and how it ends.
+type Worker = JoinHandle<Result<(), Errno>>;
+
+/// One engine at work.
+#[derive(Debug)]
+pub(crate) struct RunningEngine {
+    /// What its workers share.
+    pub(crate) shared: Arc<Shared>,
+    /// What it was started with, and has been adjusted to.
+    pub(crate) settings: Settings,
+    /// The place of its first worker among those that are pinned to processors: that of the first shift, so that a worker
+    /// stays on its processor, and with the caches there, when engines change.
+    first_place: usize,
+    workers: Vec<Worker>,
+}
+
+/// A shift that does not take the place of another.
+pub(crate) struct SwitchFailure {
+    /// Why.
+    pub(crate) error: SwitchError,
+    /// It has begun all the same, and is leaving again: to be looked after until it is over.
+    pub(crate) begun: Option<RunningEngine>,
+}
+
+/// Why one engine does not take the place of another, which goes on.
+#[derive(Debug)]
+pub enum SwitchError {
+    /// The new one cannot serve here, or not what is to be served: why, in words.
+    Impossible(String),
+    /// Not now: another process takes this one's place, and can be asked soon.
+    NotNow(String),
+    /// The new one could not start.
+    Start(ServeError),
+}
+
+impl std::fmt::Display for SwitchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SwitchError::Impossible(why) | SwitchError::NotNow(why) => f.write_str(why),
+            SwitchError::Start(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SwitchError {}
+
+impl RunningEngine {
+    /// The first shift of a process. Its first worker takes seat `first_seat` at the scoreboard. With a `receiver` it goes on
+    /// with what arrives there, if its engine takes that itself. To be called before the process has threads.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub(crate) fn first(
+        settings: &Settings,
+        listeners: Vec<Listener>,
+        commons: &SharedMetrics,
+        first_seat: usize,
+        receiver: Option<Arc<Receiver>>,
+    ) -> Result<RunningEngine, ServeError> {
+        let receiver = receiver.filter(|_| takes_arrivals_itself(settings));
+        let shared = Shared { receiver, ..prepare(settings, listeners, commons, first_seat)? };
+        RunningEngine::start(settings, Arc::new(shared), first_seat).map_err(|failure| {
+            let (cause, begun) = *failure;
+            begun.shared.control.stop();
+            cause
+        })
+    }
+
+    /// A shift that can take the place of this one, at work already, with so many connections that are open.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn next(
+        &self,
+        settings: &Settings,
+        first_seat: usize,
+        open: usize,
+    ) -> Result<RunningEngine, Box<SwitchFailure>> {
+        let not_begun = |error| Box::new(SwitchFailure { error, begun: None });
+        self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
+        let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
+        let next = RunningEngine::start(settings, Arc::new(shared), self.first_place).map_err(|failure| {
+            let (cause, begun) = *failure;
+            begun.leave_to(self);
+            Box::new(SwitchFailure { error: SwitchError::Start(cause), begun: Some(begun) })
+        })?;
+        if settings.cache_policy != self.settings.cache_policy {
+            // Not before it is certain that the new shift serves: the store may be the one of both.
+            next.shared.store.change_policy(settings.cache_policy);
+        }
+        Ok(next)
+    }
+
+    /// Goes on with `settings` as it is, if nothing in them concerns what has begun. Whether it does.
+    pub(crate) fn adjust(&mut self, settings: &Settings) -> bool {
+        let adjusted = Settings {
+            adapts: settings.adapts,
+            workers_adapt: settings.workers_adapt,
+            threads_adapt: settings.threads_adapt,
+            profile: settings.profile.clone(),
+            cache_policy: settings.cache_policy,
+            threads: settings.threads,
+            drain_timeout_ms: settings.drain_timeout_ms,
+            helpers_max: if has_helper_threads(settings) { settings.helpers_max } else { self.settings.helpers_max },
+            ..self.settings.clone()
+        };
+        if adjusted != *settings {
+            return false;
+        }
+        if self.settings.cache_policy != settings.cache_policy {
+            self.shared.store.change_policy(settings.cache_policy);
+        }
+        if self.settings.threads != settings.threads {
+            self.shared.control.set_threads(settings.threads);
+        }
+        self.shared.control.set_helpers(settings.helpers_max);
+        self.settings = adjusted;
+        true
+    }
+
+    /// Gives all connections to `successor`, and ends.
+    pub(crate) fn leave_to(&self, successor: &RunningEngine) {
+        self.shared.handover.appoint(Heir::Engine(successor.shared.clone()));
+        self.shared.control.hand_over();
+    }
+
+    /// Gives all connections to another process, and ends.
+    pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
+        self.shared.handover.appoint(Heir::Process(sender));
+        self.shared.control.hand_over();
+    }
+
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        let (shared, workers) = (&self.shared, self.settings.workers);
+        match shows_connections(self.settings.architecture) {
+            true => (0..workers).map(|index| shared.seat(index).connections()).collect(),
+            false => shared
+                .connection_counters
+                .iter()
+                .map(|connection_counters| u32::try_from(connection_counters.count()).unwrap_or(u32::MAX))
+                .collect(),
+        }
+    }
+
+    /// Whether all workers have returned.
+    pub(crate) fn is_over(&self) -> bool {
+        self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// How many of the workers that have returned should not have.
+    pub(crate) fn join(self) -> usize {
+        let finished = self.workers.into_iter().filter(JoinHandle::is_finished);
+        // One that could not go on, or panicked, has said why on standard error.
+        finished.map(Worker::join).filter(|end| !matches!(end, Ok(Ok(())))).count()
+    }
+
+    /// Starts the workers, and waits until all have begun.
+    fn start(
+        settings: &Settings,
+        shared: Arc<Shared>,
+        first_place: usize,
+    ) -> Result<RunningEngine, Box<(ServeError, RunningEngine)>> {
+        let mut shift = RunningEngine { shared, settings: settings.clone(), first_place, workers: Vec::new() };
+        for index in 0..settings.workers {
+            match shift.start_worker(index) {
+                Ok(worker) => shift.workers.push(worker),
+                Err(error) => return Err(Box::new((error.into(), shift))),
+            }
+        }
+        match shift.await_beginning() {
+            Ok(()) => {
+                let is_bounded = !settings.architecture.waits_for_peers();
+                shift.shared.listeners.iter().for_each(|listener| listener.bound_unsent(is_bounded));
+                Ok(shift)
+            }
+            Err(errno) => Err(Box::new((errno.into(), shift))),
+        }
+    }
+
+    fn start_worker(&self, index: usize) -> std::io::Result<Worker> {
+        let (shared, settings, place) = (self.shared.clone(), self.settings.clone(), self.first_place + index);
+        shared.scoreboard.take(shared.first_seat + index);
+        let work = move || {
+            if settings.pin {
+                stay_on_processor(place);
+            }
+            let result = keep_running(&shared, index, &settings);
+            shared.seat(index).clear();
+            result
+        };
+        thread::Builder::new().name(format!("worker-{index}")).spawn(work)
+    }
+
+    fn await_beginning(&mut self) -> Result<(), Errno> {
+        while self.shared.control.begun() < self.workers.len() {
+            if let Some(at) = self.workers.iter().position(JoinHandle::is_finished) {
+                let ended = self.workers.swap_remove(at).join();
+                // One that panicked has said so on standard error.
+                return Err(ended.ok().and_then(Result::err).unwrap_or(Errno::AGAIN));
+            }
+            thread::sleep(BEGINNING_POLL);
+        }
+        Ok(())
+    }
+}
+
+// Taking the place of another shift.
+impl RunningEngine {
+    /// Whether an engine with `settings` could go on with what this one has, and with `open` connections.
+    fn check(&self, settings: &Settings, open: usize) -> Result<(), String> {
+        let name = settings.architecture.name();
+        if settings.architecture.is_of_processes() != self.settings.architecture.is_of_processes() {
+            return Err(format!("{name} cannot serve in a process of {}", self.settings.architecture.name()));
+        }
+        if let Err(errno) = is_possible(settings) {
+            return Err(format!("{name} cannot serve here: io_uring is refused ({errno}). {IO_URING_NEEDS}"));
+        }
+        if settings.helpers == HelperKind::Processes && self.shared.fork_server.is_none() {
+            return Err("helper processes can be chosen at start only, with --helpers processes".to_owned());
+        }
+        match connections_max(settings) {
+            Some(most) if open > most => Err(format!(
+                "{name} holds {} at most, and {open} are open. Raise threads_max, or wait.",
+                lamna_policy::words::count(most, "connection")
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the workers of an engine with `settings` will share: the same as those of this one, as far as the settings are.
+    fn successor(&self, settings: &Settings, first_seat: usize) -> Result<Shared, ServeError> {
+        let (old, before) = (&*self.shared, &self.settings);
+        let same_sites = settings.sites == before.sites && settings.compression == before.compression;
+        let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings)?) };
+        // Entries are found by the place of their site among the sites.
+        let same_store = same_sites
+            && settings.cache_bytes_max == before.cache_bytes_max
+            && settings.caches == before.caches
+            && settings.holds_alone() == before.holds_alone()
+            && settings.uses_headroom() == before.uses_headroom()
+            && settings.cache_watch == before.cache_watch;
+        let store = match same_store {
+            true => old.store.clone(),
+            false => Arc::new(store(settings, &sites, old.clock, &old.cache_counters)),
+        };
+        let log = match (&settings.log, settings.log_format) == (&before.log, before.log_format) {
+            true => old.log.clone(),
+            false => open_log(settings, &old.log_counters)?,
+        };
+        Ok(Shared {
+            sites,
+            store,
+            abilities: old.abilities.clone(),
+            sending: settings.sending,
+            limits: Arc::new(settings.limits.clone()),
+            listeners: old.listeners.clone(),
+            log,
+            clock: old.clock,
+            control: control(settings)?,
+            handover: Handover::new(settings.workers),
+            receiver: None,
+            counters: old.counters.clone(),
+            log_counters: old.log_counters.clone(),
+            cache_counters: old.cache_counters.clone(),
+            scoreboard: old.scoreboard.clone(),
+            connection_counters: connection_counters(settings),
+            first_seat,
+            alarm: old.alarm.clone(),
+            fork_server: old.fork_server.clone(),
+        })
+    }
+}
+
+/// Serves as worker `index` until the engine ends. A worker that fails once all have begun is made anew, in the same thread and
+/// with the same seat and inbox, so that what has arrived for it is taken by whoever comes after it. A process of which there are
+/// others ends instead: its supervisor replaces it.
+fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
+    let mut restart = Restart::default();
+    loop {
+        let started = Instant::now();
+        let run = || engine::run(shared, index, settings);
+        let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Errno::CANCELED));
+        let Err(errno) = ended else { return ended };
+        if shared.control.begun() < settings.workers {
+            return ended;
+        }
+        // What it was doing is over, whatever becomes of the worker.
+        shared.seat(index).clear();
+        let cause = match errno {
+            // The message of the panic is on standard error already.
+            Errno::CANCELED => "has failed, which is a defect of Lamna: please report it".to_owned(),
+            errno => format!("cannot go on: {errno}"),
+        };
+        if settings.architecture.is_of_processes() || shared.control.is_closing() {
+            eprintln!("lamna: worker {index} {cause}");
+            shared.close_arrivals(index);
+            return ended;
+        }
+        let pause = restart.handle_death(started, Instant::now());
+        eprintln!("lamna: worker {index} {cause}; starting it again");
+        await_end(&shared.control, pause);
+        shared.scoreboard.take(shared.first_seat + index);
+        // It may have been woken for what it has not looked at.
+        shared.control.waker(index).wake();
+    }
+}
+
+/// Waits for `time`, or until workers are to end.
+fn await_end(control: &Control, time: Duration) {
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    // An interrupted wait is a short one.
+    let _ = poll(&mut [PollFd::new(control.interrupt(false).descriptor(), PollFlags::IN)], Some(&timeout));
+}
+
+/// Shifts that are leaving, and the seats at the scoreboard that are taken.
+#[derive(Debug, Default)]
+pub(crate) struct DrainingEngines {
+    shifts: Vec<RunningEngine>,
+}
+
+impl DrainingEngines {
+    /// Looks after `shift` until it is over.
+    pub(crate) fn push(&mut self, shift: RunningEngine) {
+        self.shifts.push(shift);
+    }
+
+    /// Lets go of those that are over. Whether there were any.
+    pub(crate) fn reap(&mut self, current: &RunningEngine) -> bool {
+        let before = self.shifts.len();
+        for shift in self.shifts.extract_if(.., |shift| shift.is_over()) {
+            let log = shift.shared.log.clone();
+            shift.join();
+            let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
+            log.iter().filter(|log| !used(log)).for_each(|log| log.close());
+        }
+        self.shifts.len() < before
+    }
+
+    /// Connections that they have not given away yet.
+    pub(crate) fn connections(&self) -> usize {
+        self.shifts.iter().flat_map(RunningEngine::connections).map(|count| count as usize).sum()
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shifts.is_empty()
+    }
+
+    /// So many seats in a row that neither `current` nor a leaving shift has, if there are that many.
+    pub(crate) fn free_seats(&self, current: &RunningEngine, count: usize) -> Option<usize> {
+        let shifts = || self.shifts.iter().chain([current]);
+        let range = |shift: &RunningEngine| shift.shared.first_seat..shift.shared.first_seat + shift.settings.workers;
+        let is_free =
+            |first: usize| shifts().map(range).all(|taken| first + count <= taken.start || taken.end <= first);
+        let candidates = [0].into_iter().chain(shifts().map(|shift| range(shift).end));
+        candidates.filter(|first| first + count <= WORKERS_MAX).find(|first| is_free(*first))
+    }
+}
+
+/// Has this thread, and those that it starts, run on one of the processors that the server may use, workers taking turns.
+fn stay_on_processor(place: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).collect();
+    if let Some(&processor) = processors.get(place % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(processor);
+        // If it fails the worker is only slower.
+        let _ = sched_setaffinity(None, &one);
+    }
+}
+
+/// How often a worker that begins is looked at.
+const BEGINNING_POLL: Duration = Duration::from_micros(200);
+/// What the proactor needs.
+pub(crate) const IO_URING_NEEDS: &str =
+    "It takes Linux 6.1, kernel.io_uring_disabled=0 and a seccomp profile that allows it.";
+
+/// Whether the kernel carries the architecture of `settings`.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn is_possible(settings: &Settings) -> Result<(), Errno> {
+    if settings.architecture != Architecture::Proactor {
+        return Ok(());
+    }
+    let abilities = KernelFeatures::without(&settings.without).map_err(|_| Errno::INVAL)?;
+    engine::proactor::test(&abilities)
+}
+
+/// Whether workers take connections of other processes when they are free for one, as they accept new ones.
+pub(crate) fn takes_arrivals_itself(settings: &Settings) -> bool {
+    settings.architecture == Architecture::Mp
+}
+
+/// Whether helpers are threads that are made as they are needed, or none.
+fn has_helper_threads(settings: &Settings) -> bool {
+    settings.helpers == HelperKind::Threads && settings.architecture != Architecture::Proactor
+}
+
+/// How many connections an engine can hold, if that is bounded by itself.
+fn connections_max(settings: &Settings) -> Option<usize> {
+    match settings.architecture {
+        Architecture::ThreadPerSession | Architecture::ThreadPerRequest => {
+            Some(settings.threads_max.saturating_mul(settings.workers))
+        }
+        _ => None,
+    }
+}
+
+/// Whether workers show at the scoreboard how many connections they have, as those do that share them out by it. The others are
+/// counted by what they carry.
+fn shows_connections(architecture: Architecture) -> bool {
+    match architecture {
+        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
+        Architecture::Proactor => true,
+        Architecture::Pipelined | Architecture::ThreadPool => false,
+        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
+    }
+}
+
+/// Whether workers of this architecture say which of their connections are idle.
+pub(crate) fn shows_idle(architecture: Architecture) -> bool {
+    // A thread or process that waits for its only connection does not write down for what.
+    !matches!(architecture, Architecture::Mp | Architecture::ThreadPerSession)
+}
+
+/// Whether workers of this architecture say which of their connections wait for slow peers.
+pub(crate) fn shows_slow(architecture: Architecture) -> bool {
+    shows_connections(architecture) && architecture != Architecture::Mp || architecture == Architecture::Pipelined
+}
+
+/// Everything that the workers of the first shift share.
+fn prepare(
+    settings: &Settings,
+    listeners: Vec<Listener>,
+    commons: &SharedMetrics,
+    first_seat: usize,
+) -> Result<Shared, ServeError> {
+    // First of all, because later there are threads.
+    let fork_server = (settings.helpers == HelperKind::Processes).then(|| ForkServer::start(settings)).transpose()?;
+    let abilities = KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
+    let sites = Arc::new(open_sites(settings)?);
+    Ok(Shared {
+        store: Arc::new(store(settings, &sites, commons.clock, &commons.cache)),
+        sites,
+        abilities: Arc::new(KernelFeatures { counters: commons.disk.clone(), ..abilities }),
+        sending: settings.sending,
+        limits: Arc::new(settings.limits.clone()),
+        listeners: Arc::new(listeners),
+        log: open_log(settings, &commons.log)?,
+        clock: commons.clock,
+        control: control(settings)?,
+        handover: Handover::new(settings.workers),
+        receiver: None,
+        counters: commons.done.clone(),
+        log_counters: commons.log.clone(),
+        cache_counters: commons.cache.clone(),
+        scoreboard: commons.scoreboard.clone(),
+        connection_counters: connection_counters(settings),
+        first_seat,
+        alarm: commons.alarm.clone(),
+        fork_server: fork_server.map(Arc::new),
+    })
+}
+
+fn connection_counters(settings: &Settings) -> Vec<ConnectionCounter> {
+    (0..settings.workers).map(|_| ConnectionCounter::default()).collect()
+}
+
+fn control(settings: &Settings) -> Result<Control, Errno> {
+    let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
+    control.set_helpers(settings.helpers_max);
+    Ok(control)
+}
+
+fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {
+    Sites::open(settings).map_err(|(path, errno): (PathBuf, Errno)| ServeError::Root(path, errno))
+}
+
+fn open_log(settings: &Settings, counters: &SharedMemory<LogCounters>) -> Result<Option<Arc<AccessLog>>, ServeError> {
+    let log = AccessLog::open(&settings.log, settings.log_format, counters.clone());
+    log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
+}
+
+fn store(
+    settings: &Settings,
+    sites: &Sites,
+    clock: Clock,
+    counters: &SharedMemory<cache::counters::Counters>,
+) -> Store {
+    let is_small = settings.architecture == Architecture::Mp;
+    let bounds = Bounds {
+        bytes_max: settings.cache_bytes_max,
+        descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) / CACHE_DESCRIPTOR_SHARE,
+        entries_max: is_small.then_some(settings.process_translations_max),
+    };
+    // Small caches are of many processes, and there are few inotify instances for each user.
+    let watches = settings.cache_watch && !is_small;
+    let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
+    Store::with(bounds, settings.cache_policy, watcher, counters.clone())
+        .with_caches(settings.caches)
+        .alone(settings.holds_alone())
+        .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
+}
+
+/// The cache may hold every fourth descriptor: the others are for connections.
+const CACHE_DESCRIPTOR_SHARE: u64 = 4;

@@ -1,0 +1,629 @@
+//! The life of a server in one process: from settings to running workers, orders, draining, and the end.
+//!
+//! Owns: the order in which things start and stop. Guarantees: listening sockets stay open until
+//! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
+
+use crate::process::error::ServeError;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::admin::api::{AdminApi, Now, Phase};
+use crate::config::settings::{Architecture, Settings};
+use crate::io::KernelFeatures;
+use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::listen::{BACKLOG, Listener};
+use crate::process::admin_service::{AdminService, Administration, Body, Standing};
+use crate::process::autotune::{Adapter, Wish};
+use crate::process::messages::{
+    announce, report_cut, report_done, report_draining, report_lost, report_not_succeeded, report_not_upgraded,
+    report_reload, report_succession,
+};
+use crate::process::orders::{Order, Orders};
+use crate::process::running_engine;
+use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
+use crate::process::shared_metrics::SharedMetrics;
+use crate::process::startup_limits;
+use crate::process::supervisor;
+use crate::process::supervisor::Premises;
+use crate::process::upgrade;
+use crate::process::upgrade::{Inherited, Purpose, Succession, Successor};
+use crate::sys::allocator;
+use crate::sys::clock::Clock;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::migration::arrivals::Arrivals;
+use crate::worker::migration::transfer::{Receiver, Sender};
+use crate::worker::shared::Shared;
+
+/// Serves until an order ends it, in the place of the process that `heritage` comes from, if there is one. To be called
+/// before the process has threads.
+///
+/// # Errors
+/// What keeps it from starting.
+pub fn serve(
+    settings: &Settings,
+    listeners: Vec<Listener>,
+    mut administration: Administration,
+    heritage: Option<Inherited>,
+) -> Result<(), ServeError> {
+    allocator::set();
+    // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
+    let mut orders = Orders::by_signals()?;
+    raise_descriptor_limit();
+    let (mut heritage, mut predecessor) = (heritage, None);
+    let mut keeper = administration.keeper.take();
+    if let Some(heritage) = &mut heritage {
+        predecessor = heritage.predecessor.take();
+        keeper = heritage.keeper.take();
+    }
+    let keeper = keeper.map(Arc::new);
+    let mut succession = Succession::of_program(settings, administration.admin.listeners(), keeper.clone());
+    let mut settings = settings.clone();
+    heritage.iter().for_each(|heritage| heritage.apply(&mut settings));
+    if heritage.is_some() && settings.architecture != succession.configured().architecture {
+        administration.standing.set_chosen(settings.architecture);
+    }
+    let settings = &possible(&settings)?;
+    if settings.architecture != succession.configured().architecture && heritage.is_none() {
+        // What this kernel does not carry was not chosen.
+        succession.set_configured(settings.clone());
+    }
+    let commons = SharedMetrics::new(heritage.as_ref().map_or_else(Clock::start, |heritage| heritage.clock))?;
+    let receiver = heritage.map(|heritage| heritage.receiver);
+    let result = if settings.architecture.is_of_processes() {
+        let premises = Premises { settings, commons: &commons, listeners, receiver, predecessor, keeper };
+        supervisor::serve(premises, orders, administration, succession)
+    } else {
+        let server = Server::start(settings, listeners, &commons, 0, receiver.clone())?;
+        announce(settings, &server.shift.shared.listeners);
+        if let Some(receiver) = &receiver {
+            let listeners = server.shift.shared.listeners.iter().chain(administration.admin.listeners());
+            upgrade::take_over(receiver, predecessor.as_ref(), listeners);
+        }
+        predecessor.into_iter().for_each(|predecessor| orders.follow(predecessor));
+        // Not before the place is its own: until then orders are the other one's.
+        keeper.into_iter().for_each(|keeper| orders.keep(keeper));
+        Server { succession, ..server }.run(orders, Some(administration))
+    };
+    report_done(&commons);
+    result
+}
+
+/// The server in one process: all there is, or one worker process of several.
+#[derive(Debug)]
+pub struct Server {
+    shift: RunningEngine,
+    leaving: DrainingEngines,
+    commons: SharedMetrics,
+    /// If it adapts.
+    adapter: Option<Adapter>,
+    /// What arrives from the process whose place this one has taken.
+    arrivals: Option<Arrivals>,
+    succession: Succession,
+    /// Once another process has taken the place of this one.
+    successor: Option<Departure>,
+}
+
+/// How a server leaves its place to another process.
+#[derive(Debug)]
+struct Departure {
+    sender: Arc<Sender>,
+    /// Connections are finished here, because the other one would not understand them.
+    drains: bool,
+    /// Unless this is a worker process: its supervisor is succeeded.
+    successor: Option<Successor>,
+}
+
+/// How other settings were taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switched {
+    /// By the engine that serves.
+    Adjusted,
+    /// By another engine, or another process.
+    Over,
+}
+
+impl Server {
+    /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
+        Server::start(&possible(settings)?, listeners, &SharedMetrics::new(Clock::start())?, 0, None)
+    }
+
+    /// Starts the workers. The first takes seat `first_seat` at the scoreboard. They go on with what arrives at `receiver`.
+    pub(crate) fn start(
+        settings: &Settings,
+        listeners: Vec<Listener>,
+        commons: &SharedMetrics,
+        first_seat: usize,
+        receiver: Option<Arc<Receiver>>,
+    ) -> Result<Server, ServeError> {
+        if settings.account {
+            commons.done.account.begin();
+        }
+        startup_limits::check_memory(settings)?;
+        let shift = RunningEngine::first(settings, listeners, commons, first_seat, receiver.clone())?;
+        if let Err(error) = startup_limits::check_descriptors(&shift.shared.listeners) {
+            shift.shared.control.stop();
+            return Err(error);
+        }
+        let receiver = receiver.filter(|_| !running_engine::takes_arrivals_itself(settings));
+        let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;
+        Ok(Server {
+            shift,
+            leaving: DrainingEngines::default(),
+            commons: commons.clone(),
+            adapter: Adapter::new(settings, commons),
+            arrivals,
+            succession: Succession::impossible(settings),
+            successor: None,
+        })
+    }
+
+    /// What all processes of it have in common.
+    pub(crate) fn commons(&self) -> &SharedMetrics {
+        &self.commons
+    }
+
+    /// What the workers of the engine that serves share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shift.shared
+    }
+
+    /// Open connections of each worker.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        self.shift.connections()
+    }
+
+    /// What it serves with.
+    pub fn settings(&self) -> &Settings {
+        &self.shift.settings
+    }
+
+    /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns when
+    /// the new engine serves; the old one may still be handing over (see [`Server::is_changing`]). Where it listens cannot
+    /// be changed.
+    ///
+    /// # Errors
+    /// Why not; then everything is as it was.
+    pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
+        let left_to_it = |one: &Settings| (one.adapts, Adapter::is_wanted(one), one.profile.clone());
+        let before = left_to_it(self.settings());
+        let is_same_engine = self.switch(settings)? == Switched::Adjusted;
+        if !is_same_engine || before != left_to_it(settings) {
+            // What has been found out so far was about something else.
+            self.adapter = Adapter::new(settings, &self.commons);
+        }
+        Ok(())
+    }
+
+    /// Why the present engine serves, if the server has chosen it.
+    pub(crate) fn why(&self) -> Option<&str> {
+        self.adapter.as_ref()?.why()
+    }
+
+    /// Why there are so many workers, threads or helpers, if the server has changed that.
+    pub(crate) fn why_so_many(&self) -> Option<&str> {
+        self.adapter.as_ref()?.why_so_many()
+    }
+
+    /// What the sensors have measured last, if the server looks at itself.
+    pub(crate) fn sensors(&self) -> Option<Now> {
+        self.adapter.as_ref()?.now().cloned()
+    }
+
+    /// Lets the server look at itself, and change what it finds better.
+    fn adapt(&mut self) {
+        let Some(adapter) = &mut self.adapter else { return };
+        let looked = adapter.look(&self.shift, &self.commons);
+        let Some(Wish { settings, because, engine }) = looked else {
+            return;
+        };
+        match self.switch(&settings) {
+            Ok(_) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
+            Err(error) => {
+                eprintln!("lamna: going on as before, because {error}. It was to be changed: {because}");
+                if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
+                    adapter.handle_failed(engine, &self.shift.settings, &error.to_string());
+                }
+            }
+        }
+    }
+
+    fn switch(&mut self, settings: &Settings) -> Result<Switched, SwitchError> {
+        self.reap();
+        self.check_staying()?;
+        if settings.architecture.is_of_processes() {
+            // A process that forks has one thread. Who answers for a server of this program has another one started.
+            let why = "this process has threads, and was not started by the program itself, which could start another";
+            return Err(SwitchError::Impossible(format!("{} takes processes: {why}", settings.architecture.name())));
+        }
+        if self.shift.adjust(settings) {
+            return Ok(Switched::Adjusted);
+        }
+        let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
+            let why = "an engine with many workers is still handing over: try again in a moment";
+            return Err(SwitchError::Impossible(why.to_owned()));
+        };
+        let open = self.open_connections();
+        match self.shift.next(settings, seat, open) {
+            Ok(next) => {
+                let previous = std::mem::replace(&mut self.shift, next);
+                previous.leave_to(&self.shift);
+                self.leaving.push(previous);
+                Ok(Switched::Over)
+            }
+            Err(not_next) => {
+                let SwitchFailure { error, begun } = *not_next;
+                begun.into_iter().for_each(|shift| self.leaving.push(shift));
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts the program as it is on disk now, which is to serve with `settings` in the place of this process, connections
+    /// included. Of [`Server::succession_outcome`] one learns what has come of it.
+    ///
+    /// # Errors
+    /// Why not; then everything is as it was.
+    pub(crate) fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), SwitchError> {
+        self.check_staying()?;
+        let shared = &self.shift.shared;
+        self.succession.begin(settings, &shared.listeners, shared.clock, purpose)
+    }
+
+    /// What has come of it, once; none if that is not known yet.
+    pub(crate) fn succession_outcome(&mut self) -> Option<Result<String, String>> {
+        self.succession.outcome()
+    }
+
+    /// Whether a process has been started that may take the place of this one.
+    pub(crate) fn is_succession_begun(&self) -> bool {
+        self.succession.is_begun()
+    }
+
+    /// Whether no other process takes the place of this one, nor has taken it.
+    ///
+    /// # Errors
+    /// Why the server cannot be changed.
+    pub(crate) fn check_open(&self) -> Result<(), SwitchError> {
+        self.succession.check_open()
+    }
+
+    fn check_staying(&self) -> Result<(), SwitchError> {
+        match self.shift.shared.control.is_closing() || self.successor.is_some() {
+            true => Err(SwitchError::Impossible("the server is about to end".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
+    /// orders, then connections. True if that has just happened.
+    fn look_at_succession(&mut self, orders: &mut Orders, administration: &mut Option<Administration>) -> bool {
+        let successor = match self.succession.look() {
+            None => return false,
+            Some(Err(why)) => {
+                report_not_succeeded(&why);
+                return false;
+            }
+            Some(Ok(successor)) => successor,
+        };
+        report_succession(&successor, self.succession.keeper());
+        if let Some(Administration { admin, standing, .. }) = administration {
+            // Whoever waits to hear of it.
+            admin.handle(&mut self.office(standing, orders, true));
+            admin.retire();
+        }
+        self.shift.shared.listeners.iter().for_each(Listener::leave_file);
+        orders.leave();
+        successor.confirm();
+        let (sender, takes_connections) = (successor.sender.clone(), successor.takes_connections);
+        self.leave_to(sender, takes_connections, Some(successor));
+        true
+    }
+
+    fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool, successor: Option<Successor>) {
+        if takes_connections {
+            self.shift.leave_to_process(sender.clone());
+        }
+        self.successor = Some(Departure { sender, drains: !takes_connections, successor });
+    }
+
+    /// The server is to end. If another process has just taken its place it is that one's to end, and it is told so; else
+    /// none will. Whether this one ends.
+    fn end_succession(
+        &mut self,
+        order: Order,
+        orders: &mut Orders,
+        administration: &mut Option<Administration>,
+    ) -> bool {
+        if self.look_at_succession(orders, administration) {
+            self.pass_on(order);
+            return false;
+        }
+        self.succession.end();
+        true
+    }
+
+    /// Leaves an order that this process was given in time, and has not carried out, to the one that serves.
+    fn pass_on(&self, order: Order) {
+        let successor = self.successor.iter().find_map(|departure| departure.successor.as_ref());
+        successor.into_iter().for_each(|successor| successor.order(order));
+    }
+
+    /// The configuration is another one from now on: what is the same as there was not chosen while serving.
+    pub(crate) fn set_configured(&mut self, configured: Settings) {
+        self.succession.set_configured(configured);
+    }
+
+    /// Whether an engine is still handing its connections over.
+    pub fn is_changing(&mut self) -> bool {
+        self.reap();
+        !self.leaving.is_empty()
+    }
+
+    /// Ends at once. Returns when all is over.
+    pub fn stop(mut self) {
+        self.succession.end();
+        self.shift.shared.control.stop();
+        while !self.shift.is_over() || self.is_changing() {
+            thread::sleep(DRAIN_POLL);
+        }
+        self.end();
+    }
+
+    fn reap(&mut self) {
+        if self.leaving.reap(&self.shift) {
+            self.take_missed();
+        }
+    }
+
+    /// Takes connections that workers which have left may have been woken for. The kernel wakes one of those that wait for a
+    /// socket, and nobody else for the same connection: without this look it would wait for the next one.
+    fn take_missed(&self) {
+        let shared = &self.shift.shared;
+        shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
+    }
+
+    /// Does what it is ordered until the workers have returned, and writes the log out. A worker process has no
+    /// administration: its supervisor has.
+    ///
+    /// # Errors
+    /// [`ServeError::Workers`].
+    pub(crate) fn run(mut self, mut orders: Orders, administration: Option<Administration>) -> Result<(), ServeError> {
+        self.follow_orders(&mut orders, administration);
+        match self.end() {
+            0 => Ok(()),
+            failed => Err(ServeError::Workers(failed)),
+        }
+    }
+
+    /// Lets go of everything. Returns how many workers have failed.
+    fn end(mut self) -> usize {
+        self.arrivals.take().into_iter().for_each(Arrivals::stop);
+        if let Some(departure) = &self.successor {
+            if !departure.drains {
+                // They go on to the successor.
+                self.take_missed();
+            }
+            report_lost(&departure.sender);
+        }
+        let shared = self.shift.shared.clone();
+        let failed = self.shift.join();
+        shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
+        shared.log.iter().for_each(|log| log.close());
+        release(shared);
+        failed
+    }
+
+    fn follow_orders(&mut self, orders: &mut Orders, mut administration: Option<Administration>) {
+        let mut end: Option<Instant> = None;
+        let mut drains = false;
+        // The configuration is to be read again as soon as it is known who serves.
+        let mut reload_later = false;
+        while !self.is_over() {
+            let busy = end.is_some() || self.successor.is_some() || !self.leaving.is_empty() || self.is_receiving();
+            let poll = if busy || self.succession.is_begun() { DRAIN_POLL } else { IDLE_POLL };
+            let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
+            let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
+            orders.wait(descriptors.chain(self.succession.descriptor()), Some(poll.min(look)));
+            self.reap();
+            if end.is_none() && self.successor.is_none() && !self.succession.is_begun() {
+                self.adapt();
+            }
+            if let Some(Administration { admin, standing, .. }) = &mut administration {
+                let ending = end.is_some() || self.successor.is_some();
+                admin.handle(&mut self.office(standing, orders, ending));
+            }
+            self.look_at_succession(orders, &mut administration);
+            if reload_later && !self.succession.is_begun() {
+                reload_later = false;
+                match self.successor.is_some() {
+                    true => self.pass_on(Order::Reload),
+                    false => orders.give(Order::Reload),
+                }
+            }
+            while let Some(order) = orders.receive() {
+                match order {
+                    Order::Reopen => self.shift.shared.log.iter().for_each(|log| log.reopen()),
+                    Order::Reload if self.succession.is_begun() => reload_later = true,
+                    Order::Reload => {
+                        if let Some(Administration { standing, .. }) = &mut administration {
+                            report_reload(self.office(standing, orders, end.is_some()).reload());
+                        }
+                    }
+                    Order::Upgrade => {
+                        let settings = self.settings().clone();
+                        if let Err(error) = self.begin_succession(&settings, Purpose::Upgrade) {
+                            report_not_upgraded(&error);
+                        }
+                    }
+                    Order::HandOver => {
+                        if let Some(heir) = orders.take_heir() {
+                            self.leave_to(Arc::new(Sender::new(heir)), true, None);
+                        }
+                    }
+                    Order::Retire => self.shift.shared.control.retire(),
+                    Order::Drain if end.is_none() => {
+                        if self.end_succession(order, orders, &mut administration) {
+                            let drain_time_max = self.drain_time_max(orders.have_supervisor());
+                            end = Some(Instant::now() + drain_time_max);
+                            drains = true;
+                        }
+                    }
+                    Order::Drain | Order::TakeOver => {}
+                    Order::Stop => {
+                        self.end_succession(order, orders, &mut administration);
+                        // Who says so does not have to be told what was cut.
+                        (end, drains) = (Some(Instant::now()), false);
+                    }
+                }
+            }
+            drains |= self.successor.as_ref().is_some_and(|departure| departure.drains);
+            // Not before everything is here that is still being handed over: it is to be finished as well.
+            let is_draining = self.shift.shared.control.is_draining();
+            if drains && !is_draining && self.leaving.is_empty() && !self.is_receiving() {
+                self.drain();
+                // Not before it is true.
+                if end.is_some() && !orders.have_supervisor() {
+                    report_draining(self.settings().drain_timeout_ms);
+                }
+            }
+            if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
+                if drains && !self.shift.shared.control.is_stopping() && !orders.have_supervisor() {
+                    report_cut(self.open_connections(), self.settings().drain_timeout_ms);
+                }
+                self.shift.shared.control.stop();
+                if late > STOP_TIME_MAX {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Has the workers finish what has begun, which includes connections that wait to be accepted, and lets nobody else in.
+    fn drain(&self) {
+        let shared = &self.shift.shared;
+        shared.listeners.iter().for_each(Listener::begin_to_close);
+        // Processes that serve one connection at a time take them one by one (`engine::mp`).
+        if self.settings().architecture != Architecture::Mp && self.successor.is_none() {
+            shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
+        }
+        shared.control.drain();
+        if self.successor.is_none() {
+            shared.listeners.iter().for_each(Listener::close);
+        }
+    }
+
+    /// How long draining may take. A supervisor stops its workers itself, and says what was cut.
+    fn drain_time_max(&self, has_supervisor: bool) -> Duration {
+        let patience = if has_supervisor { STOP_TIME_MAX } else { Duration::ZERO };
+        Duration::from_millis(u64::from(self.settings().drain_timeout_ms)) + patience
+    }
+
+    /// Connections that are open, with those that are on their way to another engine.
+    fn open_connections(&self) -> usize {
+        self.connections().into_iter().map(|count| count as usize).sum::<usize>() + self.leaving.connections()
+    }
+}
+
+/// Gives the workers the connections that wait to be accepted from `listener`.
+fn take_waiting(shared: &Shared, listener: &Listener) {
+    for _ in 0..BACKLOG {
+        match accept(listener.as_fd()) {
+            Ok(Accepted { socket, client }) => {
+                shared.counters.connections.fetch_add(1, Relaxed);
+                shared.adopt(ConnectionState::new(socket, client, shared.clock.now()));
+            }
+            Err(errno) if concerns_one_connection(errno) => {}
+            // None waits, or there are no descriptors for more.
+            Err(_) => return,
+        }
+    }
+}
+
+impl Server {
+    /// Whether nothing is left to do. What is on its way to an engine that has left goes on to the other process.
+    fn is_over(&self) -> bool {
+        let moved = self.successor.is_none() || self.leaving.is_empty() && !self.is_receiving();
+        self.shift.is_over() && (moved || self.shift.shared.control.is_stopping())
+    }
+
+    /// Whether connections may still arrive from another process.
+    fn is_receiving(&self) -> bool {
+        self.arrivals.as_ref().is_some_and(|arrivals| !arrivals.is_over())
+    }
+
+    /// Answers for this server.
+    fn office<'a>(
+        &'a mut self,
+        standing: &'a mut Standing,
+        orders: &'a mut Orders,
+        draining: bool,
+    ) -> AdminService<'a> {
+        let phase = if draining { Phase::Draining } else { Phase::Serving };
+        AdminService { standing, orders, phase, body: Body::Threads(self) }
+    }
+}
+
+/// The settings with an architecture that this kernel carries.
+fn possible(settings: &Settings) -> Result<Settings, ServeError> {
+    let mut settings = settings.clone();
+    KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
+    if let Err(errno) = running_engine::is_possible(&settings) {
+        settings.architecture = Architecture::Amped;
+        eprintln!(
+            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. {}",
+            running_engine::IO_URING_NEEDS
+        );
+    }
+    Ok(settings)
+}
+
+/// How often the end of the workers is looked for while draining, and while nothing is expected.
+const DRAIN_POLL: Duration = Duration::from_millis(10);
+const IDLE_POLL: Duration = Duration::from_secs(1);
+/// How long a worker that was told to stop is waited for: it may be waiting for a disk.
+const STOP_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long helpers that still wait for a disk are waited for.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Lets go of what is shared, and with it of the files of Unix sockets, once helpers have done so. They end with their
+/// workers; one that still waits for a disk is not waited for.
+fn release(mut shared: Arc<Shared>) {
+    let until = Instant::now() + RELEASE_TIME_MAX;
+    while let Err(still_shared) = Arc::try_unwrap(shared)
+        && Instant::now() < until
+    {
+        shared = still_shared;
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Connections need descriptors: take as many as we are allowed to.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it fails the old limit stays, and running out is survived.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    make_room_for_descriptors(limit.maximum.unwrap_or(u64::MAX));
+}
+
+/// Descriptors that the kernel's table has room for from the beginning: 128 KiB of its memory.
+const DESCRIPTORS_AT_ONCE: u64 = 16 * 1024;
+
+/// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run out,
+/// and in a process with threads whoever needs the next number then waits for all processors to notice
+/// (`expand_fdtable` and `synchronize_rcu` in Linux's `fs/file.c`): a worker was seen to stand still there for 12 ms.
+fn make_room_for_descriptors(descriptors_max: u64) {
+    let highest = descriptors_max.min(DESCRIPTORS_AT_ONCE) as i32 - 1;
+    // If it fails the table grows as it is needed.
+    let _ = eventfd(0, EventfdFlags::CLOEXEC).and_then(|any| fcntl_dupfd_cloexec(any, highest));
+}

@@ -1,0 +1,107 @@
+//! Whether there is room to serve within the limits that this process is under (getrlimit(2)).
+//!
+//! Owns: what the least is. Guarantees: a server that says it serves can hold a few connections and has the address space for
+//! what it begins with; else it says which limit is too low, by how much, and how to raise it. Changes no limit.
+
+use std::fs;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use crate::config::settings::{Architecture, Settings};
+use crate::io::accept::DescriptorReserve;
+use crate::listen::Listener;
+use crate::process::error::ServeError;
+
+/// Connections that there must be descriptors for, besides those that files are kept.
+const CONNECTIONS_LEAST: usize = 4;
+
+/// Whether a few connections can be accepted. To be called when everything is open that serving takes.
+///
+/// # Errors
+/// [`ServeError::Limit`].
+pub(crate) fn check_descriptors(listeners: &[Listener]) -> Result<(), ServeError> {
+    let Some(any) = listeners.first() else { return Ok(()) };
+    match DescriptorReserve::new().leaves_room(CONNECTIONS_LEAST, any) {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(Errno::MFILE) => {
+            let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+            Err(ServeError::Limit(format!(
+                "with at most {limit} open files no connection could be accepted. Raise the limit (ulimit -n 1024, or \
+                 LimitNOFILE=1024 in a systemd unit)."
+            )))
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+const MIB: u64 = 1 << 20;
+/// Address space that a worker of an event engine takes for its thread's stack, its buffers and what it allocates first.
+const WORKER_BYTES: u64 = 4 * MIB;
+/// The same for a thread that is made with a small stack.
+const THREAD_BYTES: u64 = MIB / 2;
+/// Helpers that a worker has at once when files are not in memory, and what each takes: the stack that a thread has by default,
+/// and its buffer.
+const HELPERS: u64 = 4;
+const HELPER_BYTES: u64 = 2 * MIB + MIB / 8;
+/// What everything else takes: the threads of the log and of the watcher, and content on its way.
+const OTHER_BYTES: u64 = 12 * MIB;
+
+/// Whether the limit on the address space leaves room for what `settings` ask for. To be called before there are threads.
+///
+/// # Errors
+/// [`ServeError::Limit`].
+pub(crate) fn check_memory(settings: &Settings) -> Result<(), ServeError> {
+    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
+    // If it is not known, the limit alone decides.
+    let used = used_bytes().unwrap_or(0);
+    let needed = used.saturating_add(needed_bytes(settings));
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(ServeError::Limit(format!(
+        "{} takes {} MiB of address space, and the limit is {}. Raise it (ulimit -v {}, or LimitAS= in a systemd unit), or give \
+         it a smaller cache (cache_bytes is {} MiB) and fewer threads or workers.",
+        settings.architecture.name(),
+        needed.div_ceil(MIB),
+        limit / MIB,
+        needed.div_ceil(1024),
+        settings.cache_bytes_max.div_ceil(MIB),
+    )))
+}
+
+fn needed_bytes(settings: &Settings) -> u64 {
+    let workers = settings.workers as u64;
+    let threads = match settings.architecture {
+        Architecture::ThreadPool => settings.threads as u64 * THREAD_BYTES,
+        // As many as there is work for; a connection for which there is none is answered with 503.
+        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => 16 * THREAD_BYTES,
+        Architecture::Pipelined => 6 * HELPER_BYTES,
+        Architecture::Amped | Architecture::CoAmped | Architecture::Proactor => HELPERS * HELPER_BYTES,
+        Architecture::Sped | Architecture::Mp => 0,
+    };
+    settings.cache_bytes_max + workers * (WORKER_BYTES + threads) + OTHER_BYTES
+}
+
+/// The address space of this process (proc_pid_statm(5)).
+fn used_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/self/statm")?;
+    let pages = text.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+    pages.map(|pages| pages * rustix::param::page_size() as u64).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_counts() {
+        let of = |architecture, threads| {
+            needed_bytes(&Settings { architecture, threads, cache_bytes_max: MIB, workers: 1, ..Settings::default() })
+        };
+        assert!(of(Architecture::ThreadPool, 64) >= of(Architecture::ThreadPool, 2) + 62 * THREAD_BYTES);
+        assert!(of(Architecture::Sped, 64) < of(Architecture::Amped, 64));
+        assert!(used_bytes().is_ok_and(|bytes| bytes > MIB));
+    }
+}

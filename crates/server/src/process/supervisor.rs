@@ -1,0 +1,626 @@
+//! The parent of worker processes: forks them, replaces those that die, passes orders on, and outlives them.
+//!
+//! Owns: the listening sockets, so that connections that wait for a worker survive any worker; the number of processes;
+//! the scoreboard's seats. Guarantees: has one thread, so that it may fork at any time; a worker that dies is replaced at
+//! once, unless workers keep dying young; workers do not outlive it, because their lines end with it. Serves nothing
+//! and reads nothing that a peer has sent.
+
+pub(crate) mod restart;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+
+use crate::admin::Admin;
+use crate::admin::api::{AdminApi, Phase};
+use crate::config::settings::{Architecture, Settings};
+use crate::listen::Listener;
+use crate::process::admin_service::{AdminService, Administration, Body};
+use crate::process::error::ServeError;
+use crate::process::messages::{
+    announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_reload,
+    report_succession,
+};
+use crate::process::orders::{ControlChannel, Order, Orders, Received, Report};
+use crate::process::running_engine::SwitchError;
+use crate::process::server::Server;
+use crate::process::shared_metrics::SharedMetrics;
+use crate::process::supervisor::restart::Restart;
+use crate::process::upgrade;
+use crate::process::upgrade::{Purpose, Succession, Successor};
+use crate::sys::fork::fork;
+use crate::worker::migration::transfer::Receiver;
+
+/// Where and how worker processes serve.
+pub(crate) struct Premises<'a> {
+    /// How.
+    pub(crate) settings: &'a Settings,
+    /// What they have in common.
+    pub(crate) commons: &'a SharedMetrics,
+    /// Where new connections come from.
+    pub(crate) listeners: Vec<Listener>,
+    /// Where those of the process come from whose place is taken.
+    pub(crate) receiver: Option<Arc<Receiver>>,
+    /// Where that process says that the place is this one's.
+    pub(crate) predecessor: Option<ControlChannel>,
+    /// The first process of a container, if there is one that passes orders on.
+    pub(crate) keeper: Option<Arc<ControlChannel>>,
+}
+
+/// Serves with worker processes until an order ends it.
+///
+/// # Errors
+/// What keeps the first workers from starting.
+pub(crate) fn serve(
+    premises: Premises<'_>,
+    orders: Orders,
+    administration: Administration,
+    succession: Succession,
+) -> Result<(), ServeError> {
+    let mut supervisor = Supervisor::new(premises, orders, administration, succession);
+    let result = supervisor.supervise();
+    if result.is_err() {
+        supervisor.end(Order::Stop);
+    }
+    while !supervisor.is_alone() {
+        supervisor.wait();
+        supervisor.look_after_workers()?;
+    }
+    supervisor.settle();
+    result
+}
+
+struct Supervisor<'a> {
+    settings: &'a Settings,
+    /// Those of one worker.
+    share: Settings,
+    listeners: Vec<Listener>,
+    commons: &'a SharedMetrics,
+    orders: Orders,
+    /// None in the copy that a worker process has.
+    administration: Option<Administration>,
+    receiver: Option<Arc<Receiver>>,
+    predecessor: Option<ControlChannel>,
+    keeper: Option<Arc<ControlChannel>>,
+    succession: Succession,
+    /// Once another process has taken the place of this one.
+    successor: Option<Successor>,
+    /// By seat.
+    workers: Vec<Option<Worker>>,
+    /// How many there should be, between these bounds.
+    wanted: usize,
+    wanted_min: usize,
+    /// How many are added the next time that all are busy.
+    growth: usize,
+    restart: Restart,
+    /// When surplus processes are looked for next.
+    look_at: Instant,
+    announced: bool,
+    /// Why there are fewer workers than there should be, if that is still to be said.
+    unsaid: Option<String>,
+    /// The configuration is to be read again as soon as it is known who serves.
+    reload_later: bool,
+    /// Once ending: when patience does.
+    end: Option<Instant>,
+    /// What patience is followed by.
+    then: Then,
+    /// While it drains: when who still waits to be accepted has waited long enough.
+    last_call: Option<Instant>,
+}
+
+/// What is done with workers that have not ended in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// They are told to stop, and it is said what was cut.
+    Cut,
+    /// They are killed.
+    Kill,
+}
+
+/// A worker process, seen by its supervisor.
+struct Worker {
+    process: Pid,
+    line: ControlChannel,
+    started: Instant,
+    /// It has been told to go.
+    leaving: bool,
+}
+
+impl Worker {
+    /// What it has reported since the last look.
+    fn reports(&self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        while let Received::Message(message, _) = self.line.receive() {
+            reports.extend(Report::decode(&message));
+        }
+        reports
+    }
+}
+
+/// The most processes added at once.
+const GROWTH_MAX: usize = 32;
+/// How often surplus processes are looked for.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long workers may take to hand their connections over, or to finish them: a process that serves one connection at a
+/// time takes the next one when it is free.
+const HANDOVER_TIME_MAX: Duration = Duration::from_secs(3600);
+/// How long a worker takes connections that have been waiting when the server begins to drain, and somewhat more.
+const LAST_CALL_MAX: Duration = Duration::from_millis(1100);
+/// How often it is looked whether somebody still waits to be accepted.
+const LAST_CALL_POLL: Duration = Duration::from_millis(10);
+/// How long a worker may take to stop before it is killed: longer than it waits for its own threads.
+const STOP_TIME_MAX: Duration = Duration::from_secs(3);
+
+impl<'a> Supervisor<'a> {
+    fn new(
+        premises: Premises<'a>,
+        orders: Orders,
+        administration: Administration,
+        succession: Succession,
+    ) -> Supervisor<'a> {
+        let Premises { settings, commons, listeners, receiver, predecessor, keeper } = premises;
+        let (wanted, most) = match settings.architecture {
+            Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
+            _ => (settings.workers, settings.workers),
+        };
+        Supervisor {
+            settings,
+            share: share(settings),
+            listeners,
+            commons,
+            orders,
+            administration: Some(administration),
+            receiver,
+            predecessor,
+            keeper,
+            succession,
+            successor: None,
+            workers: (0..most).map(|_| None).collect(),
+            wanted,
+            wanted_min: wanted,
+            growth: 1,
+            restart: Restart::default(),
+            look_at: Instant::now() + LOOK_INTERVAL,
+            announced: false,
+            unsaid: None,
+            reload_later: false,
+            end: None,
+            then: Then::Kill,
+            last_call: None,
+        }
+    }
+
+    /// Keeps the workers going until an order ends them.
+    fn supervise(&mut self) -> Result<(), ServeError> {
+        while self.end.is_none() {
+            self.fill()?;
+            self.wait();
+            self.look_after_workers()?;
+            self.adapt();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) {
+        let lines = self.workers.iter().flatten().map(|worker| worker.line.as_fd());
+        let alarm = self.commons.alarm.descriptor().as_fd();
+        let now = Instant::now();
+        let due = match self.end {
+            Some(end) => end,
+            None => self.restart.not_before().filter(|at| *at > now).map_or(self.look_at, |at| at.min(self.look_at)),
+        };
+        let admin = self.administration.iter().flat_map(|one| one.admin.descriptors());
+        let begun = self.succession.descriptor();
+        let due = if self.succession.is_begun() { due.min(now + LOOK_INTERVAL) } else { due };
+        let due = if self.last_call.is_some() { due.min(now + LAST_CALL_POLL) } else { due };
+        self.orders.wait(lines.chain([alarm]).chain(admin).chain(begun), Some(due.saturating_duration_since(now)));
+    }
+
+    /// Lets `work` be done with the endpoint and who answers for this server.
+    fn with_office(&mut self, work: impl FnOnce(&mut Admin, &mut AdminService<'_>)) {
+        let Some(Administration { admin, standing, .. }) = &mut self.administration else { return };
+        if self.receiver.is_some() && !self.announced {
+            // The endpoint is still that of the process whose place is to be taken.
+            return;
+        }
+        let phase = match (self.announced, self.end) {
+            (_, Some(_)) => Phase::Draining,
+            (true, None) => Phase::Serving,
+            (false, None) => Phase::Starting,
+        };
+        let mut office = AdminService {
+            standing,
+            phase,
+            orders: &mut self.orders,
+            body: Body::Processes {
+                settings: self.settings,
+                commons: self.commons,
+                listeners: &self.listeners,
+                ids: self.workers.iter().flatten().map(|worker| worker.process.as_raw_pid() as u32).collect(),
+                succession: &mut self.succession,
+            },
+        };
+        work(admin, &mut office);
+    }
+
+    /// Requests of administrators, orders, reports and deaths.
+    fn look_after_workers(&mut self) -> Result<(), ServeError> {
+        self.with_office(|admin, office| admin.handle(office));
+        self.look_at_succession();
+        if self.reload_later && !self.succession.is_begun() {
+            self.reload_later = false;
+            match &self.successor {
+                Some(successor) => successor.order(Order::Reload),
+                None => self.orders.give(Order::Reload),
+            }
+        }
+        while let Some(order) = self.orders.receive() {
+            match order {
+                Order::Reopen => self.order_all(order),
+                Order::Reload if self.succession.is_begun() => self.reload_later = true,
+                Order::Reload => self.with_office(|_, office| report_reload(office.reload())),
+                Order::Upgrade => {
+                    if let Err(error) = self.begin_succession() {
+                        report_not_upgraded(&error);
+                    }
+                }
+                Order::Drain if self.end.is_none() => self.end(order),
+                // It is nobody's to give.
+                Order::Drain | Order::HandOver | Order::Retire | Order::TakeOver => {}
+                Order::Stop => self.end(order),
+            }
+        }
+        self.finish_closing();
+        if self.end.is_some_and(|end| end <= Instant::now()) {
+            match self.then {
+                Then::Cut => self.cut(),
+                Then::Kill => self.kill_all(),
+            }
+        }
+        (0..self.workers.len()).try_for_each(|seat| self.look_after(seat))
+    }
+
+    fn look_after(&mut self, seat: usize) -> Result<(), ServeError> {
+        let Some(worker) = &self.workers[seat] else { return Ok(()) };
+        let ended = match waitpid(Some(worker.process), WaitOptions::NOHANG) {
+            Ok(None) | Err(Errno::INTR) => None,
+            Ok(Some((_, status))) => Some(Some(status)),
+            // Somebody else has waited for it: it is gone all the same.
+            Err(_) => Some(None),
+        };
+        // After that, so that nothing comes any more from one that has ended.
+        let reports = worker.reports();
+        let worker = ended.and_then(|status| Some((self.workers[seat].take()?, status)));
+        for report in &reports {
+            self.handle(report, seat)?;
+        }
+        if let Some((worker, status)) = worker {
+            self.commons.scoreboard.seat(seat).clear();
+            let explained = reports.iter().any(|report| *report != Report::Ready);
+            if !worker.leaving && !explained && self.end.is_none() {
+                self.handle_death(&worker, status)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, report: &Report, seat: usize) -> Result<(), ServeError> {
+        match report {
+            Report::Ready if !self.announced => {
+                self.announced = true;
+                announce(self.settings, &self.listeners);
+                if let Some(receiver) = &self.receiver {
+                    let admin = self.administration.iter().flat_map(|one| one.admin.listeners());
+                    upgrade::take_over(receiver, self.predecessor.as_ref(), self.listeners.iter().chain(admin));
+                }
+                // Not before the place is its own: until then orders are the other one's.
+                self.predecessor.take().into_iter().for_each(|predecessor| self.orders.follow(predecessor));
+                self.keeper.take().into_iter().for_each(|keeper| self.orders.keep(keeper));
+                self.say_why_short();
+            }
+            Report::Ready => self.commons.scoreboard.set_short(false),
+            // A worker is succeeded with its supervisor only.
+            Report::Succeeded(_) => {}
+            Report::Failed { .. } if self.end.is_some() => {}
+            Report::Failed { cause, .. } if self.announced || self.staff_without(seat) > 0 => {
+                // What others have, this one could not get: it is not replaced before more are needed.
+                self.workers[seat].iter_mut().for_each(|worker| worker.leaving = true);
+                self.make_do(cause);
+            }
+            Report::Failed { cause, permission } => {
+                return Err(ServeError::Worker { cause: cause.clone(), permission: *permission });
+            }
+        }
+        Ok(())
+    }
+
+    /// A worker has ended that should not, and has not said why. Without a status, somebody else has waited for it.
+    fn handle_death(&mut self, worker: &Worker, status: Option<WaitStatus>) -> Result<(), ServeError> {
+        let pause = self.restart.handle_death(worker.started, Instant::now());
+        if !self.announced && !pause.is_zero() {
+            let cause = "worker processes die as soon as they begin".to_owned();
+            return Err(ServeError::Worker { cause, permission: false });
+        }
+        let cause = match status.map(|status| (status.terminating_signal(), status.exit_status())) {
+            Some((Some(signal), _)) => format!("was killed by signal {signal}"),
+            Some((None, Some(status))) if status != 0 => format!("ended with status {status}"),
+            _ => "has ended".to_owned(),
+        };
+        let remedy = if pause.is_zero() { "replacing it".to_owned() } else { format!("replacing it in {pause:?}") };
+        eprintln!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
+        Ok(())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.workers.iter().all(Option::is_none)
+    }
+
+    /// Workers that have not been told to go, beside that of `seat`.
+    fn staff_without(&self, seat: usize) -> usize {
+        self.staff() - usize::from(self.workers[seat].as_ref().is_some_and(|worker| !worker.leaving))
+    }
+
+    /// Workers that have not been told to go.
+    fn staff(&self) -> usize {
+        self.workers.iter().flatten().filter(|worker| !worker.leaving).count()
+    }
+}
+
+// Coming and going.
+impl Supervisor<'_> {
+    /// Starts workers until there are as many as there should be.
+    fn fill(&mut self) -> Result<(), ServeError> {
+        while self.staff() < self.wanted && self.restart.not_before().is_none_or(|at| at <= Instant::now()) {
+            // All seats may be taken by workers that are leaving.
+            let Some(seat) = self.workers.iter().position(Option::is_none) else { break };
+            match self.hire(seat) {
+                Ok(worker) => self.workers[seat] = Some(worker),
+                Err(errno) if self.announced || self.staff() > 0 => self.make_do(&ServeError::from(errno).to_string()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// There cannot be as many workers as there should be: goes on with those that there are. One more is tried each second as long
+    /// as there are fewer than there should be at least, and when all are busy.
+    fn make_do(&mut self, cause: &str) {
+        if !self.commons.scoreboard.is_short() {
+            self.unsaid = Some(cause.to_owned());
+            self.say_why_short();
+        }
+        self.commons.scoreboard.set_short(true);
+        if self.settings.architecture == Architecture::Mp {
+            self.wanted = self.staff().max(1);
+        }
+        self.restart.pause(Instant::now());
+    }
+
+    /// Says why there are no more workers, once it is certain that there are any.
+    fn say_why_short(&mut self) {
+        if self.announced
+            && let Some(cause) = self.unsaid.take()
+        {
+            eprintln!("lamna: going on with {} processes, because no more can be started: {cause}", self.staff());
+        }
+    }
+
+    /// Forks a worker.
+    fn hire(&mut self, seat: usize) -> Result<Worker, Errno> {
+        let (ours, of_worker) = ControlChannel::pair()?;
+        // Each process drops the end that is the other's: a line of which both hold both ends would never end.
+        let mut ends = (Some(ours), Some(of_worker));
+        self.commons.scoreboard.take(seat);
+        let forked = fork(|| {
+            ends.0 = None;
+            ends.1.take().map_or(1, |line| self.become_worker(seat, line))
+        });
+        if forked.is_err() {
+            self.commons.scoreboard.seat(seat).clear();
+        }
+        let (process, line) = (forked?, ends.0.take().ok_or(Errno::PIPE)?);
+        Ok(Worker { process, line, started: Instant::now(), leaving: false })
+    }
+
+    /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.
+    fn become_worker(&mut self, seat: usize, line: ControlChannel) -> i32 {
+        self.workers.clear();
+        self.administration.iter_mut().for_each(|one| one.admin.retire());
+        self.administration = None;
+        self.succession.forget();
+        self.orders.leave();
+        (self.predecessor, self.keeper) = (None, None);
+        let listeners = std::mem::take(&mut self.listeners);
+        listeners.iter().for_each(Listener::leave_file);
+        let server = match Server::start(&self.share, listeners, self.commons, seat, self.receiver.take()) {
+            Ok(server) => server,
+            Err(error) => {
+                line.report(&Report::Failed { cause: error.to_string(), permission: error.is_permission() });
+                return 1;
+            }
+        };
+        line.report(&Report::Ready);
+        match Orders::by_supervisor(line) {
+            // A failure has been reported by whoever had it; the status tells the supervisor.
+            Ok(orders) => i32::from(server.run(orders, None).is_err()),
+            // Without a line it would outlive the supervisor: better end and be replaced.
+            Err(errno) => {
+                eprintln!("lamna: a worker cannot go on: {errno}");
+                1
+            }
+        }
+    }
+
+    /// Begins to end: gives the order, and patience to those who follow it. If another process has just taken over, it is
+    /// that one's to end, and it is told so.
+    fn end(&mut self, order: Order) {
+        if self.look_at_succession() {
+            return self.successor.iter().for_each(|successor| successor.order(order));
+        }
+        self.succession.end();
+        if order == Order::Drain {
+            report_draining(self.settings.drain_timeout_ms);
+            self.listeners.iter().for_each(Listener::begin_to_close);
+            let now = Instant::now();
+            self.last_call = Some(now + LAST_CALL_MAX);
+            self.end = Some(now + Duration::from_millis(u64::from(self.settings.drain_timeout_ms)));
+            self.then = Then::Cut;
+        } else {
+            self.end = Some(Instant::now() + STOP_TIME_MAX);
+            self.then = Then::Kill;
+        }
+        self.order_all(order);
+        // One that somebody has stopped could not follow.
+        self.signal_all(Signal::CONT);
+    }
+
+    /// Refuses who connects to a server that drains, as soon as nobody waits any more.
+    fn finish_closing(&mut self) {
+        let Some(until) = self.last_call else { return };
+        if until <= Instant::now() || self.is_alone() || !self.listeners.iter().any(Listener::has_waiting) {
+            self.listeners.iter().for_each(Listener::close);
+            self.last_call = None;
+        }
+    }
+
+    /// Draining has taken too long.
+    fn cut(&mut self) {
+        let open: u32 = self.commons.scoreboard.connections().sum();
+        report_cut(open as usize, self.settings.drain_timeout_ms);
+        self.order_all(Order::Stop);
+        self.end = Some(Instant::now() + STOP_TIME_MAX);
+        self.then = Then::Kill;
+    }
+
+    fn order_all(&self, order: Order) {
+        self.workers.iter().flatten().for_each(|worker| worker.line.order(order));
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for worker in self.workers.iter().flatten() {
+            // It has not been waited for, so the number is still its own.
+            let _ = kill_process(worker.process, signal);
+        }
+    }
+
+    fn kill_all(&mut self) {
+        self.signal_all(Signal::KILL);
+        self.end = Some(Instant::now() + STOP_TIME_MAX);
+    }
+}
+
+// Leaving the place to another process.
+impl Supervisor<'_> {
+    fn begin_succession(&mut self) -> Result<(), SwitchError> {
+        if !self.announced {
+            return Err(SwitchError::NotNow("the server has not begun to serve yet".to_owned()));
+        }
+        self.succession.begin(self.settings, &self.listeners, self.commons.clock, Purpose::Upgrade)
+    }
+
+    /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
+    /// orders, then connections. True if that has just happened.
+    fn look_at_succession(&mut self) -> bool {
+        let successor = match self.succession.look() {
+            None => return false,
+            Some(Err(why)) => {
+                report_not_succeeded(&why);
+                return false;
+            }
+            Some(Ok(successor)) => successor,
+        };
+        report_succession(&successor, self.succession.keeper());
+        // Before anybody else is answered.
+        self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
+        self.then = Then::Kill;
+        // Whoever waits to hear of it.
+        self.with_office(|admin, office| admin.handle(office));
+        self.administration.iter_mut().for_each(|one| one.admin.retire());
+        self.listeners.iter().for_each(Listener::leave_file);
+        self.orders.leave();
+        successor.confirm();
+        if successor.takes_connections {
+            let heir = successor.sender.as_fd();
+            self.workers.iter().flatten().for_each(|worker| worker.line.order_handover(heir));
+        } else {
+            self.order_all(Order::Drain);
+        }
+        self.successor = Some(successor);
+        true
+    }
+
+    /// Sees to it that nothing is left over that arrived for workers of this process and was not taken by any.
+    fn settle(&mut self) {
+        let Some(Successor { sender, takes_connections: true, .. }) = &self.successor else { return };
+        if let Some(receiver) = &self.receiver {
+            sender.relay(receiver);
+            report_lost(sender);
+        }
+    }
+}
+
+// The number of processes of `mp`.
+impl Supervisor<'_> {
+    /// More when all are busy, fewer when many are idle.
+    fn adapt(&mut self) {
+        self.commons.alarm.reset();
+        let crowded = self.commons.scoreboard.is_crowded();
+        if crowded && self.staff() == self.wanted && self.wanted < self.workers.len() {
+            self.wanted = (self.wanted + self.growth).min(self.workers.len());
+            self.growth = (self.growth * 2).min(GROWTH_MAX);
+        }
+        if self.look_at <= Instant::now() {
+            self.look_at = Instant::now() + LOOK_INTERVAL;
+            if self.wanted < self.wanted_min {
+                // There was no room for it a moment ago.
+                self.wanted = self.staff() + 1;
+            }
+            if !crowded {
+                self.growth = 1;
+                self.dismiss_surplus();
+            }
+        }
+    }
+
+    /// Lets half of the idle ones go, as long as more remain than it began with: slower than it grew, because who was
+    /// needed once is likely to be needed again.
+    fn dismiss_surplus(&mut self) {
+        let scoreboard = &self.commons.scoreboard;
+        let is_idle =
+            |(seat, worker): &(usize, &mut Worker)| !worker.leaving && scoreboard.seat(*seat).connections() == 0;
+        let seated = self.workers.iter_mut().enumerate().filter_map(|(seat, worker)| Some((seat, worker.as_mut()?)));
+        let mut idle: Vec<(usize, &mut Worker)> = seated.filter(is_idle).collect();
+        let surplus = (idle.len() / 2).min(self.wanted.saturating_sub(self.wanted_min));
+        for (seat, worker) in idle.iter_mut().rev().take(surplus) {
+            worker.leaving = true;
+            // It may have taken a connection since its seat was looked at.
+            worker.line.order(Order::Retire);
+            scoreboard.seat(*seat).clear();
+        }
+        self.wanted -= surplus;
+    }
+}
+
+/// The settings of each worker process: its share of what the server has.
+fn share(settings: &Settings) -> Settings {
+    let cache_bytes_max = match settings.architecture {
+        Architecture::Mp => settings.process_cache_bytes_max,
+        _ => settings.cache_bytes_max / settings.workers as u64,
+    };
+    Settings { workers: 1, cache_bytes_max, ..settings.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processes_of_co_amped_have_equal_parts_of_the_cache() {
+        let settings =
+            Settings { architecture: Architecture::CoAmped, workers: 4, cache_bytes_max: 400, ..Settings::default() };
+        assert_eq!((share(&settings).workers, share(&settings).cache_bytes_max), (1, 100));
+    }
+}

@@ -1,0 +1,495 @@
+//! Driving one connection with blocking calls: what the engines share that give each connection being served a thread or
+//! a process of its own.
+//!
+//! Owns: waiting for one socket with `poll(2)`, receiving, carrying needs out in line, sending. Guarantees: who waits for a
+//! slow peer or a slow disk is this thread and nobody else; draining and stopping interrupt every wait. Does not decide
+//! which thread serves which connection, nor how long an idle one keeps its thread: that is the whole difference between
+//! the engines that use it.
+//!
+//! # Use
+//! A [`Driver`] is a thread's own and outlives its connections. `serve` one until it is over or idle; an idle one may be
+//! waited for with `await_request`, or parked elsewhere, being plain data.
+
+mod accept;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use lamna_proto::conn::Interest;
+use lamna_proto::exchange::{Done, Need, Read};
+use lamna_proto::time::Instant;
+use lamna_proto::workspace::Workspace;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::io::accept::DescriptorReserve;
+use crate::io::send::Sent;
+use crate::io::wait::ListenerPoll;
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::context::{FileRange, Found, Target, WorkerContext, find_once};
+use crate::worker::shared::Shared;
+
+/// Serves connections one at a time.
+pub struct Driver<'a> {
+    shared: &'a Shared,
+    context: WorkerContext<'a>,
+    workspace: Option<Box<Workspace>>,
+    draining: bool,
+    /// Every request is answered with 503.
+    refusing: bool,
+    /// The listener that is asked first.
+    listener: usize,
+    /// What waits for the listeners, once that was necessary.
+    gate: Option<ListenerPoll>,
+    reserve: DescriptorReserve,
+    /// The last connection took a descriptor from the reserve.
+    crowded: bool,
+    /// Once draining: until when connections are taken that have been waiting.
+    last_call: Option<Instant>,
+}
+
+/// How a connection was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Between requests, with nothing more to receive for the moment.
+    Idle,
+    /// To be closed.
+    Over,
+    /// As it was, to be handed over to the successor of this engine.
+    Moving,
+}
+
+/// What became of waiting for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Bytes may be there: serve it.
+    Request,
+    /// Nothing came in the time given.
+    Nothing,
+    /// To be closed: it has been idle too long, or the server stops.
+    Over,
+}
+
+/// Rounds of receiving and sending, of at most [`QUANTUM_BYTES`](crate::worker::file_range::QUANTUM_BYTES) each, before the
+/// clock and the wishes of the main thread are looked at.
+const TURN_ROUNDS: u32 = 16;
+const REFUSAL_PATIENCE_MS: u32 = 20;
+
+/// What becomes of a connection when serving it has panicked.
+pub const CONNECTION_ENDS: &str = "The connection that was being served ends; the others go on.";
+
+impl<'a> Driver<'a> {
+    /// For a thread that begins.
+    pub fn new(shared: &'a Shared) -> Driver<'a> {
+        let context = WorkerContext::new(shared);
+        let workspace = Some(context.workspace());
+        Driver {
+            shared,
+            context,
+            workspace,
+            draining: false,
+            refusing: false,
+            listener: 0,
+            reserve: DescriptorReserve::new(),
+            crowded: false,
+            last_call: None,
+            gate: None,
+        }
+    }
+
+    /// One that answers every request with 503 and Retry-After, as the last of its connection: for [`Driver::refuse`].
+    pub fn refusing(shared: &'a Shared) -> Driver<'a> {
+        let mut driver = Driver { refusing: true, ..Driver::new(shared) };
+        driver.begin_draining();
+        driver
+    }
+
+    /// Serves `slot` until it is over or idle, waiting for its peer as long as the limits allow.
+    pub fn serve(&mut self, slot: &mut ConnectionState) -> Left {
+        self.poll_control();
+        loop {
+            match self.advance(slot) {
+                Ok(left) => return left,
+                Err(interest) => {
+                    self.await_progress(slot, interest, None);
+                }
+            }
+        }
+    }
+
+    /// Serves `slot` as long as its peer keeps no thread waiting for more than `patience_ms`, which is asked each time.
+    ///
+    /// # Errors
+    /// Its peer does: for what it is to be waited for.
+    pub fn serve_prompt(
+        &mut self,
+        slot: &mut ConnectionState,
+        patience_ms: impl Fn() -> u32,
+    ) -> Result<Left, Interest> {
+        self.poll_control();
+        loop {
+            match self.advance(slot) {
+                Ok(left) => return Ok(left),
+                Err(interest) if self.await_progress(slot, interest, Some(patience_ms())) => {}
+                Err(interest) => return Err(interest),
+            }
+        }
+    }
+
+    /// Serves `slot` until its peer would have to be waited for.
+    ///
+    /// # Errors
+    /// That is so: for what.
+    fn advance(&mut self, slot: &mut ConnectionState) -> Result<Left, Interest> {
+        loop {
+            if self.shared.control.is_stopping() {
+                return Ok(Left::Over);
+            }
+            if self.shared.control.is_handing_over() {
+                return Ok(Left::Moving);
+            }
+            let interest = self.turn(slot);
+            self.context.flush_if_due();
+            match interest {
+                None => self.poll_control(),
+                Some(Interest::Close | Interest::Done) => return Ok(Left::Over),
+                Some(Interest::Receive) if slot.connection.is_idle() => {
+                    return Ok(if self.draining { Left::Over } else { Left::Idle });
+                }
+                Some(interest) => return Err(interest),
+            }
+        }
+    }
+
+    /// Waits until an idle connection has something to receive: at most `patience_ms`, or as long as it may be idle.
+    /// When draining or handing over begins it is said to have a request, so that one that nobody has looked at is found.
+    pub fn await_request(&mut self, slot: &mut ConnectionState, patience_ms: Option<u32>) -> Awaited {
+        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
+        let drained_before = self.draining;
+        loop {
+            let ready = self.wait(Some((slot.socket.as_fd(), PollFlags::IN)), earliest(deadline, until));
+            if self.shared.control.is_stopping() {
+                return Awaited::Over;
+            }
+            if !ready.is_empty() || self.draining != drained_before || self.shared.control.is_handing_over() {
+                slot.readable = true;
+                return Awaited::Request;
+            }
+            if deadline.is_some_and(|at| at <= self.context.now) {
+                return Awaited::Over;
+            }
+            if until.is_some_and(|at| at <= self.context.now) {
+                return Awaited::Nothing;
+            }
+        }
+    }
+
+    /// Answers with 503 what can be received from `slot` without waiting for it, and leaves it idle if that was nothing.
+    pub fn refuse(&mut self, slot: &mut ConnectionState) -> Left {
+        debug_assert!(self.refusing);
+        self.poll_control();
+        let interest = self.turn(slot);
+        self.context.flush_if_due();
+        match interest {
+            Some(Interest::Receive) if slot.connection.is_idle() => Left::Idle,
+            _ => Left::Over,
+        }
+    }
+
+    /// Refuses a connection for which there is no thread or process. Waits a moment for what there is to refuse: closing
+    /// without an answer would be less polite. Meanwhile others wait, but there is nobody for them either.
+    pub fn reject(&mut self, slot: &mut ConnectionState) {
+        if self.refuse(slot) == Left::Idle && self.await_request(slot, Some(REFUSAL_PATIENCE_MS)) == Awaited::Request {
+            self.refuse(slot);
+        }
+    }
+
+    /// The time of the last look at the clock.
+    pub fn now(&self) -> Instant {
+        self.context.now
+    }
+
+    /// A connection was taken for somebody else.
+    pub fn count_connection(&mut self) {
+        self.context.count_connection();
+    }
+
+    /// Hands log lines and counters over, because nobody knows when it will be used again.
+    pub fn rest(&mut self) {
+        self.context.flush();
+    }
+
+    /// Hands log lines and counters over if it is time to, and says when it will be.
+    pub fn flush_if_due(&mut self) -> Option<Instant> {
+        self.poll_control();
+        self.context.flush_if_due();
+        self.context.flush_due()
+    }
+}
+
+// Waiting.
+impl<'a> Driver<'a> {
+    /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
+    fn await_progress(&mut self, slot: &mut ConnectionState, interest: Interest, patience_ms: Option<u32>) -> bool {
+        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        let wanted = if interest == Interest::Send { PollFlags::OUT } else { PollFlags::IN };
+        let is_late = |now| deadline.is_some_and(|at| at <= now);
+        if patience_ms == Some(0) && !is_late(self.context.now) {
+            return false;
+        }
+        let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
+        let ready = self.wait(Some((slot.socket.as_fd(), wanted)), earliest(deadline, until));
+        // An error or a hang-up is found by trying.
+        slot.readable |= !ready.is_empty() && wanted == PollFlags::IN;
+        slot.writable |= !ready.is_empty() && wanted == PollFlags::OUT;
+        if ready.is_empty() && is_late(self.context.now) {
+            slot.connection.lend(self.workspace.take().expect(AT_HOME));
+            slot.connection.handle_timeout(self.context.now);
+            self.workspace = Some(slot.connection.reclaim());
+            return true;
+        }
+        // Orders of the main thread, and whatever else ended the wait, are looked at as well.
+        !ready.is_empty() || until.is_none_or(|at| at > self.context.now)
+    }
+
+    /// Waits for a socket, for the main thread, until a moment, or until log lines are to be handed over. Returns what
+    /// the socket is ready for.
+    fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> PollFlags {
+        let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
+        let timeout = self.timeout(until);
+        let waiting = step_timer::step(Step::Wait);
+        // An interrupted call, or one that had no memory, is like one that nothing happened in.
+        let ready = match socket {
+            Some((socket, wanted)) => {
+                let mut waited = [PollFd::from_borrowed_fd(socket, wanted), control];
+                poll(&mut waited, timeout.as_ref()).map(|_| waited[0].revents())
+            }
+            None => poll(&mut [control], timeout.as_ref()).map(|_| PollFlags::empty()),
+        };
+        drop(waiting);
+        self.poll_control();
+        self.context.flush_if_due();
+        ready.unwrap_or(PollFlags::empty())
+    }
+
+    fn timeout(&self, until: Option<Instant>) -> Option<Timespec> {
+        let ms = self.timeout_ms(until)?;
+        Some(Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 })
+    }
+
+    fn timeout_ms(&self, until: Option<Instant>) -> Option<u64> {
+        let due = earliest(until, self.context.flush_due())?;
+        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        Some(due.since(self.context.now) + 1)
+    }
+
+    /// Reads the clocks, and looks at what the main thread wants.
+    fn poll_control(&mut self) {
+        self.context.update_time(self.workspace.as_mut().expect(AT_HOME));
+        if !self.draining && self.shared.control.is_draining() {
+            self.begin_draining();
+        }
+    }
+
+    fn begin_draining(&mut self) {
+        self.draining = true;
+        self.workspace.as_mut().expect(AT_HOME).drain();
+    }
+}
+
+const AT_HOME: &str = "the workspace is lent for a turn only";
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
+}
+
+// Driving.
+impl Driver<'_> {
+    /// Lets a connection go on until it would have to wait: then for what. None if it could go on.
+    fn turn(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
+        slot.connection.lend(self.workspace.take().expect(AT_HOME));
+        let interest = self.rounds(slot);
+        self.workspace = Some(slot.connection.reclaim());
+        interest
+    }
+
+    fn rounds(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
+        for _ in 0..TURN_ROUNDS {
+            self.process_needs(slot);
+            let sent = self.transmit(slot);
+            let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
+            let receives = matches!(interest, Interest::Receive | Interest::Linger);
+            let can_go_on = match interest {
+                Interest::Close => false,
+                Interest::Done => sent > 0,
+                Interest::Send => slot.writable,
+                Interest::Receive | Interest::Linger => slot.readable || sent > 0,
+            };
+            if !can_go_on {
+                return Some(interest);
+            }
+            if receives && sent == 0 {
+                slot.receive(self.context.now);
+            }
+        }
+        None
+    }
+
+    /// Sends what there is to send, as far as the socket takes it and one range of a file at most. Returns the bytes
+    /// taken.
+    fn transmit(&mut self, slot: &mut ConnectionState) -> u64 {
+        let mut total = 0;
+        while slot.writable
+            && let Some(transmit) = slot.connection.poll_transmit()
+        {
+            match self.context.sender.send(slot.socket.as_fd(), &transmit) {
+                Sent::Part(0) => slot.writable = false,
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    total += bytes;
+                    slot.connection.handle_sent(bytes, self.context.now);
+                    self.context.handle_sent(bytes);
+                }
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
+            }
+            self.context.report(&mut slot.connection, slot.client);
+        }
+        total
+    }
+
+    fn process_needs(&mut self, slot: &mut ConnectionState) {
+        while let Some((exchange, need)) = slot.connection.poll_need() {
+            let now = self.context.now;
+            match need {
+                Need::Translate(translate) if self.refusing => {
+                    let overloaded = &self.shared.sites.find(translate.host).errors.overloaded;
+                    slot.connection.handle_done(exchange, Done::Translated(overloaded), now);
+                }
+                Need::Translate(translate) => match self.context.look_up(&translate) {
+                    Found::Fresh(entry) => {
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                    }
+                    Found::Aging(entry, target) => {
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        if !self.context.is_compared(&target) {
+                            self.translate(&target);
+                        }
+                    }
+                    Found::Missing(target) => {
+                        let entry = self.translate(&target);
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                    }
+                },
+                Need::Read(Read { representation, offset, length }) => {
+                    let range = FileRange { representation: representation.clone(), offset, length };
+                    let done = if range.is_unchanged() { Done::Ready(range.quantum()) } else { Done::Failed };
+                    slot.connection.handle_done(exchange, done, now);
+                }
+            }
+            self.context.report(&mut slot.connection, slot.client);
+        }
+    }
+
+    fn translate(&mut self, target: &Target) -> Arc<crate::cache::Entry> {
+        let entry = find_once(self.shared, target, self.context.now);
+        self.context.keep(target, &entry);
+        entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::testing;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    fn pair(driver: &Driver<'_>) -> (UnixStream, ConnectionState) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (peer, ConnectionState::new(ours.into(), None, driver.now()))
+    }
+
+    fn received(peer: &mut UnixStream) -> String {
+        let mut buffer = [0; 8192];
+        let bytes = peer.read(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..bytes]).into_owned()
+    }
+
+    #[test]
+    fn a_connection_is_left_idle_between_requests_and_over_at_its_end() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        peer.write_all(REQUEST).unwrap();
+        assert_eq!(driver.serve(&mut slot), Left::Idle);
+        assert!(received(&mut peer).ends_with("\r\n\r\nhello"));
+        assert_eq!(driver.await_request(&mut slot, Some(0)), Awaited::Nothing);
+        drop(peer);
+        assert_eq!(driver.await_request(&mut slot, None), Awaited::Request);
+        assert_eq!(driver.serve(&mut slot), Left::Over);
+    }
+
+    #[test]
+    fn a_request_that_arrives_in_pieces_is_waited_for() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        peer.write_all(&REQUEST[..9]).unwrap();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| driver.serve(&mut slot));
+            peer.write_all(&REQUEST[9..]).unwrap();
+            assert!(received(&mut peer).starts_with("HTTP/1.1 200 "));
+            assert_eq!(served.join().unwrap(), Left::Idle);
+        });
+    }
+
+    #[test]
+    fn draining_interrupts_the_wait_for_a_request_and_answers_one_that_came() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        shared.control.drain();
+        peer.write_all(REQUEST).unwrap();
+        assert_eq!(driver.await_request(&mut slot, None), Awaited::Request);
+        assert_eq!(driver.serve(&mut slot), Left::Over);
+        assert!(received(&mut peer).contains("\r\nConnection: close\r\n"));
+        let (_idle_peer, mut idle) = pair(&driver);
+        assert_eq!(driver.serve(&mut idle), Left::Over);
+    }
+
+    #[test]
+    fn stopping_interrupts_every_wait() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut driver = Driver::new(&shared);
+        let (mut peer, mut slot) = pair(&driver);
+        peer.write_all(&REQUEST[..9]).unwrap();
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| driver.serve(&mut slot));
+            shared.control.stop();
+            assert_eq!(served.join().unwrap(), Left::Over);
+        });
+        let (_idle_peer, mut idle) = pair(&driver);
+        assert_eq!(driver.await_request(&mut idle, None), Awaited::Over);
+    }
+
+    #[test]
+    fn a_refused_request_is_told_to_come_again_and_silence_is_left_idle() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut usher = Driver::refusing(&shared);
+        let (mut peer, mut slot) = pair(&usher);
+        assert_eq!(usher.refuse(&mut slot), Left::Idle);
+        peer.write_all(REQUEST).unwrap();
+        slot.readable = true;
+        assert_eq!(usher.refuse(&mut slot), Left::Over);
+        let answer = received(&mut peer);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("\r\nRetry-After: 1\r\n") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+    }
+}

@@ -1,0 +1,394 @@
+//! A connection and its socket; and the connections of one worker, found by descriptor number, with their deadlines.
+//!
+//! Owns: sockets and connections. Guarantees: constant-time access without hashing; a token of a closed connection never
+//! finds its successor; a deadline costs one store to move, whatever the number of connections.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::exchange::Done;
+use lamna_proto::time::Instant;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown};
+
+use crate::io::wait::{Event, Token};
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::worker::connection_counter::CountGuard;
+use crate::worker::read_buffer::ReadBuffer;
+
+/// One connection of a worker.
+#[derive(Debug)]
+pub struct ConnectionState {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// What the core knows.
+    pub connection: Connection,
+    /// Which of the successive owners of this descriptor number it is.
+    pub generation: u32,
+    /// Where it comes from; none for Unix sockets.
+    pub client: Option<IpAddr>,
+    /// Receiving may give something.
+    pub readable: bool,
+    /// Sending may take something.
+    pub writable: bool,
+    /// After what can be received comes the end.
+    pub ending: bool,
+    /// It is in the epoll set.
+    pub registered: bool,
+    /// It is in the list of those that are to go on without an event.
+    pub queued: bool,
+    /// Content that was read for it and is not sent yet.
+    pub portion: Option<Box<ReadBuffer>>,
+    /// How it was left after its last turn.
+    posture: Posture,
+    /// Sending has been shut down.
+    shut: bool,
+    /// By which it is counted, where connections move between threads.
+    pub count_guard: Option<CountGuard>,
+}
+
+/// What a connection that nobody works on waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Posture {
+    /// Its peer to ask for something.
+    Idle,
+    /// Its peer to take what is sent.
+    Slow,
+    /// Anything else: the rest of a request, the disk.
+    #[default]
+    Active,
+}
+
+impl ConnectionState {
+    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6).
+    pub fn end_sending(&mut self) {
+        if !self.shut {
+            self.shut = true;
+            let _step = step_timer::step(Step::Close);
+            // If it fails the peer is gone, which the next receive will tell.
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        }
+    }
+
+    /// Holds content that was read for it; what it held before is sent from the file.
+    pub fn hold(&mut self, portion: Box<ReadBuffer>) -> Done<'static> {
+        let done = Done::Ready(portion.length());
+        self.portion = Some(portion);
+        done
+    }
+
+    /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
+    pub fn make_movable(&mut self) {
+        self.connection.recall_needs();
+        (self.readable, self.writable, self.ending) = (true, true, false);
+        (self.registered, self.queued) = (false, false);
+    }
+
+    /// A new connection.
+    pub fn new(socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> ConnectionState {
+        ConnectionState {
+            socket,
+            connection: Connection::new(now),
+            generation: 0,
+            client,
+            // Optimistic: the kernel hands connections over when their first bytes are there.
+            readable: true,
+            writable: true,
+            ending: false,
+            registered: false,
+            queued: false,
+            portion: None,
+            posture: Posture::Active,
+            shut: false,
+            count_guard: None,
+        }
+    }
+
+    /// What it waits for, if nobody works on it.
+    pub fn stand(&self, interest: Interest) -> Posture {
+        match interest {
+            Interest::Send if !self.writable => Posture::Slow,
+            _ if self.connection.is_idle() => Posture::Idle,
+            _ => Posture::Active,
+        }
+    }
+
+    /// Closes it.
+    pub fn close(self) {
+        let _step = step_timer::step(Step::Close);
+        drop(self);
+    }
+
+    /// Something has become possible.
+    pub fn notice(&mut self, event: &Event) {
+        self.readable |= event.readable;
+        self.writable |= event.writable;
+        self.ending |= event.ending;
+    }
+
+    /// Receives once, for a connection that is interested in that.
+    pub fn receive(&mut self, now: Instant) {
+        let _step = step_timer::step(Step::Receive);
+        let space = self.connection.receive_space();
+        let room = space.len();
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty())) {
+            Ok((_, 0)) => {
+                self.readable = false;
+                self.connection.handle_end();
+            }
+            Ok((_, bytes)) => {
+                // Fewer than there was room for: nothing more is there, and more will be an event.
+                self.readable = bytes == room || self.ending;
+                self.connection.handle_received(bytes, now);
+            }
+            Err(Errno::AGAIN) => self.readable = false,
+            Err(_) => self.connection.handle_broken(),
+        }
+    }
+}
+
+/// Slots by descriptor number.
+#[derive(Debug)]
+pub struct ConnectionTable {
+    slots: Vec<Option<ConnectionState>>,
+    /// For each slot, when to look at it, in units of [`TICK_MS`]; zero for never. Apart from the slots, so that looking
+    /// through all of them touches four bytes each.
+    deadlines: Vec<u32>,
+    count: usize,
+    /// Those that are idle.
+    idle: usize,
+    /// Those whose peers are slow.
+    slow: usize,
+    generation: u32,
+    /// No deadline is earlier than this.
+    earliest: u32,
+}
+
+const TICK_MS: u64 = 100;
+
+impl Default for ConnectionTable {
+    fn default() -> ConnectionTable {
+        let (slots, deadlines) = (Vec::new(), Vec::new());
+        ConnectionTable { slots, deadlines, count: 0, idle: 0, slow: 0, generation: 0, earliest: u32::MAX }
+    }
+}
+
+impl ConnectionTable {
+    /// Keeps a new connection.
+    pub fn insert(&mut self, socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Token {
+        self.admit(ConnectionState::new(socket, client, now))
+    }
+
+    /// Keeps a connection that is known already, under the token of its descriptor and its generation.
+    pub fn adopt(&mut self, mut slot: ConnectionState) {
+        let index = slot.socket.as_raw_fd() as usize;
+        self.reserve(index);
+        slot.posture = Posture::Active;
+        self.slots[index] = Some(slot);
+        self.count += 1;
+    }
+
+    /// Keeps a connection that comes from another worker.
+    pub fn admit(&mut self, mut slot: ConnectionState) -> Token {
+        // Zero is the generation of listening sockets and wakers.
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        slot.generation = self.generation;
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: self.generation };
+        self.adopt(slot);
+        token
+    }
+
+    /// Gives up the connection of `token`, if it is still there, without closing it.
+    pub fn take(&mut self, token: Token) -> Option<ConnectionState> {
+        self.find(token)?;
+        self.pose(token, Posture::Active);
+        self.deadlines[token.index as usize] = 0;
+        self.count -= 1;
+        self.slots[token.index as usize].take()
+    }
+
+    fn reserve(&mut self, index: usize) {
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
+            self.deadlines.resize(index + 1, 0);
+        }
+    }
+
+    /// The connection of `token`, if it is still there.
+    pub fn find(&mut self, token: Token) -> Option<&mut ConnectionState> {
+        let slot = self.slots.get_mut(token.index as usize)?.as_mut()?;
+        (slot.generation == token.generation).then_some(slot)
+    }
+
+    /// The connection of `token`.
+    ///
+    /// # Panics
+    /// If it is gone: for those who have just found it.
+    pub fn get(&mut self, token: Token) -> &mut ConnectionState {
+        self.find(token).expect("a connection stays until it is removed")
+    }
+
+    /// Closes a connection.
+    pub fn remove(&mut self, token: Token) {
+        if let Some(slot) = self.take(token) {
+            slot.close();
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many of them were left idle, and how many waiting for slow peers.
+    pub fn postures(&self) -> (usize, usize) {
+        (self.idle, self.slow)
+    }
+
+    /// How the connection of `token`, if it is still there, is left after a turn.
+    pub fn pose(&mut self, token: Token, posture: Posture) {
+        let Some(slot) = self.find(token) else { return };
+        let before = std::mem::replace(&mut slot.posture, posture);
+        if before != posture {
+            self.idle = self.idle + usize::from(posture == Posture::Idle) - usize::from(before == Posture::Idle);
+            self.slow = self.slow + usize::from(posture == Posture::Slow) - usize::from(before == Posture::Slow);
+        }
+    }
+
+    /// Tokens of all connections.
+    pub fn tokens(&self) -> Vec<Token> {
+        let token = |(index, slot): (usize, &Option<ConnectionState>)| {
+            slot.as_ref().map(|slot| Token { index: index as u32, generation: slot.generation })
+        };
+        self.slots.iter().enumerate().filter_map(token).collect()
+    }
+
+    /// Tokens of those that wait between requests.
+    pub fn idle_tokens(&self) -> Vec<Token> {
+        let is_idle =
+            |token: &Token| self.slots[token.index as usize].as_ref().is_some_and(|slot| slot.connection.is_idle());
+        self.tokens().into_iter().filter(is_idle).collect()
+    }
+
+    /// Looks at the connection of `token` at `deadline`, not before.
+    pub fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
+        let tick = deadline.map_or(0, |at| at.0.div_ceil(TICK_MS) as u32);
+        self.deadlines[token.index as usize] = tick;
+        if tick != 0 && tick < self.earliest {
+            self.earliest = tick;
+        }
+    }
+
+    /// When `expired` may have something, or earlier.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.count > 0 && self.earliest != u32::MAX).then(|| Instant(u64::from(self.earliest) * TICK_MS))
+    }
+
+    /// Connections whose deadline has passed at `now`. Their deadlines are unset.
+    pub fn expired(&mut self, now: Instant) -> Vec<Token> {
+        let tick = (now.0 / TICK_MS) as u32;
+        let mut expired = Vec::new();
+        if tick < self.earliest {
+            return expired;
+        }
+        let mut earliest = u32::MAX;
+        for (index, deadline) in self.deadlines.iter_mut().enumerate() {
+            if *deadline == 0 {
+                continue;
+            }
+            if *deadline > tick {
+                earliest = earliest.min(*deadline);
+                continue;
+            }
+            *deadline = 0;
+            if let Some(slot) = &self.slots[index] {
+                expired.push(Token { index: index as u32, generation: slot.generation });
+            }
+        }
+        // The next look is due no sooner than a second from now: deadlines move all the time, and looking costs.
+        self.earliest = if earliest == u32::MAX { earliest } else { earliest.max(tick + LOOK_TICKS) };
+        expired
+    }
+
+    /// The idle connections that have been idle longest, at most `count`.
+    pub fn longest_idle(&self, count: usize) -> Vec<Token> {
+        let mut idle: Vec<(u32, Token)> = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some(slot) = slot.as_ref().filter(|slot| slot.connection.is_idle() && !slot.readable) {
+                idle.push((self.deadlines[index], Token { index: index as u32, generation: slot.generation }));
+            }
+        }
+        // Of those whose deadlines are told apart no further, the oldest connections first.
+        idle.sort_unstable_by_key(|(deadline, token)| (*deadline, token.generation));
+        idle.into_iter().take(count).map(|(_, token)| token).collect()
+    }
+}
+
+const LOOK_TICKS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket() -> OwnedFd {
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into()
+    }
+
+    #[test]
+    fn a_token_of_a_closed_connection_never_finds_its_successor() {
+        let mut slots = ConnectionTable::default();
+        let first = slots.insert(socket(), None, Instant(0));
+        slots.remove(first);
+        let second = slots.insert(socket(), None, Instant(0));
+        assert!(slots.find(first).is_none());
+        assert!(slots.find(second).is_some());
+        slots.remove(first);
+        assert_eq!(slots.count(), 1);
+    }
+
+    #[test]
+    fn no_connection_ever_has_the_generation_of_what_is_not_a_connection() {
+        let mut slots = ConnectionTable { generation: u32::MAX - 2, ..ConnectionTable::default() };
+        for _ in 0..5 {
+            let token = slots.insert(socket(), None, Instant(0));
+            assert_ne!(token.generation, 0);
+            slots.remove(token);
+        }
+    }
+
+    #[test]
+    fn postures_are_counted_as_long_as_their_connections_are_there() {
+        let mut slots = ConnectionTable::default();
+        let tokens: Vec<Token> = (0..3).map(|_| slots.insert(socket(), None, Instant(0))).collect();
+        assert_eq!(slots.postures(), (0, 0), "nothing is known of new ones");
+        slots.pose(tokens[0], Posture::Idle);
+        slots.pose(tokens[1], Posture::Slow);
+        slots.pose(tokens[2], Posture::Idle);
+        slots.pose(tokens[2], Posture::Idle);
+        assert_eq!(slots.postures(), (2, 1));
+        slots.pose(tokens[1], Posture::Idle);
+        let moved = slots.take(tokens[0]).unwrap();
+        slots.remove(tokens[2]);
+        slots.pose(tokens[2], Posture::Slow);
+        assert_eq!((slots.count(), slots.postures()), (1, (1, 0)));
+        let mut others = ConnectionTable::default();
+        let token = others.admit(moved);
+        assert_eq!(others.postures(), (0, 0), "another worker finds out for itself");
+        others.remove(token);
+        assert_eq!(others.postures(), (0, 0));
+    }
+
+    #[test]
+    fn deadlines_expire_once_and_can_be_moved() {
+        let mut slots = ConnectionTable::default();
+        let token = slots.insert(socket(), None, Instant(0));
+        slots.set_deadline(token, Some(Instant(5_000)));
+        assert_eq!(slots.next_deadline(), Some(Instant(5_000)));
+        slots.set_deadline(token, Some(Instant(9_000)));
+        assert!(slots.expired(Instant(5_000)).is_empty());
+        assert_eq!(slots.expired(Instant(9_000)), [token]);
+        assert!(slots.expired(Instant(99_000)).is_empty());
+    }
+}

@@ -1,0 +1,621 @@
+//! What every worker has of its own, whatever its architecture: its front of the cache, its clock readings, its part of
+//! the log and of the counters.
+//!
+//! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
+//! except when the front has to ask the store. Does not wait, receive or send.
+
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use lamna_proto::conn::{Answered, Connection};
+use lamna_proto::exchange::Translate;
+use lamna_proto::message::Field;
+use lamna_proto::parse::path;
+use lamna_proto::resource::Representation;
+use lamna_proto::tally::Tally;
+use lamna_proto::time::Instant;
+use lamna_proto::workspace::Workspace;
+
+use crate::cache::two_generation_map::Key;
+use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
+use crate::config::cache_switches::CacheSwitches;
+use crate::content::listing::{Order, View};
+use crate::content::translate::{Previous, Question, translate};
+use crate::io::Wait;
+use crate::io::send::Sender;
+use crate::log::{AccessLog, LogBuffer, Record};
+use crate::metrics::latency_sample::Sampler;
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::sys::clock::unix_ms;
+use crate::sys::contain::{Point, fail_if_asked};
+use crate::worker::shared::Shared;
+
+/// A worker's own things.
+pub struct WorkerContext<'a> {
+    /// What it has in common with others.
+    pub shared: &'a Shared,
+    /// The time of the last look at the clock.
+    pub now: Instant,
+    /// What it sends with.
+    pub sender: Sender<'a>,
+    front: LocalCache,
+    foresight: LookupPrefetch,
+    caches: CacheSwitches,
+    /// What was answered with last, if its heads were built for that.
+    last_described: Option<Arc<Entry>>,
+    log: Option<LogBuffer>,
+    unix_ms: u64,
+    flushed: Instant,
+    requests: u64,
+    connections: u64,
+    sent_bytes: u64,
+    hits: u64,
+    stale: u64,
+    misses: u64,
+    described: u64,
+    contents_read: u64,
+    contents_read_bytes: u64,
+    file_hits: u64,
+    /// What was answered with the workspaces of this context.
+    tally: Arc<Tally>,
+    sampler: Sampler,
+    /// Room for the names of targets that are not spelled as caches find them.
+    names: Vec<u8>,
+}
+
+/// A target to be translated, in values of its own. Equal are those of the same key.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Index of the site.
+    pub site: u32,
+    /// What caches find it by: see [`Address`].
+    key: Vec<u8>,
+    /// Where in `key` the path ends.
+    path_length: usize,
+    /// What was found the last time.
+    pub previous: Option<Arc<Entry>>,
+}
+
+/// A range of a file to be made ready.
+#[derive(Clone, Debug)]
+pub struct FileRange {
+    /// What it belongs to.
+    pub representation: Arc<Representation>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What caches find a target by: however it was spelled, so that everything is looked for, read, compressed and kept once. The
+/// path is normalised; if it cannot be it is empty, as all such targets are answered alike. Of a listing that is not the
+/// default one a zero byte and the number of its form follow. Other queries change nothing.
+struct Address<'t> {
+    site: u32,
+    name: Name<'t>,
+    path_length: usize,
+}
+
+enum Name<'t> {
+    /// As received.
+    Given(&'t [u8]),
+    /// Made here, in a buffer of the context.
+    Made(Vec<u8>),
+}
+
+impl Address<'_> {
+    fn key(&self) -> Key<'_> {
+        let path = match &self.name {
+            Name::Given(path) => path,
+            Name::Made(path) => &**path,
+        };
+        Key { site: self.site, path }
+    }
+
+    fn target(&self, previous: Option<Arc<Entry>>) -> Target {
+        let Key { site, path } = self.key();
+        Target { site, key: path.to_vec(), path_length: self.path_length, previous }
+    }
+}
+
+/// What is known about a target.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// Answer with it.
+    Fresh(&'a Arc<Entry>),
+    /// Answer with it, and compare it with the file system soon.
+    Aging(&'a Arc<Entry>, Target),
+    /// It has to be translated first.
+    Missing(Target),
+}
+
+/// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
+/// counters in between finds the same number of reports of everybody.
+pub const FLUSH_MS: u64 = 500;
+
+impl<'a> WorkerContext<'a> {
+    /// The things of a worker that begins.
+    pub fn new(shared: &'a Shared) -> WorkerContext<'a> {
+        let now = shared.clock.now();
+        let log = shared.log.as_deref().map(AccessLog::buffer);
+        shared.store.count_front();
+        let (unix_ms, front) = (unix_ms(), LocalCache::new(&shared.store));
+        let sender = Sender::new(shared.sending, &shared.store, &shared.abilities);
+        WorkerContext {
+            shared,
+            now,
+            sender,
+            front,
+            foresight: LookupPrefetch::default(),
+            caches: shared.store.caches(),
+            last_described: None,
+            log,
+            unix_ms,
+            flushed: now,
+            requests: 0,
+            connections: 0,
+            sent_bytes: 0,
+            hits: 0,
+            stale: 0,
+            misses: 0,
+            described: 0,
+            contents_read: 0,
+            contents_read_bytes: 0,
+            file_hits: 0,
+            tally: Arc::default(),
+            sampler: Sampler::new(),
+            names: Vec::new(),
+        }
+    }
+
+    /// A workspace for the connections of this worker.
+    pub fn workspace(&self) -> Box<Workspace> {
+        let Shared { limits, sites, sending, .. } = self.shared;
+        let copy_bytes_max = sending.message_copy_bytes_max;
+        let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_ms / 1000);
+        workspace.count_in(self.tally.clone());
+        workspace.count_held_in(self.shared.store.parked());
+        if self.log.is_some() {
+            workspace.keep_requests();
+        }
+        workspace
+    }
+
+    /// Reads the clocks. To be done once for each batch of work, not for each request.
+    pub fn update_time(&mut self, workspace: &mut Workspace) {
+        step_timer::open(&self.shared.counters);
+        self.now = self.shared.clock.now();
+        self.unix_ms = unix_ms();
+        self.set_time(workspace);
+        self.sampler.begin(self.now.0, self.tally.at_once());
+    }
+
+    /// Lets another workspace of this worker know the time of the last look at the clock.
+    pub fn set_time(&self, workspace: &mut Workspace) {
+        workspace.handle_unix_seconds(self.unix_ms / 1000);
+        workspace.handle_pressure(self.shared.store.is_pressed());
+    }
+
+    /// What is known about the target of a new request.
+    pub fn look_up(&mut self, translate: &Translate<'_>) -> Found<'_> {
+        self.requests += 1;
+        let address = self.address(translate);
+        self.look_up_address(address)
+    }
+
+    /// Whether looking several targets up at once is less work than one after the other.
+    pub fn has_foresight(&self) -> bool {
+        LookupPrefetch::is_worthwhile(&self.shared.store)
+    }
+
+    /// The target of a request that is about to be looked up with others.
+    pub fn foresee(&mut self, translate: &Translate<'_>) {
+        let address = self.address(translate);
+        self.foresight.add(&self.front, &self.shared.store, address.key(), self.now.0);
+        self.take_back(address);
+    }
+
+    /// Has the processor fetch what will be read for those that were foreseen.
+    pub fn fetch_foreseen(&mut self) {
+        self.foresight.fetch(&self.shared.store);
+    }
+
+    /// The target of a new request, in values of its own, to be looked up at another context.
+    pub fn take(&mut self, translate: &Translate<'_>) -> Target {
+        self.requests += 1;
+        let address = self.address(translate);
+        let target = address.target(None);
+        self.take_back(address);
+        target
+    }
+
+    /// What is known about a target that was taken at another context.
+    pub fn look_up_target(&mut self, target: &Target) -> Found<'_> {
+        let Target { site, key, path_length, .. } = target;
+        self.look_up_address(Address { site: *site, name: Name::Given(key), path_length: *path_length })
+    }
+
+    /// What caches find the target by. What is spelled as usual is taken as it is.
+    fn address<'t>(&mut self, translate: &Translate<'t>) -> Address<'t> {
+        let site = self.shared.sites.find(translate.host);
+        let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
+            true => view_of(translate),
+            false => View::default(),
+        };
+        let path = translate.path;
+        if path::is_normal(path) && view(path) == View::default() {
+            return Address { site: site.index, name: Name::Given(path), path_length: path.len() };
+        }
+        let mut name = std::mem::take(&mut self.names);
+        // What cannot be normalised leaves nothing.
+        let _ = path::normalise(path, &mut name);
+        let (path_length, view) = (name.len(), view(&name));
+        if view != View::default() {
+            name.extend([0, view.number()]);
+        }
+        Address { site: site.index, name: Name::Made(name), path_length }
+    }
+
+    /// Keeps the buffer of a name for the next.
+    fn take_back(&mut self, address: Address<'_>) {
+        if let Name::Made(name) = address.name {
+            self.names = name;
+        }
+    }
+
+    fn look_up_address(&mut self, address: Address<'_>) -> Found<'_> {
+        let key = address.key();
+        fail_if_asked(Point::LookUp, key.path);
+        let target = |previous| address.target(previous);
+        let shared = self.shared;
+        let store = &shared.store;
+        if self.caches.are_off() {
+            self.misses += 1;
+            let target = target(None);
+            self.take_back(address);
+            return Found::Missing(target);
+        }
+        let found = match self.front.lookup(store, key, self.now.0) {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
+            Lookup::Fresh(entry) if !self.caches.entries => {
+                self.described += 1;
+                let target = target(None);
+                let question = target.question(shared, Wait::No, self.now);
+                let described = question.describe_again(entry);
+                store.count(&described);
+                Lookup::Fresh(self.last_described.insert(described))
+            }
+            found => found,
+        };
+        match &found {
+            Lookup::Fresh(entry) | Lookup::Aging(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            Lookup::Stale(entry) if entry.has_wishes() => store.grant_wishes(key, entry),
+            _ => {}
+        }
+        let found = match found {
+            Lookup::Fresh(entry) => {
+                self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
+                Found::Fresh(entry)
+            }
+            Lookup::Aging(entry) => {
+                self.hits += 1;
+                self.file_hits += u64::from(entry.resource.variants.first().file.is_some());
+                let target = target(Some(entry.clone()));
+                if store.should_watch(entry) {
+                    watch(shared, &target, entry, self.now);
+                }
+                Found::Aging(entry, target)
+            }
+            Lookup::Stale(entry) => {
+                self.stale += 1;
+                let target = target(Some(entry.clone()));
+                if self.caches.translations && store.should_watch(&entry) {
+                    // Asked for again, if seldom: with many entries most are.
+                    watch(shared, &target, &entry, self.now);
+                }
+                Found::Missing(target)
+            }
+            Lookup::Unknown => {
+                self.misses += 1;
+                Found::Missing(target(None))
+            }
+        };
+        if let Name::Made(name) = address.name {
+            self.names = name;
+        }
+        found
+    }
+
+    /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
+    /// files in their fronts: so one of them compares, and the others only ask the store.
+    pub fn is_compared(&mut self, target: &Target) -> bool {
+        self.front.forget(target.key());
+        matches!(self.front.lookup(&self.shared.store, target.key(), self.now.0), Lookup::Fresh(_))
+    }
+
+    /// Keeps what a target was found to stand for.
+    pub fn keep(&mut self, target: &Target, entry: &Arc<Entry>) {
+        let is_known = target.previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, entry));
+        if !is_known {
+            self.count_made(entry);
+        }
+        let is_kept = !self.caches.are_off() && (!is_known || self.caches.translations);
+        // What must not be used again takes no room, but the place of what it came after.
+        if !is_kept || !entry.stamps.settled && target.previous.is_none() {
+            return self.shared.store.count(entry);
+        }
+        self.shared.store.insert(target.key(), entry.clone());
+        self.front.forget(target.key());
+    }
+
+    /// An entry was made that the cache did not have.
+    fn count_made(&mut self, entry: &Entry) {
+        self.described += 1;
+        let first = entry.resource.variants.first();
+        match &first.file {
+            Some(_) => self.file_hits += 1,
+            None => {
+                self.contents_read += 1;
+                self.contents_read_bytes += first.size;
+            }
+        }
+    }
+
+    /// Logs what `connection`, from `client`, has answered.
+    pub fn report(&mut self, connection: &mut Connection, client: Option<IpAddr>) {
+        if let Some(log) = &mut self.log {
+            let _step = step_timer::step(Step::Log);
+            while let Some(answered) = connection.poll_answered() {
+                log.push(self.unix_ms, &record(&answered, client, self.now));
+            }
+        }
+    }
+
+    /// Bytes were given to a socket.
+    pub fn handle_sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+        self.sampler.handle_sent(self.now.0, self.tally.at_once());
+    }
+
+    /// A connection was taken.
+    pub fn count_connection(&mut self) {
+        self.connections += 1;
+    }
+
+    /// When `flush` is due, if something waits for it.
+    pub fn flush_due(&self) -> Option<Instant> {
+        let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
+        let counted = self.requests + self.connections + self.hits + self.stale + self.misses > 0;
+        (logged || counted).then_some(Instant((self.flushed.0 / FLUSH_MS + 1) * FLUSH_MS))
+    }
+
+    /// Hands log lines and counters over if it is time to.
+    pub fn flush_if_due(&mut self) {
+        if self.now.0 / FLUSH_MS != self.flushed.0 / FLUSH_MS {
+            self.flush();
+        }
+    }
+
+    /// Hands log lines and counters over.
+    pub fn flush(&mut self) {
+        self.flushed = self.now;
+        if let Some(log) = &mut self.log {
+            let _step = step_timer::step(Step::Log);
+            log.flush();
+        }
+        let counters = &self.shared.counters;
+        let counted = [
+            (&counters.requests, &mut self.requests),
+            (&counters.connections, &mut self.connections),
+            (&counters.sent_bytes, &mut self.sent_bytes),
+            (&counters.hits, &mut self.hits),
+            (&counters.stale, &mut self.stale),
+            (&counters.misses, &mut self.misses),
+            (&counters.described, &mut self.described),
+            (&counters.contents_read, &mut self.contents_read),
+            (&counters.contents_read_bytes, &mut self.contents_read_bytes),
+            (&counters.file_hits, &mut self.file_hits),
+            (&counters.file_bytes, &mut self.sender.file_bytes),
+        ];
+        for (common, own) in counted {
+            common.fetch_add(std::mem::take(own), Relaxed);
+        }
+        self.flush_answers();
+        step_timer::balance(&counters.account);
+    }
+}
+
+impl WorkerContext<'_> {
+    fn flush_answers(&mut self) {
+        let answers = self.tally.take();
+        let (at_once, sum_us) = self.sampler.spread(answers.at_once);
+        let counters = &self.shared.counters;
+        add_all(&counters.responses, answers.by_class);
+        add_all(&counters.durations, answers.durations);
+        add_all(&counters.durations, at_once);
+        add_all([&counters.content_bytes], [answers.content_bytes]);
+        add_all([&counters.duration_sum_us], [answers.duration_sum_us + sum_us]);
+    }
+}
+
+/// Adds numbers, most of which are zero, to what others add to as well.
+fn add_all<'c, const COUNT: usize>(counters: impl IntoIterator<Item = &'c AtomicU64>, numbers: [u64; COUNT]) {
+    for (counter, number) in counters.into_iter().zip(numbers).filter(|(_, number)| *number > 0) {
+        counter.fetch_add(number, Relaxed);
+    }
+}
+
+impl Drop for WorkerContext<'_> {
+    fn drop(&mut self) {
+        self.flush();
+        self.shared.store.discount_front();
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Target) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.site, &self.key).hash(hasher);
+    }
+}
+
+impl Target {
+    /// What caches find it by.
+    pub fn key(&self) -> Key<'_> {
+        Key { site: self.site, path: &self.key }
+    }
+
+    /// The path, normalised; empty if it cannot be.
+    pub fn path(&self) -> &[u8] {
+        &self.key[..self.path_length]
+    }
+
+    /// The form of a listing.
+    fn view(&self) -> View {
+        self.key.get(self.path_length + 1).map_or_else(View::default, |number| View::of_number(*number))
+    }
+
+    /// The question what it stands for.
+    pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
+        Question {
+            site: shared.sites.at(self.site),
+            path: self.path(),
+            view: self.view(),
+            wait,
+            previous: self.previous.as_ref().map(Previous::of),
+            now_ms: now.0,
+            abilities: &shared.abilities,
+            holder: shared.reads_elsewhere().then(|| (&*shared.store, self.key())),
+            store: Some(&shared.store),
+            content_bytes_max: shared.store.content_bytes_max(),
+            caches: shared.store.caches(),
+        }
+    }
+}
+
+/// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
+pub fn find_once(shared: &Shared, target: &Target, now: Instant) -> Arc<Entry> {
+    shared.store.find_once(target.key(), || {
+        let found = translate(&target.question(shared, Wait::Yes, now));
+        found.expect("only a translation that must not wait would block")
+    })
+}
+
+/// Has `entry` watched, which `target` stands for.
+fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
+    if let Some((root, names)) = target.question(shared, Wait::No, now).names() {
+        shared.store.watch(WatchRequest { root, names, entry: Arc::downgrade(entry) });
+    }
+}
+
+/// The form of a listing that the request asks for.
+fn view_of(translate: &Translate<'_>) -> View {
+    let order = translate.query.map_or_else(Order::default, |query| Order::from_query(&String::from_utf8_lossy(query)));
+    View { order, is_json: translate.prefers_json() }
+}
+
+fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> Record<'a> {
+    let request = answered.request;
+    let field = |field| request.and_then(|request| request.field(field));
+    Record {
+        client,
+        method: request.map_or(b"", |request| request.method_token()),
+        target: request.map_or(b"", |request| request.target()),
+        version: request.map_or("", |request| request.head.version.name()),
+        status: answered.status,
+        bytes: answered.content_bytes,
+        referer: field(Field::Referer),
+        user_agent: field(Field::UserAgent),
+        host: field(Field::Host),
+        duration_us: now.since(answered.started) * 1000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings::{Settings, SiteSettings};
+    use crate::content::site::Sites;
+    use crate::io::file_state::Stamps;
+    use crate::worker::testing;
+
+    fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
+        let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
+        let path = path.unwrap_or_default();
+        Translate { host: None, path, query, path_and_query: path, request: None }
+    }
+
+    #[test]
+    fn however_a_target_is_spelled_it_is_found_by_one_key() {
+        let (shared, _root) = testing::shared(1, 1);
+        // Until its file is settled.
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        let mut context = WorkerContext::new(&shared);
+        let target = context.take(&translate_of("/a", None));
+        for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
+            assert_eq!(context.take(&translate_of(path, Some("x=1"))), target, "{path}");
+            match context.look_up(&translate_of(path, None)) {
+                Found::Fresh(_) => {}
+                Found::Missing(target) => {
+                    let entry = find_once(&shared, &target, shared.clock.now());
+                    assert_eq!(path, "/a", "it is there by then");
+                    context.keep(&target, &entry);
+                }
+                Found::Aging(..) => {}
+            }
+        }
+        assert_eq!(shared.store.len(), 1);
+        // Bad ones are all the same, whatever they are.
+        let bad = context.take(&translate_of("/%", None));
+        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None))));
+        // What is encoded once more is something else.
+        assert_eq!(context.take(&translate_of("/%2561", None)).path(), b"/%61");
+    }
+
+    #[test]
+    fn a_query_is_part_of_the_key_of_a_listing_only_and_as_far_as_it_says_something() {
+        let (shared, root) = testing::shared(1, 1);
+        let site = SiteSettings { browse: true, ..SiteSettings::new(root.path().to_owned()) };
+        let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
+        let shared = Shared { sites, ..shared };
+        let mut context = WorkerContext::new(&shared);
+        let mut take = |path, query| context.take(&translate_of(path, query));
+        let default = take("/", None);
+        for query in ["", "x=1", "sort=name", "order=asc&x", "sort=size&sort=name"] {
+            assert_eq!(take("/", Some(query)), default, "{query}");
+        }
+        let by_size = take("/", Some("sort=size"));
+        assert_ne!(by_size, default);
+        assert_eq!(take("//", Some("y&sort=size")), by_size);
+        assert_eq!((by_size.path(), by_size.view().order), (&b"/"[..], Order::from_query("sort=size")));
+        assert_eq!(take("/a", Some("sort=size")), take("/a", None));
+    }
+
+    #[test]
+    fn what_must_not_be_used_again_takes_no_room_but_that_of_what_it_came_after() {
+        let (shared, _root) = testing::shared(1, 1);
+        let mut context = WorkerContext::new(&shared);
+        let mut target = context.take(&translate_of("/a", None));
+        let options = lamna_proto::workspace::PagesByHost::pages_of(&*shared.sites, None).options.clone();
+        let entry = |stamps| Arc::new(Entry::shared(options.clone(), stamps, 1));
+        context.keep(&target, &entry(Stamps::unsettled()));
+        assert_eq!(shared.store.len(), 0);
+        let settled = entry(Stamps::none());
+        context.keep(&target, &settled);
+        target.previous = Some(settled.clone());
+        context.keep(&target, &entry(Stamps::unsettled()));
+        let kept = shared.store.lookup(target.key(), 1).unwrap();
+        assert!(!Arc::ptr_eq(&kept, &settled), "what is known to have changed is not used again");
+    }
+}

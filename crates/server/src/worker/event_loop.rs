@@ -1,0 +1,494 @@
+//! The event loop that SPED and AMPED share: one thread that waits for all its connections at once.
+//!
+//! Owns: receiving, driving connections, sending, deadlines, logging. Guarantees: a connection gets a bounded
+//! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
+//! are carried out: its [`Executor`] does, and that is the whole difference between the engines.
+
+mod accepting;
+mod foresee;
+
+use crate::worker::executor::{Completed, Executor, PendingId};
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use lamna_proto::conn::Interest;
+use lamna_proto::exchange::{Done, Need, Read};
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::{Segment, Transmit};
+use lamna_proto::workspace::Workspace;
+use rustix::io::Errno;
+
+use crate::io::accept::DescriptorReserve;
+use crate::io::send::Sent;
+use crate::io::wait::{Poll, Token};
+use crate::metrics::latency_sample::stall_ms;
+use crate::worker::connection_table::ConnectionTable;
+use crate::worker::context::{FileRange, Found, Target, WorkerContext};
+use crate::worker::file_range::{TURN_BYTES, within_turn};
+use crate::worker::read_buffer::{PATIENCE_MS, ReadBuffer};
+use crate::worker::shared::Shared;
+
+/// One event loop.
+pub struct Worker<'a, C> {
+    shared: &'a Shared,
+    index: usize,
+    executor: C,
+    poll: Poll,
+    slots: ConnectionTable,
+    /// Connections that can go on without an event.
+    queue: VecDeque<Token>,
+    context: WorkerContext<'a>,
+    /// Those that no connection has: one, and some for connections that are received from before they are driven.
+    #[expect(clippy::vec_box, reason = "lent to connections as they are, without copying or allocating")]
+    workspaces: Vec<Box<Workspace>>,
+    accepting: bool,
+    reserve: DescriptorReserve,
+    /// When to try again to accept.
+    accept_again: Option<Instant>,
+    /// Connections have been left to other workers: those that still wait are taken.
+    passed: bool,
+    /// How many connections others have been told of.
+    shown: usize,
+    /// Likewise of how many that are idle, and slow.
+    shown_postures: (usize, usize),
+    draining: bool,
+}
+
+/// Tokens with this generation are listeners (by index) or the waker.
+const GENERATION_OURS: u32 = 0;
+const WAKER: u32 = u32::MAX;
+/// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
+const TURNS_MAX: usize = 2;
+/// Receives of one connection before others get their turn.
+const TURN_RECEIVES: u32 = 16;
+impl<'a, C: Executor> Worker<'a, C> {
+    /// A worker that has not begun.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new(shared: &'a Shared, index: usize, executor: C) -> Result<Worker<'a, C>, Errno> {
+        let context = WorkerContext::new(shared);
+        let mut worker = Worker {
+            shared,
+            index,
+            executor,
+            poll: Poll::new()?,
+            slots: ConnectionTable::default(),
+            queue: VecDeque::new(),
+            workspaces: vec![context.workspace()],
+            context,
+            accepting: false,
+            reserve: DescriptorReserve::new(),
+            accept_again: None,
+            passed: false,
+            shown: 0,
+            shown_postures: (0, 0),
+            draining: false,
+        };
+        let waker = Token { index: WAKER, generation: GENERATION_OURS };
+        worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        if let Some(descriptor) = worker.executor.descriptor() {
+            worker.poll.add_waker(descriptor, waker)?;
+        }
+        worker.listen()?;
+        shared.control.report_begun();
+        Ok(worker)
+    }
+
+    /// Serves until told to drain or stop.
+    ///
+    /// # Errors
+    /// What makes waiting impossible; nothing that a peer can cause.
+    pub fn run(mut self) -> Result<(), Errno> {
+        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            Ok(served) => served,
+            Err(panic) => {
+                self.rescue();
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// After a panic: the connection that was being driven, which still has its workspace, is closed. The others wait in the
+    /// inboxes of workers, this one's own among them, for whoever takes its place. Without a connection to blame they are
+    /// closed as well, because the next to drive them might fail again.
+    fn rescue(&mut self) {
+        let tokens = self.slots.tokens();
+        let (driven, others): (Vec<Token>, Vec<Token>) =
+            tokens.into_iter().partition(|token| self.slots.get(*token).connection.is_lent());
+        if !driven.is_empty() {
+            for mut slot in others.into_iter().filter_map(|token| self.slots.take(token)) {
+                // The epoll set that knows it ends with this worker.
+                slot.make_movable();
+                self.shared.adopt(slot);
+            }
+        }
+        self.context.flush();
+    }
+
+    fn serve(&mut self) -> Result<(), Errno> {
+        while !self.is_over() {
+            let timeout_ms = self.timeout_ms();
+            self.poll.wait(timeout_ms)?;
+            self.update_time();
+            self.handle_events();
+            self.resume_queued();
+            self.handle_time();
+            self.end_batch();
+        }
+        if self.shared.control.is_handing_over() {
+            self.leave();
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let control = &self.shared.control;
+        control.is_stopping() || control.is_handing_over() || self.draining && self.slots.count() == 0
+    }
+
+    /// Gives all connections to the successor.
+    fn leave(&mut self) {
+        let tokens = self.slots.tokens();
+        self.shared.hand_over(tokens.into_iter().filter_map(|token| self.slots.take(token)));
+        self.shared.close_arrivals(self.index);
+    }
+
+    /// How long nothing will have to be done.
+    fn timeout_ms(&self) -> Option<u64> {
+        if !self.queue.is_empty() {
+            return Some(0);
+        }
+        let due =
+            [self.slots.next_deadline(), self.accept_again, self.context.flush_due()].into_iter().flatten().min()?;
+        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        Some(due.since(self.context.now) + 1)
+    }
+
+    fn update_time(&mut self) {
+        let (first, others) = self.workspaces.split_first_mut().expect("between batches no connection has one");
+        self.context.update_time(first);
+        others.iter_mut().for_each(|workspace| self.context.set_time(workspace));
+    }
+
+    fn handle_event(&mut self, index: usize) {
+        let event = self.poll.event(index);
+        if event.token.generation != GENERATION_OURS {
+            let Some(slot) = self.slots.find(event.token) else { return };
+            if !slot.connection.is_lent() {
+                slot.notice(&event);
+            }
+            self.drive(event.token);
+        } else if event.token.index == WAKER {
+            self.handle_wake();
+        } else {
+            self.accept_from(event.token.index as usize);
+        }
+    }
+
+    fn handle_wake(&mut self) {
+        self.shared.control.waker(self.index).reset();
+        for step in self.executor.completed(&mut self.context) {
+            self.handle_outcome(step);
+        }
+        for slot in self.shared.arrivals(self.index) {
+            let token = self.slots.admit(slot);
+            self.drive(token);
+        }
+        if self.shared.control.is_draining() && !self.draining {
+            self.drain();
+        }
+    }
+
+    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
+    fn end_batch(&mut self) {
+        let begun = std::mem::replace(&mut self.context.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.context.now);
+        if stall_ms > 0 {
+            self.shared.seat(self.index).add_stall(stall_ms);
+        }
+    }
+
+    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
+    fn resume_queued(&mut self) {
+        for _ in 0..self.queue.len().min(TURNS_MAX) {
+            let Some(token) = self.queue.pop_front() else { return };
+            if let Some(slot) = self.slots.find(token) {
+                slot.queued = false;
+                self.drive(token);
+            }
+        }
+    }
+
+    fn handle_time(&mut self) {
+        for token in self.slots.expired(self.context.now) {
+            self.handle_deadline(token);
+        }
+        self.accept_again_if_due();
+        self.show_load();
+        self.context.flush_if_due();
+    }
+
+    /// Lets others know how many connections there are.
+    fn show_load(&mut self) {
+        let seat = self.shared.seat(self.index);
+        if self.shown != self.slots.count() {
+            self.shown = self.slots.count();
+            seat.show(self.shown);
+        }
+        if self.shown_postures != self.slots.postures() {
+            self.shown_postures = self.slots.postures();
+            seat.show_postures(self.shown_postures);
+        }
+    }
+}
+
+// Driving connections.
+impl<C: Executor> Worker<'_, C> {
+    /// Lets a connection go on as far as it can, within a turn.
+    fn drive(&mut self, token: Token) {
+        self.lend(token);
+        let interest = self.turn(token);
+        self.reclaim(token);
+        let slot = self.slots.get(token);
+        let finished = self.draining && slot.connection.is_idle() && !slot.readable;
+        if interest == Interest::Close || finished || !self.register(token) {
+            self.slots.remove(token);
+            return;
+        }
+        let slot = self.slots.get(token);
+        let now = self.context.now;
+        let patience = slot.portion.as_mut().map(|held| *held.patience.get_or_insert(now.after_ms(PATIENCE_MS)));
+        let timeout = slot.connection.poll_timeout(&self.shared.limits);
+        let (deadline, posture) = (timeout.into_iter().chain(patience).min(), slot.stand(interest));
+        self.slots.set_deadline(token, deadline);
+        self.slots.pose(token, posture);
+    }
+
+    /// Gives the connection a workspace, if it has none.
+    fn lend(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        if !slot.connection.is_lent() {
+            let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.context.workspace());
+            if self.draining {
+                workspace.drain();
+            }
+            slot.connection.lend(workspace);
+        }
+    }
+
+    fn reclaim(&mut self, token: Token) {
+        self.workspaces.push(self.slots.get(token).connection.reclaim());
+    }
+
+    /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.
+    fn register(&mut self, token: Token) -> bool {
+        let slot = self.slots.get(token);
+        if !slot.registered {
+            slot.registered = self.poll.add_connection(slot.socket.as_fd(), token).is_ok();
+        }
+        slot.registered
+    }
+
+    fn turn(&mut self, token: Token) -> Interest {
+        let mut bytes_left = TURN_BYTES;
+        let mut receives_left = TURN_RECEIVES;
+        loop {
+            self.process_needs(token);
+            let sent = self.transmit(token);
+            bytes_left = bytes_left.saturating_sub(sent);
+            let slot = self.slots.get(token);
+            let interest = slot.connection.interest();
+            if interest == Interest::Linger {
+                slot.end_sending();
+            }
+            let can_go_on = match interest {
+                Interest::Close => false,
+                Interest::Done => sent > 0,
+                Interest::Send => slot.writable,
+                Interest::Receive | Interest::Linger => slot.readable || sent > 0,
+            };
+            if !can_go_on {
+                return interest;
+            }
+            if bytes_left == 0 || receives_left == 0 {
+                self.queue_up(token);
+                return interest;
+            }
+            let receives = matches!(interest, Interest::Receive | Interest::Linger);
+            if receives && slot.readable && sent == 0 {
+                receives_left -= 1;
+                slot.receive(self.context.now);
+            }
+        }
+    }
+
+    fn queue_up(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(token);
+        }
+    }
+
+    /// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
+    fn transmit(&mut self, token: Token) -> u64 {
+        let now = self.context.now;
+        let mut used = 0;
+        loop {
+            let slot = self.slots.get(token);
+            if !slot.writable || used >= TURN_BYTES {
+                return used;
+            }
+            let Some(mut transmit) = slot.connection.poll_transmit() else { return used };
+            let weight = within_turn(&mut transmit, used);
+            let ends_portion = take_from(slot.portion.as_deref(), &mut transmit);
+            let sent = self.context.sender.send(slot.socket.as_fd(), &transmit);
+            if ends_portion && matches!(sent, Sent::All(_)) {
+                slot.portion = None;
+            }
+            match sent {
+                Sent::Part(0) => slot.writable = false,
+                Sent::All(bytes) | Sent::Part(bytes) => {
+                    used += bytes * weight;
+                    slot.connection.handle_sent(bytes, now);
+                    self.context.handle_sent(bytes);
+                }
+                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
+            }
+            self.report(token);
+        }
+    }
+
+    /// Logs what has been answered.
+    fn report(&mut self, token: Token) {
+        let slot = self.slots.get(token);
+        self.context.report(&mut slot.connection, slot.client);
+    }
+
+    fn handle_deadline(&mut self, token: Token) {
+        let now = self.context.now;
+        let limits = &self.shared.limits;
+        let Some(slot) = self.slots.find(token) else { return };
+        let is_over = |held: &ReadBuffer| held.patience.is_some_and(|until| until <= now);
+        if !slot.writable && slot.portion.as_deref().is_some_and(is_over) {
+            slot.connection.withdraw_ready();
+            slot.portion = None;
+        }
+        // It may have been moved since it was looked at last.
+        match slot.connection.poll_timeout(limits) {
+            Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
+            Some(_) => {
+                self.lend(token);
+                self.slots.get(token).connection.handle_timeout(now);
+                self.reclaim(token);
+                self.drive(token);
+            }
+            None => {}
+        }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        self.unlisten();
+        self.workspaces.iter_mut().for_each(|workspace| workspace.drain());
+        for token in self.slots.tokens() {
+            // A request may have arrived that nobody has looked at.
+            self.slots.get(token).readable = true;
+            self.drive(token);
+        }
+    }
+}
+
+// Carrying needs out.
+impl<C: Executor> Worker<'_, C> {
+    fn process_needs(&mut self, token: Token) {
+        let now = self.context.now;
+        let slot = self.slots.get(token);
+        if slot.writable {
+            slot.connection.resume_content();
+        }
+        loop {
+            let slot = self.slots.get(token);
+            let Some((exchange, need)) = slot.connection.poll_need() else { return };
+            let pending = PendingId { token, exchange };
+            match need {
+                Need::Translate(translate) => match self.context.look_up(&translate) {
+                    Found::Fresh(entry) => {
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                    }
+                    Found::Aging(entry, target) => {
+                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        self.executor.refresh(&mut self.context, target);
+                    }
+                    Found::Missing(target) => self.translate(pending, target),
+                },
+                Need::Read(Read { representation, offset, length }) => {
+                    let range = FileRange { representation: representation.clone(), offset, length };
+                    self.make_ready(pending, range);
+                }
+            }
+            self.report(token);
+        }
+    }
+
+    fn translate(&mut self, pending: PendingId, target: Target) {
+        let entry = self.executor.translate(&mut self.context, pending, target);
+        let connection = &mut self.slots.get(pending.token).connection;
+        match entry {
+            Some(entry) => {
+                connection.handle_done(pending.exchange, Done::Translated(&entry.resource), self.context.now)
+            }
+            None => connection.defer(pending.exchange),
+        }
+    }
+
+    fn make_ready(&mut self, pending: PendingId, range: FileRange) {
+        let step = self.executor.make_ready(self.shared, pending, range);
+        let slot = self.slots.get(pending.token);
+        let done = match step {
+            Some(Completed::Ready(_, bytes)) => Done::Ready(bytes),
+            Some(Completed::Held(_, portion)) => slot.hold(portion),
+            Some(_) => Done::Failed,
+            None => return,
+        };
+        slot.connection.handle_done(pending.exchange, done, self.context.now);
+    }
+
+    /// Something that was deferred has been carried out.
+    fn handle_outcome(&mut self, step: Completed) {
+        match step {
+            Completed::Translated(pending, entry) => self.resume(pending, Done::Translated(&entry.resource)),
+            Completed::Ready(pending, bytes) => self.resume(pending, Done::Ready(bytes)),
+            Completed::Held(pending, portion) => {
+                let Some(slot) = self.slots.find(pending.token) else { return };
+                let done = slot.hold(portion);
+                self.resume(pending, done);
+            }
+            Completed::Failed(pending) => self.resume(pending, Done::Failed),
+        }
+    }
+
+    /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
+    fn resume(&mut self, pending: PendingId, done: Done<'_>) {
+        let now = self.context.now;
+        if self.slots.find(pending.token).is_none() {
+            return;
+        }
+        self.lend(pending.token);
+        self.slots.get(pending.token).connection.handle_done(pending.exchange, done, now);
+        self.reclaim(pending.token);
+        self.drive(pending.token);
+    }
+}
+
+/// Has what `portion` holds of a range of a file sent from there. True if that is the end of it.
+fn take_from<'t>(portion: Option<&'t ReadBuffer>, transmit: &mut Transmit<'t>) -> bool {
+    let (Some(portion), Some(Segment::File { file, offset, length, .. })) = (portion, transmit.segment) else {
+        return false;
+    };
+    let Some(part) = portion.part(file, offset, length) else { return false };
+    transmit.segment = Some(Segment::Shared(part));
+    portion.ends_at(offset + length)
+}

@@ -1,0 +1,54 @@
+//! Who carries out the steps that may block: the contract between a loop that drives connections and its engine.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use lamna_proto::exchange::ExchangeId;
+
+use crate::cache::Entry;
+use crate::io::wait::Token;
+use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::read_buffer::ReadBuffer;
+use crate::worker::shared::Shared;
+
+/// Names an exchange of a connection of this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingId {
+    /// The connection.
+    pub token: Token,
+    /// The exchange.
+    pub exchange: ExchangeId,
+}
+
+/// What came of a step that was carried out.
+#[derive(Debug)]
+pub enum Completed {
+    /// A target was translated.
+    Translated(PendingId, Arc<Entry>),
+    /// So many bytes are ready.
+    Ready(PendingId, u64),
+    /// So many bytes as this has are ready: in it.
+    Held(PendingId, Box<ReadBuffer>),
+    /// The file is no longer what was described, or cannot be read.
+    Failed(PendingId),
+}
+
+/// Who carries out what may block.
+pub trait Executor {
+    /// Translates `target` and keeps what is found, at once or, returning nothing, later.
+    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>>;
+
+    /// Compares a target that is in use with the file system, for nobody in particular.
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target);
+
+    /// Makes the beginning of a range ready, at once or, returning nothing, later.
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed>;
+
+    /// What is readable when there may be such steps; none if they wake the worker by its waker.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Steps that were carried out meanwhile. Called when the worker has been woken.
+    fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed>;
+}

@@ -1,0 +1,120 @@
+//! Stretches of files on their way to a socket: how much at once, and whether the file is still the one described.
+//!
+//! Owns: the quantum, the check that every range of an answer comes from one state of its file, and finding out whether it
+//! is in memory.
+
+use std::os::fd::AsFd;
+
+use lamna_proto::transmit::{Segment, Transmit};
+
+use crate::io::Counters;
+use crate::io::file_state;
+use crate::io::read::{self, Care, Resident};
+use crate::metrics::step_timer;
+use crate::metrics::step_timer::Step;
+use crate::sys::usage::Usage;
+use crate::worker::context::FileRange;
+use crate::worker::shared::Shared;
+
+/// Bytes made ready and sent at once, so that one large file does not keep others waiting.
+pub const QUANTUM_BYTES: u64 = 256 * 1024;
+
+/// Bytes of memory one connection may send before others get their turn.
+pub const TURN_BYTES: u64 = 1 << 20;
+
+/// A byte of a file counts as so many of memory, so that a turn has one quantum, which takes some 40 microseconds. A file is one
+/// answer after all, where as many bytes of memory are many. A quarter of that costs half as much again for each byte, and a
+/// third at the receiver (docs/engines.md).
+const FILE_WEIGHT: u64 = TURN_BYTES / QUANTUM_BYTES;
+
+/// Bytes tested and sent at once while the kernel is taking pages back: what is sent later may be gone by then.
+const TESTED_BYTES: u64 = 64 * 1024;
+
+/// Leaves of a range of a file what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one
+/// that is sent counts as.
+pub fn within_turn(transmit: &mut Transmit<'_>, used: u64) -> u64 {
+    let Some(Segment::File { length, .. }) = &mut transmit.segment else { return 1 };
+    *length = (TURN_BYTES.saturating_sub(used) / FILE_WEIGHT).clamp(1, *length);
+    FILE_WEIGHT
+}
+
+impl FileRange {
+    /// The part of it that is made ready at once.
+    pub fn quantum(&self) -> u64 {
+        self.length.min(QUANTUM_BYTES)
+    }
+
+    /// How many bytes from its beginning on may be sent now: they are in memory, were there a moment ago, or are likely to be
+    /// where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking pages back, a part of
+    /// it.
+    pub fn in_memory(&self, shared: &Shared) -> Option<u64> {
+        let (abilities, now_ms) = (&shared.abilities, shared.clock.now().0);
+        let is_quiet = abilities.lately.is_quiet(now_ms);
+        let (length, care) = match is_quiet {
+            true => (self.quantum(), Care::Sampled),
+            false => (self.length.min(TESTED_BYTES), self.care(shared, now_ms)),
+        };
+        let tested = (self.representation.version, self.offset, length);
+        if is_quiet && abilities.lately.has_found(tested, now_ms) {
+            return Some(length);
+        }
+        let file = self.representation.file.as_ref()?;
+        let is_in_memory = match read::test_resident(file.as_fd(), self.offset, length, care, abilities) {
+            Resident::Yes => {
+                abilities.lately.handle_found(tested, now_ms);
+                true
+            }
+            Resident::No => {
+                abilities.lately.handle_missed(tested, now_ms);
+                false
+            }
+            Resident::Unknown => self.is_likely_in_memory(shared, length),
+        };
+        is_in_memory.then_some(length)
+    }
+
+    /// While the kernel takes pages back.
+    fn care(&self, shared: &Shared, now_ms: u64) -> Care {
+        match shared.abilities.lately.is_being_read(self.representation.version, now_ms) {
+            true => Care::Each,
+            false => Care::Counted,
+        }
+    }
+
+    fn is_likely_in_memory(&self, shared: &Shared, length: u64) -> bool {
+        let Some(file) = &self.representation.file else { return false };
+        let is_likely = shared.store.residency_predictor().is_likely((file.as_fd(), self.offset, length));
+        if is_likely {
+            Counters::count(&shared.abilities.counters.likely);
+        }
+        is_likely
+    }
+
+    /// Brings the quantum into memory, waiting for the disk. `scratch` is read into. False if it cannot be read.
+    pub fn page_in(&self, shared: &Shared, scratch: &mut [u8]) -> bool {
+        let Some(file) = &self.representation.file else { return false };
+        let before = Usage::now();
+        let is_read = read::page_in(file.as_fd(), self.offset, self.quantum(), scratch).is_ok();
+        if is_read {
+            self.handle_read(shared, self.quantum(), Usage::now().has_waited_since(before));
+        }
+        is_read
+    }
+
+    /// Its first `length` bytes have been read, and that took the disk or not: for when nothing else can tell.
+    pub fn handle_read(&self, shared: &Shared, length: u64, took_disk: bool) {
+        let residency_predictor = shared.store.residency_predictor();
+        if let Some(file) = self.representation.file.as_ref().filter(|_| residency_predictor.are_asked()) {
+            residency_predictor.handle_read((file.as_fd(), self.offset, length), took_disk);
+        }
+    }
+
+    /// Whether the file is in the state that the head describes. A file that was replaced keeps its old content under
+    /// the open descriptor and passes; one that was edited or truncated in place does not.
+    pub fn is_unchanged(&self) -> bool {
+        let _step = step_timer::step(Step::Read);
+        let Some(file) = &self.representation.file else { return false };
+        let Ok((_, stamp)) = file_state::inspect(file.as_fd()) else { return false };
+        stamp.version() == self.representation.version
+    }
+}

@@ -1,0 +1,190 @@
+//! The nursery: a process that forks helper processes for AMPED workers, and the life of a helper process (Flash 3.4).
+//!
+//! Owns: the processes, which hold no socket of the server and nothing of its memory that matters. Guarantees: they end
+//! when those they work for do, because their sockets end; a helper brings names and file content into memory that all
+//! processes have in common, the kernel's, and returns a notification and nothing else.
+//!
+//! A nursery is forked while its server has one thread, because later it could not fork: helpers are forked by it when
+//! they are needed. `helper_processes` is the worker's side.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, wait};
+
+use crate::cache::Store;
+use crate::config::settings::Settings;
+use crate::content::listing::View;
+use crate::content::site::Sites;
+use crate::content::translate::{Question, translate};
+use crate::io::{KernelFeatures, Wait, read, scm_rights};
+use crate::sys::clock::Clock;
+use crate::sys::fork::fork_bare;
+
+/// The way to a nursery, which ends when this does.
+#[derive(Debug)]
+pub struct ForkServer {
+    socket: OwnedFd,
+}
+
+/// What a helper is asked to bring into memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task<'a> {
+    /// The names that a target stands for, and the content of a small file.
+    Translate {
+        /// Index of the site.
+        site: u32,
+        /// The path, normalised.
+        path: &'a [u8],
+    },
+    /// A range of the file that is passed with it.
+    PageIn {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+/// What a helper says when it is done.
+pub const DONE: u8 = b'd';
+/// What it says when reading failed.
+pub const FAILED: u8 = b'f';
+
+/// Helpers read large stretches through a buffer of this many bytes.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+impl ForkServer {
+    /// Forks a nursery whose helpers look names up as `settings` say. To be called before this process has threads.
+    ///
+    /// # Errors
+    /// No descriptors, memory or processes; `EDEADLK` if there are threads.
+    pub fn start(settings: &Settings) -> Result<ForkServer, Errno> {
+        let (socket, other) = scm_rights::pair()?;
+        fork_bare(&other, settings, |requests, settings| {
+            nurse(requests, settings);
+            0
+        })?;
+        Ok(ForkServer { socket })
+    }
+
+    /// A new helper: give it tasks over this socket, one at a time. It ends with it.
+    ///
+    /// # Errors
+    /// No descriptors or memory, or the nursery is gone. A helper that could not be forked is found to be gone.
+    pub fn helper(&self) -> Result<OwnedFd, Errno> {
+        let (ours, of_helper) = scm_rights::pair()?;
+        scm_rights::send(self.socket.as_fd(), b"helper", Some(of_helper.as_fd()))?;
+        Ok(ours)
+    }
+}
+
+/// The life of a nursery.
+fn nurse(requests: &OwnedFd, settings: &Settings) {
+    let mut message = Vec::new();
+    while let Ok(Some(tasks)) = scm_rights::receive(requests.as_fd(), &mut message, true) {
+        // If it cannot be forked, its socket is closed, and that says so.
+        let _ = fork_bare(&tasks, settings, |tasks, settings| i32::from(help(tasks, settings).is_none()));
+        // Those that have ended.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+    }
+}
+
+/// The life of a helper. None if it could not begin.
+fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
+    // Whoever works with these settings has seen the same errors, and reported them.
+    let sites = Sites::open(settings).ok()?;
+    let abilities = KernelFeatures::without(&settings.without).ok()?;
+    let clock = Clock::start();
+    let mut message = Vec::new();
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    while let Ok(file) = scm_rights::receive(tasks.as_fd(), &mut message, true) {
+        let Some(task) = Task::decode(&message) else { break };
+        let done = match (task, file) {
+            (Task::Translate { site, path }, _) => {
+                let question = Question {
+                    site: sites.at(site),
+                    path,
+                    view: View::default(),
+                    wait: Wait::Yes,
+                    previous: None,
+                    now_ms: clock.now().0,
+                    abilities: &abilities,
+                    // The worker takes it from the page cache.
+                    holder: None,
+                    store: None,
+                    content_bytes_max: Store::content_bytes_max_of(settings.cache_bytes_max, settings.caches),
+                    caches: settings.caches,
+                };
+                // What is found is of no use here: the worker finds it again, and no longer has to wait.
+                translate(&question).is_ok()
+            }
+            (Task::PageIn { offset, length }, Some(file)) => {
+                read::page_in(file.as_fd(), offset, length, &mut scratch).is_ok()
+            }
+            (Task::PageIn { .. }, None) => false,
+        };
+        let notification = if done { DONE } else { FAILED };
+        if scm_rights::send(tasks.as_fd(), &[notification], None).is_err() {
+            break;
+        }
+    }
+    Some(())
+}
+
+/// First bytes of tasks.
+const TRANSLATE: u8 = b't';
+const PAGE_IN: u8 = b'p';
+
+impl<'a> Task<'a> {
+    /// The task as a message.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Task::Translate { site, path } => [&[TRANSLATE], &site.to_ne_bytes()[..], path].concat(),
+            Task::PageIn { offset, length } => [&[PAGE_IN], &offset.to_ne_bytes()[..], &length.to_ne_bytes()].concat(),
+        }
+    }
+
+    /// The task of a message; none if it is none.
+    pub fn decode(message: &'a [u8]) -> Option<Task<'a>> {
+        let (kind, rest) = message.split_first()?;
+        match *kind {
+            TRANSLATE => {
+                let (site, path) = rest.split_first_chunk()?;
+                Some(Task::Translate { site: u32::from_ne_bytes(*site), path })
+            }
+            PAGE_IN => {
+                let (offset, rest) = rest.split_first_chunk()?;
+                let length = rest.try_into().ok()?;
+                Some(Task::PageIn { offset: u64::from_ne_bytes(*offset), length: u64::from_ne_bytes(length) })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_task_arrives_as_it_was_given() {
+        for task in [
+            Task::Translate { site: 1, path: b"/a" },
+            Task::Translate { site: 0, path: b"" },
+            Task::PageIn { offset: 1 << 40, length: 1 },
+        ] {
+            assert_eq!(Task::decode(&task.encode()), Some(task));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_a_task_or_none(message in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(task) = Task::decode(&message) {
+                prop_assert_eq!(task.encode(), message.clone());
+            }
+        }
+    }
+}

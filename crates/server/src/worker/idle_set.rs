@@ -1,0 +1,445 @@
+//! Connections that hold no thread, and the listener thread that waits for them and for new ones: those that are idle between
+//! requests, and those whose peers keep a thread waiting, if the engine parks such ones.
+//!
+//! Owns: parked connections, their deadlines, accepting. Guarantees: a connection is with a thread or in the set, never
+//! in both and never in neither; no lock is held across a system call. Does not serve, except for refusing what no thread
+//! takes: its [`Dispatch`] gives connections to threads, and that is the difference between the engines that use it.
+
+#[cfg(test)]
+mod model;
+pub(crate) mod parked_connections;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use lamna_proto::conn::Interest;
+use lamna_proto::time::Instant;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use crate::io::accept::{Accepted, DescriptorReserve, accept, concerns_one_connection};
+use crate::io::wait::{Awaited, Poll, Registrar, Token};
+use crate::sys::contain::contain;
+use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
+use crate::worker::connection_table::{ConnectionState, Posture};
+use crate::worker::idle_set::parked_connections::ParkedConnections;
+use crate::worker::shared::Shared;
+
+/// What the lot is made of. The model has another one.
+mod sync {
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+
+    pub(crate) use crate::metrics::scoreboard::WorkerScore;
+    pub(crate) use crate::worker::connection_table::{ConnectionState, ConnectionTable};
+}
+
+/// Gives connections that have something to receive to threads.
+pub trait Dispatch {
+    /// Gives `slot` to a thread.
+    ///
+    /// # Errors
+    /// A connection that no thread can take: it is refused.
+    fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState>;
+
+    /// The main thread has changed its wishes.
+    fn handle_wake(&self) {}
+}
+
+/// The set, as threads see it.
+pub struct IdleSet<'a> {
+    shared: &'a Shared,
+    index: usize,
+    registrar: Registrar,
+    generation: AtomicU32,
+    parked_connections: ParkedConnections<'a>,
+}
+
+/// The listener thread. Its part of the set is its own: it alone waits.
+pub struct Listener<'a, D> {
+    shared: &'a Shared,
+    index: usize,
+    set: &'a IdleSet<'a>,
+    dispatch: D,
+    poll: Poll,
+    /// Answers where `dispatch` finds no thread.
+    usher: Driver<'a>,
+    accepting: bool,
+    reserve: DescriptorReserve,
+    /// Why no more connections could be taken.
+    exhausted: Option<Errno>,
+    /// When to try again to accept.
+    accept_again: Option<Instant>,
+}
+
+/// Tokens with this generation are listening sockets (by index) or the waker.
+const GENERATION_OURS: u32 = 0;
+const WAKER: u32 = u32::MAX;
+/// Connections accepted at once, before parked ones get their turn.
+const ACCEPT_MAX: usize = 64;
+const ACCEPT_PAUSE_MS: u32 = 100;
+/// How often it is looked whether all connections have ended that are being finished.
+const DRAIN_LOOK_MS: u32 = 20;
+/// Idle connections given up at once when descriptors run out.
+const SHED_MAX: usize = 16;
+
+impl<'a> IdleSet<'a> {
+    /// An empty set, and what its listener thread, worker `index`, waits with.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new(shared: &'a Shared, index: usize) -> Result<(IdleSet<'a>, Poll), Errno> {
+        let poll = Poll::new()?;
+        let generation = AtomicU32::new(GENERATION_OURS);
+        let registrar = poll.registrar()?;
+        Ok((
+            IdleSet {
+                shared,
+                index,
+                registrar,
+                generation,
+                parked_connections: ParkedConnections::new(shared.seat(index)),
+            },
+            poll,
+        ))
+    }
+
+    /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
+    /// nothing any more: serve it again.
+    pub fn park(&self, slot: ConnectionState) -> Option<ConnectionState> {
+        self.park_until(slot, Awaited::Bytes)
+    }
+
+    /// Parks a connection in the middle of a request or an answer, whose peer is waited for. It comes back as from
+    /// [`park`](IdleSet::park).
+    pub fn park_busy(&self, slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
+        self.park_until(slot, if interest == Interest::Send { Awaited::LeasedBuffer } else { Awaited::Bytes })
+    }
+
+    fn park_until(&self, mut slot: ConnectionState, awaited: Awaited) -> Option<ConnectionState> {
+        slot.generation = self.next_generation();
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: slot.generation };
+        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
+        if self.registrar.await_once(slot.socket.as_fd(), token, slot.registered, awaited).is_err() {
+            return None;
+        }
+        slot.registered = true;
+        let posture = match (awaited, slot.connection.is_idle()) {
+            (Awaited::LeasedBuffer, _) => Posture::Slow,
+            (Awaited::Bytes, true) => Posture::Idle,
+            (Awaited::Bytes, false) => Posture::Active,
+        };
+        match self.parked_connections.put(slot, token, deadline, posture) {
+            Ok(true) => self.shared.control.waker(self.index).wake(),
+            Ok(false) => {}
+            Err(mut slot) => {
+                (slot.readable, slot.writable) = (true, true);
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Whether nothing is parked any more.
+    pub fn is_closed(&self) -> bool {
+        self.parked_connections.is_closed()
+    }
+
+    fn next_generation(&self) -> u32 {
+        loop {
+            let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
+            if generation != GENERATION_OURS {
+                return generation;
+            }
+        }
+    }
+}
+
+impl<'a, D: Dispatch> Listener<'a, D> {
+    /// A listener thread that has not begun.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
+        let (index, usher) = (set.index, Driver::refusing(shared));
+        let (accepting, exhausted, accept_again) = (false, None, None);
+        let reserve = DescriptorReserve::new();
+        let mut listener =
+            Listener { shared, index, set, dispatch, poll, usher, accepting, reserve, exhausted, accept_again };
+        let waker = Token { index: WAKER, generation: GENERATION_OURS };
+        listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
+        listener.listen()?;
+        shared.control.report_begun();
+        Ok(listener)
+    }
+
+    /// Waits for connections and dispatches them until told to drain or stop. Then it lets the idle ones go, after one
+    /// last look for a request.
+    ///
+    /// # Errors
+    /// What makes waiting impossible; nothing that a peer can cause.
+    pub fn run(mut self) -> Result<(), Errno> {
+        let result = self.wait_and_dispatch();
+        let idle = self.set.parked_connections.close();
+        if self.shared.control.is_handing_over() {
+            self.shared.hand_over(idle);
+            self.shared.close_arrivals(self.index);
+            return result;
+        }
+        for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
+            let is_unfinished = !slot.connection.is_idle() || has_received(&slot);
+            if !self.shared.control.is_stopping() && is_unfinished {
+                self.hand_over(slot);
+            }
+        }
+        result
+    }
+
+    fn wait_and_dispatch(&mut self) -> Result<(), Errno> {
+        let control = &self.shared.control;
+        while !(control.is_stopping() || control.is_handing_over()) {
+            let flush_due = self.usher.flush_if_due();
+            let mut due = self.set.parked_connections.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
+            if control.is_draining() {
+                self.drain();
+                if self.shared.connection_counters[self.index].count() == 0 {
+                    break;
+                }
+                // The last thread to end wakes nobody.
+                let look_again = self.usher.now().after_ms(DRAIN_LOOK_MS);
+                due = Some(due.map_or(look_again, |due| due.min(look_again)));
+            }
+            // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+            self.poll.wait(due.map(|at| at.since(self.usher.now()) + 1))?;
+            self.usher.flush_if_due();
+            for index in 0..self.poll.event_count() {
+                let token = self.poll.event(index).token;
+                if contain(CONNECTION_ENDS, || self.handle_event(token)).is_none() {
+                    // What it was doing is lost with it.
+                    self.usher = Driver::refusing(self.shared);
+                }
+            }
+            self.handle_time();
+        }
+        Ok(())
+    }
+
+    /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
+    fn drain(&mut self) {
+        if self.accepting {
+            self.unlisten();
+        }
+        self.accept_again = None;
+        for slot in self.set.parked_connections.take_idle() {
+            if has_received(&slot) {
+                self.hand_over(slot);
+            }
+        }
+    }
+
+    fn handle_event(&mut self, token: Token) {
+        if token.generation != GENERATION_OURS {
+            if let Some(slot) = self.set.parked_connections.take(token) {
+                self.hand_over(slot);
+            }
+        } else if token.index == WAKER {
+            self.shared.control.waker(self.index).reset();
+            self.dispatch.handle_wake();
+            for slot in self.shared.arrivals(self.index) {
+                self.adopt(slot);
+            }
+        } else {
+            self.accept_from(token.index as usize);
+        }
+    }
+
+    /// Goes on with a connection that comes from another engine.
+    fn adopt(&mut self, slot: ConnectionState) {
+        // One that is idle needs no thread until something arrives.
+        let busy = if slot.connection.is_idle() { self.set.park(slot) } else { Some(slot) };
+        if let Some(slot) = busy {
+            self.hand_over(slot);
+        }
+    }
+
+    /// Finds a thread for a connection that may have received something, or refuses what it has.
+    fn hand_over(&mut self, slot: ConnectionState) {
+        let mut received = Some(slot);
+        while let Some(mut slot) = received {
+            (slot.readable, slot.writable) = (true, true);
+            let Err(mut slot) = self.dispatch.dispatch(slot) else { return };
+            if self.usher.refuse(&mut slot) == Left::Over {
+                return;
+            }
+            received = self.set.park(slot);
+        }
+    }
+
+    /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
+    fn handle_time(&mut self) {
+        for slot in self.set.parked_connections.take_expired(self.usher.now()) {
+            // Idle too long: closing is all there is to do. Others may be told why.
+            if !slot.connection.is_idle() {
+                self.hand_over(slot);
+            }
+        }
+        if let Some(errno) = self.exhausted.take() {
+            self.pause_accepting(errno);
+        }
+        if self.accept_again.is_some_and(|at| at <= self.usher.now()) {
+            let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
+            // Connections may have become idle since the pause began. Without room, or if it fails again: after another.
+            let listening = (room || self.shed_idle()) && self.listen().is_ok();
+            self.accept_again = (!listening).then(|| self.usher.now().after_ms(ACCEPT_PAUSE_MS));
+        }
+    }
+}
+
+// Accepting.
+impl<D: Dispatch> Listener<'_, D> {
+    fn listen(&mut self) -> Result<(), Errno> {
+        if !self.accepting {
+            for (index, listener) in self.shared.listeners.iter().enumerate() {
+                let token = Token { index: index as u32, generation: GENERATION_OURS };
+                self.poll.add_listener(listener.as_fd(), token)?;
+            }
+            self.accepting = true;
+        }
+        Ok(())
+    }
+
+    fn unlisten(&mut self) {
+        self.accepting = false;
+        self.shared.listeners.iter().for_each(|listener| self.poll.remove(listener.as_fd()));
+    }
+
+    fn accept_from(&mut self, listener: usize) {
+        for _ in 0..ACCEPT_MAX {
+            if !self.accepting || self.shared.control.is_closing() {
+                return;
+            }
+            match accept(self.shared.listeners[listener].as_fd()) {
+                Ok(Accepted { socket, client }) => {
+                    self.usher.count_connection();
+                    let crowded = self.reserve.has_given(&socket);
+                    let mut slot = ConnectionState::new(socket, client, self.usher.now());
+                    slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
+                    self.hand_over(slot);
+                    if crowded {
+                        self.exhausted = Some(Errno::MFILE);
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(errno) if concerns_one_connection(errno) => {}
+                Err(errno) => {
+                    self.exhausted = Some(errno);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
+    fn pause_accepting(&mut self, errno: Errno) {
+        if !self.shed_idle() {
+            self.unlisten();
+            self.accept_again = Some(self.usher.now().after_ms(ACCEPT_PAUSE_MS));
+            self.shared.handle_exhaustion(errno);
+        }
+    }
+
+    /// Closes some of the connections that have been idle longest; whether there were any.
+    fn shed_idle(&mut self) -> bool {
+        let idle = self.set.parked_connections.take_longest_idle(SHED_MAX);
+        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
+        !idle.is_empty()
+    }
+}
+
+/// Whether bytes have arrived that nobody has looked at.
+fn has_received(slot: &ConnectionState) -> bool {
+    let peeked = rustix::net::recv(&slot.socket, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(peeked, Ok((_, 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::testing;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    struct ToTest(mpsc::Sender<ConnectionState>);
+
+    impl Dispatch for ToTest {
+        fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
+            self.0.send(slot).map_err(|unsent| unsent.0)
+        }
+    }
+
+    fn pair(shared: &Shared) -> (UnixStream, ConnectionState) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut slot = ConnectionState::new(ours.into(), None, shared.clock.now());
+        slot.readable = false;
+        (peer, slot)
+    }
+
+    #[test]
+    fn a_parked_connection_is_dispatched_each_time_it_has_something_to_receive() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(slot).is_none());
+        let (set, control) = (&set, &shared.control);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    peer.write_all(b"x").unwrap();
+                    let slot: ConnectionState = dispatched.recv().unwrap();
+                    assert!(slot.readable);
+                    rustix::io::read(&slot.socket, &mut [0u8; 8]).unwrap();
+                    assert!(set.park(slot).is_none());
+                }
+                control.drain();
+            });
+            Listener::new(&shared, set, poll, ToTest(sender)).unwrap().run().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_event_that_comes_before_its_connection_is_not_lost() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, mut poll) = IdleSet::new(&shared, 0).unwrap();
+        let (mut peer, mut slot) = pair(&shared);
+        // What `park` does, with the listener thread in between.
+        slot.generation = 1;
+        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: 1 };
+        set.registrar.await_once(slot.socket.as_fd(), token, false, Awaited::Bytes).unwrap();
+        slot.registered = true;
+        peer.write_all(b"x").unwrap();
+        poll.wait(None).unwrap();
+        assert!(set.parked_connections.take(poll.event(0).token).is_none());
+        let back = set.park(slot).expect("it has received something");
+        assert!(back.readable);
+    }
+
+    #[test]
+    fn draining_lets_idle_connections_go_except_those_with_a_request() {
+        let (shared, _root) = testing::shared(1, 1);
+        let (set, poll) = IdleSet::new(&shared, 0).unwrap();
+        let (sender, dispatched) = mpsc::channel();
+        let (_idle_peer, idle) = pair(&shared);
+        let (mut peer, slot) = pair(&shared);
+        assert!(set.park(idle).is_none() && set.park(slot).is_none());
+        peer.write_all(b"x").unwrap();
+        shared.control.drain();
+        Listener::new(&shared, &set, poll, ToTest(sender)).unwrap().run().unwrap();
+        assert_eq!(dispatched.iter().count(), 1);
+        let (_late_peer, late) = pair(&shared);
+        assert!(set.park(late).is_some(), "nothing is parked any more");
+    }
+}

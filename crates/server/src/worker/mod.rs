@@ -1,0 +1,30 @@
+//! What the engines are made of: one worker's connections, caches and clock, and the loops that drive connections.
+//!
+//! Owns: the context of a worker, its table of connections, the two ways to drive a connection (event loop, blocking
+//! calls), the helpers that may wait for a disk, and the migration of connections. Knows no architecture: `engine` has
+//! one file for each.
+
+pub mod blocking;
+pub(crate) mod coalesced_lookups;
+pub mod connection_counter;
+pub mod connection_table;
+pub mod context;
+pub mod control;
+pub mod event_loop;
+pub mod executor;
+pub mod file_range;
+pub mod helpers;
+pub mod idle_set;
+pub mod migration;
+pub(crate) mod read_buffer;
+pub mod shared;
+pub mod spawner;
+#[cfg(test)]
+pub(crate) mod testing;
+
+/// What control is made of. The models have another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+    pub(super) use crate::io::waker::Waker;
+}

@@ -1,0 +1,105 @@
+//! What all workers of one engine have in common.
+//!
+//! Owns: nothing of its own; it holds the sites, the cache, the settings and the counters for all workers. Guarantees: read
+//! by all, written only through atomics and locks off the cached path.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_proto::limits::Limits;
+use rustix::io::Errno;
+
+use crate::cache::{self, Store};
+use crate::config::sending::Plan;
+use crate::content::site::Sites;
+use crate::io::KernelFeatures;
+use crate::io::waker::Waker;
+use crate::listen::Listener;
+use crate::log::{AccessLog, LogCounters};
+use crate::metrics::counters::Counters;
+use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
+use crate::sys::clock::Clock;
+use crate::sys::shared_memory::SharedMemory;
+use crate::worker::connection_counter::ConnectionCounter;
+use crate::worker::control::Control;
+use crate::worker::helpers::fork_server::ForkServer;
+use crate::worker::migration::handover::Handover;
+use crate::worker::migration::transfer::Receiver;
+
+/// What all workers of an engine have in common. Read by all, written only through atomics and locks off the hot path.
+/// An engine that takes the place of another has its own, with the same content but for what concerns the engine itself.
+#[derive(Debug)]
+pub struct Shared {
+    /// What is served.
+    pub sites: Arc<Sites>,
+    /// What has been found out about targets.
+    pub store: Arc<Store>,
+    /// What the kernel can do.
+    pub abilities: Arc<KernelFeatures>,
+    /// How workers send.
+    pub sending: Plan,
+    /// Bounds on what peers may use.
+    pub limits: Arc<Limits>,
+    /// Where connections come from.
+    pub listeners: Arc<Vec<Listener>>,
+    /// The access log, if there is one.
+    pub log: Option<Arc<AccessLog>>,
+    /// The server's clock.
+    pub clock: Clock,
+    /// What the main thread asks of the workers.
+    pub control: Control,
+    /// Connections that come from, or go to, another engine.
+    pub handover: Handover,
+    /// Connections that come from another process, for engines that take them themselves.
+    pub receiver: Option<Arc<Receiver>>,
+    /// What was done.
+    pub counters: SharedMemory<Counters>,
+    /// What became of log lines.
+    pub log_counters: SharedMemory<LogCounters>,
+    /// What the cache did.
+    pub cache_counters: SharedMemory<cache::counters::Counters>,
+    /// How busy each worker is.
+    pub scoreboard: SharedMemory<Scoreboard>,
+    /// The connections of each worker of this process that move between its threads.
+    pub connection_counters: Vec<ConnectionCounter>,
+    /// The seat at the scoreboard of the first worker of this process; those of the others follow.
+    pub first_seat: usize,
+    /// Rung when all workers are busy, for a supervisor that can start more of them.
+    pub alarm: Arc<Waker>,
+    /// Where helper processes come from; none if helpers are threads.
+    pub fork_server: Option<Arc<ForkServer>>,
+}
+
+impl Shared {
+    /// The seat at the scoreboard of worker `index` of this process.
+    pub fn seat(&self, index: usize) -> &WorkerScore {
+        self.scoreboard.seat(self.first_seat + index)
+    }
+
+    /// Whether files are read only by who may wait, into memory of the server's own, and sent from there.
+    ///
+    /// Where the store has most of the memory, the page cache holds little, and nothing for long: what it has when a worker
+    /// looks may be gone when it is sent. Nor may a worker look: looking for what is not there begins a readahead, for which
+    /// the kernel has to make room first, in the worker's time. Helper processes cannot hand over what they have read.
+    pub fn reads_elsewhere(&self) -> bool {
+        self.store.holds_alone() && self.fork_server.is_none()
+    }
+}
+
+impl Shared {
+    /// Accepting has to pause for want of descriptors or memory: gives up those of the cache, counts it, and says so now
+    /// and then.
+    pub fn handle_exhaustion(&self, errno: Errno) {
+        self.store.clear();
+        let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
+        if before.is_multiple_of(PAUSES_REPORTED) {
+            eprintln!(
+                "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
+                 files (ulimit -n, or LimitNOFILE= in a systemd unit), or the memory limit (MemoryMax=) if there is one."
+            );
+        }
+    }
+}
+
+/// One of so many pauses is reported: about one message in 10 seconds.
+const PAUSES_REPORTED: u64 = 100;

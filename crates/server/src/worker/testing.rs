@@ -1,0 +1,57 @@
+//! A server to test engines with: one site in a temporary directory, no listeners.
+
+use std::sync::Arc;
+
+use lamna_proto::limits::Limits;
+
+use crate::cache::Store;
+use crate::config::sending::Plan;
+use crate::content::site::Sites;
+use crate::io::waker::Waker;
+use crate::sys::clock::Clock;
+use crate::sys::shared_memory::SharedMemory;
+use crate::worker::connection_counter::ConnectionCounter;
+use crate::worker::control::Control;
+use crate::worker::migration::handover::Handover;
+use crate::worker::shared::Shared;
+
+use crate::config::settings::{Settings, SiteSettings};
+
+/// What workers share, one file `a` with the content `hello`, and the directory it is in.
+pub(crate) fn shared(threads: usize, threads_max: usize) -> (Shared, tempfile::TempDir) {
+    with_control(1, Control::new(1, threads, threads_max).unwrap())
+}
+
+/// The same for so many workers.
+pub(crate) fn shared_by(workers: usize) -> (Shared, tempfile::TempDir) {
+    with_control(workers, Control::new(workers, 1, 1).unwrap())
+}
+
+fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir) {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("a"), "hello").unwrap();
+    let site = SiteSettings::new(root.path().to_owned());
+    let settings = Settings { sites: vec![site], ..Default::default() };
+    let shared = Shared {
+        sites: Arc::new(Sites::open(&settings).unwrap()),
+        store: Arc::new(Store::new(1 << 20, 100)),
+        abilities: Arc::default(),
+        sending: Plan::default(),
+        limits: Arc::new(Limits::default()),
+        listeners: Arc::default(),
+        log: None,
+        clock: Clock::start(),
+        control,
+        handover: Handover::new(workers),
+        receiver: None,
+        counters: SharedMemory::default(),
+        log_counters: SharedMemory::default(),
+        cache_counters: SharedMemory::default(),
+        scoreboard: SharedMemory::default(),
+        connection_counters: (0..workers).map(|_| ConnectionCounter::default()).collect(),
+        first_seat: 0,
+        alarm: Arc::new(Waker::new().unwrap()),
+        fork_server: None,
+    };
+    (shared, root)
+}
