@@ -5,25 +5,20 @@
 
 use crate::cache::Store;
 use crate::metrics::memory_accounting::Reservation;
+use crate::sys::ring::Buffer;
 
 /// What is read at once, the most first, as long as all that is lent is at most one part in so many of the store, and never more
 /// than half of it, so that those who read slowly what is not in memory leave it that much: what disks take as one request, as much as is sent at once, and so little that there is nearly always room for everybody.
 const SIZES: [(u64, u64); 4] = [(1 << 20, 8), (256 * 1024, 4), (64 * 1024, 3), (16 * 1024, 2)];
 
-/// Memory that a file is read to, zeros at first.
-#[derive(Debug)]
-pub struct LeasedBuffer {
-    /// The memory.
-    pub bytes: Vec<u8>,
-    /// What it takes of the store.
-    _loan: Option<Reservation>,
-}
+/// Memory to read a file into, and what it takes of the store.
+pub type LeasedBuffer = Buffer<Option<Reservation>>;
 
 impl LeasedBuffer {
     /// For the beginning of the next `length` bytes of a file, as much as `store` has room for, if it has any.
     pub fn lent(length: u64, store: &Store) -> Option<LeasedBuffer> {
         let loan = SIZES.iter().find_map(|&(bytes, share)| store.lend(length.min(bytes), share))?;
-        Some(LeasedBuffer { bytes: vec![0; usize::try_from(loan.bytes()).ok()?], _loan: Some(loan) })
+        Some(LeasedBuffer { bytes: vec![0; usize::try_from(loan.bytes()).ok()?], guard: Some(loan) })
     }
 
     /// The same, and if there is none for the smallest piece all the same, which is as much as a connection takes anyway.
@@ -34,12 +29,12 @@ impl LeasedBuffer {
 
     /// For all of `length` bytes, which do not count as the store's.
     pub fn beside(length: usize) -> LeasedBuffer {
-        LeasedBuffer { bytes: vec![0; length], _loan: None }
+        LeasedBuffer { bytes: vec![0; length], guard: None }
     }
 
     /// With these bytes in it.
     #[cfg(test)]
     pub fn holding(bytes: &[u8]) -> LeasedBuffer {
-        LeasedBuffer { bytes: bytes.to_vec(), _loan: None }
+        LeasedBuffer { bytes: bytes.to_vec(), guard: None }
     }
 }

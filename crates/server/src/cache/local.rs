@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use super::Lookup;
 use super::entry::{Entry, Freshness};
+use super::lookup::Lookup;
 use super::store::Store;
 use super::two_generation_map::{Generations, Key};
 

@@ -11,10 +11,12 @@ mod compressor;
 pub mod counters;
 mod directories;
 mod entry;
+mod freshness;
 mod headroom;
 mod index;
 pub mod leased_buffer;
 mod local;
+mod lookup;
 mod lookup_prefetch;
 #[cfg(test)]
 mod model;
@@ -25,18 +27,14 @@ mod store;
 pub mod two_generation_map;
 mod watch;
 
-use std::sync::Arc;
-
 use crate::metrics::memory_accounting;
 
-pub use crate::cache::local::LocalCache;
-pub use crate::cache::lookup_prefetch::LookupPrefetch;
-pub use crate::config::cache_switches::CacheSwitches;
-pub use crate::io::page_cache::mapped_chunks::{CHUNK_BYTES, Chunks};
-pub use crate::io::page_cache::residency_predictor::ResidencyPredictor;
-pub use crate::metrics::memory_accounting::Reservation;
 pub use entry::Entry;
+pub use freshness::{FRESH_MS, RECHECK_MS_MIN, REFRESH_MS};
 pub use headroom::Headroom;
+pub use local::LocalCache;
+pub use lookup::Lookup;
+pub use lookup_prefetch::LookupPrefetch;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 
@@ -44,29 +42,6 @@ pub use watch::{WatchRequest, Watcher};
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     pub(super) use std::sync::{Mutex, MutexGuard};
-}
-
-/// How long a translation is used without looking at the file system again if changes of it would not be noticed, in
-/// milliseconds. With what the root may have been left unlooked at before
-/// ([`ROOT_FRESH_MS`](crate::content::site::ROOT_FRESH_MS)), and with the coarse clock, that is less than a second.
-pub const FRESH_MS: u64 = 850;
-/// At this age such a translation is looked at again while it is still being used, so that nobody waits for it.
-pub const REFRESH_MS: u64 = 425;
-/// How long a translation is used if changes of it are noticed: against what inotify does not tell. For each entry of the store
-/// a millisecond at least, so that on average a thousand are looked at in a second, however many there are.
-pub const RECHECK_MS_MIN: u64 = 10_000;
-
-/// What a cache says about a target.
-#[derive(Debug)]
-pub enum Lookup<'a> {
-    /// Use it.
-    Fresh(&'a Arc<Entry>),
-    /// Use it, and look at the file system soon.
-    Aging(&'a Arc<Entry>),
-    /// Known, but to be compared with the file system before it is used.
-    Stale(Arc<Entry>),
-    /// Not known.
-    Unknown,
 }
 
 #[cfg(test)]
@@ -79,6 +54,7 @@ mod tests {
     use lamna_policy::cache::Algorithm;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};
+    use std::sync::Arc;
 
     fn entry(now_ms: u64) -> Arc<Entry> {
         let description = Description::of(Status(200));

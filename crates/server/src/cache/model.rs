@@ -20,6 +20,10 @@ mod shards;
 #[allow(clippy::duplicate_mod, dead_code, reason = "the same source over other primitives")]
 mod validity;
 
+mod lookup {
+    pub(super) use super::Lookup;
+}
+
 /// What they are made of in the model.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_proto::held::Held;
 
-use super::RECHECK_MS_MIN;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
+use super::freshness::RECHECK_MS_MIN;
 use super::headroom::Headroom;
 use super::shard::Depth;
 use super::shards::{self, Place, Shards};

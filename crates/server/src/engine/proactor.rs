@@ -33,6 +33,8 @@ use crate::io::accept::DescriptorReserve;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::metrics::latency_sample::stall_ms;
+use crate::metrics::memory_accounting::Reservation;
+use crate::metrics::step_timer::{self, Step};
 use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
 use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
@@ -48,7 +50,7 @@ pub fn test(abilities: &KernelFeatures) -> Result<(), Errno> {
     if !abilities.io_uring.load(Relaxed) {
         return Err(Errno::NOSYS);
     }
-    Ring::<Tag>::new(1).map(drop)
+    Ring::<Tag, ()>::new(1).map(drop)
 }
 
 /// Serves as worker `index`, with at most `helpers_max` threads that wait for the disk, until told to drain or stop.
@@ -73,7 +75,7 @@ enum Tag {
 
 struct Worker<'a> {
     /// First, so that it ends before what its operations are about.
-    ring: Ring<Tag>,
+    ring: Ring<Tag, Option<Reservation>>,
     shared: &'a Shared,
     index: usize,
     disk: Disk,
@@ -94,7 +96,7 @@ struct Worker<'a> {
     /// Likewise of how many that are idle, and slow.
     shown_postures: (usize, usize),
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
-    spare_outgoing: Vec<Box<Outgoing>>,
+    spare_outgoing: Vec<Box<Outgoing<Option<Reservation>>>>,
     draining: bool,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
@@ -140,7 +142,9 @@ impl<'a> Worker<'a> {
     fn run(mut self) -> Result<(), Errno> {
         while !self.is_over() {
             let timeout_ms = self.timeout_ms();
+            let in_ring = step_timer::step(Step::Ring);
             self.ring.submit_and_wait(timeout_ms)?;
+            drop(in_ring);
             if let Some(workspace) = &mut self.workspace {
                 self.context.update_time(workspace);
             }
@@ -172,7 +176,7 @@ impl<'a> Worker<'a> {
         Some(due.since(self.context.now) + 1)
     }
 
-    fn handle(&mut self, completion: Completion<Tag>) {
+    fn handle(&mut self, completion: Completion<Tag, Option<Reservation>>) {
         let Completion { tag, event, more } = completion;
         match (tag, event) {
             (Tag::Receive(token), Event::Received(received)) => {
@@ -432,7 +436,12 @@ impl Worker<'_> {
     }
 
     /// The peer has taken some, or all, of what was handed to the ring.
-    fn handle_sent(&mut self, token: Token, mut outgoing: Box<Outgoing>, sent: Result<usize, Errno>) {
+    fn handle_sent(
+        &mut self,
+        token: Token,
+        mut outgoing: Box<Outgoing<Option<Reservation>>>,
+        sent: Result<usize, Errno>,
+    ) {
         let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
         flow.out = None;
         flow.progress = self.context.now;
@@ -464,7 +473,7 @@ impl Worker<'_> {
         self.drive(token);
     }
 
-    fn recycle(&mut self, mut outgoing: Box<Outgoing>) {
+    fn recycle(&mut self, mut outgoing: Box<Outgoing<Option<Reservation>>>) {
         outgoing.release();
         if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
             self.spare_outgoing.push(outgoing);

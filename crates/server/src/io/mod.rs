@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::io::page_cache::residency_cache::ResidencyCache;
 use crate::sys::shared_memory::SharedMemory;
+use crate::sys::shared_memory::process_shared;
 
 /// Whether a step may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,37 +63,39 @@ pub struct KernelFeatures {
     pub lately: ResidencyCache,
 }
 
-/// Which way disk operations went.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Names resolved from the dentry cache.
-    pub open_cached: AtomicU64,
-    /// Names that would have blocked.
-    pub open_blocked: AtomicU64,
-    /// Reads served from the page cache.
-    pub read_cached: AtomicU64,
-    /// Reads that would have blocked.
-    pub read_blocked: AtomicU64,
-    /// Residency tests by `cachestat`.
-    pub tested_by_cachestat: AtomicU64,
-    /// Residency tests page by page.
-    pub tested_by_page: AtomicU64,
-    /// Stretches of which only their history tells whether they are in memory, and that were likely to be.
-    pub likely: AtomicU64,
-    /// Those of them for which the disk had to be waited for all the same.
-    pub mispredicted: AtomicU64,
-    /// Stretches sent without a test because none works here, or after a test failed twice.
-    pub untested: AtomicU64,
-    /// Jobs given to helpers.
-    pub helper_jobs: AtomicU64,
-    /// Of these, those that a helper has begun.
-    pub helper_jobs_begun: AtomicU64,
-    /// Of these, those that are done.
-    pub helper_jobs_done: AtomicU64,
-    /// How long jobs have waited for a helper thread, in microseconds; those of helper processes and stages do not say.
-    pub helper_wait_us: AtomicU64,
-    /// The most jobs that were under way at a time, since somebody last looked and set it to zero.
-    pub helper_jobs_peak: AtomicU64,
+process_shared! {
+    /// Which way disk operations went.
+    #[derive(Debug, Default)]
+    pub struct Counters {
+        /// Names resolved from the dentry cache.
+        pub open_cached: AtomicU64,
+        /// Names that would have blocked.
+        pub open_blocked: AtomicU64,
+        /// Reads served from the page cache.
+        pub read_cached: AtomicU64,
+        /// Reads that would have blocked.
+        pub read_blocked: AtomicU64,
+        /// Residency tests by `cachestat`.
+        pub tested_by_cachestat: AtomicU64,
+        /// Residency tests page by page.
+        pub tested_by_page: AtomicU64,
+        /// Stretches of which only their history tells whether they are in memory, and that were likely to be.
+        pub likely: AtomicU64,
+        /// Those of them for which the disk had to be waited for all the same.
+        pub mispredicted: AtomicU64,
+        /// Stretches sent without a test because none works here, or after a test failed twice.
+        pub untested: AtomicU64,
+        /// Jobs given to helpers.
+        pub helper_jobs: AtomicU64,
+        /// Of these, those that a helper has begun.
+        pub helper_jobs_begun: AtomicU64,
+        /// Of these, those that are done.
+        pub helper_jobs_done: AtomicU64,
+        /// How long jobs have waited for a helper thread, in microseconds; those of helper processes and stages do not say.
+        pub helper_wait_us: AtomicU64,
+        /// The most jobs that were under way at a time, since somebody last looked and set it to zero.
+        pub helper_jobs_peak: AtomicU64,
+    }
 }
 
 impl Counters {

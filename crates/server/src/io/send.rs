@@ -27,9 +27,10 @@ use lamna_proto::transmit::{Segment, Transmit};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::cache::Store;
 use crate::io::file_state::inspect;
+use crate::io::page_cache::mapped_chunks::Chunks;
 use crate::io::page_cache::mapped_send;
+use crate::io::page_cache::residency_predictor::ResidencyPredictor;
 use crate::io::read::PAGE_BYTES;
 use crate::io::{Counters, KernelFeatures};
 use crate::metrics::step_timer;
@@ -56,7 +57,8 @@ pub struct Sender<'a> {
     buffer: Vec<u8>,
     /// Bytes sent from files, for whoever takes them to count.
     pub file_bytes: u64,
-    store: &'a Store,
+    chunks: &'a Chunks,
+    residency_predictor: &'a ResidencyPredictor,
     abilities: &'a KernelFeatures,
 }
 
@@ -67,9 +69,14 @@ const COPY_BYTES: u64 = 64 * 1024;
 type Stretch<'a> = (BorrowedFd<'a>, u64, u64);
 
 impl<'a> Sender<'a> {
-    /// Sends as `plan` says, from the chunks of files that `store` keeps.
-    pub fn new(plan: Plan, store: &'a Store, abilities: &'a KernelFeatures) -> Sender<'a> {
-        Sender { plan, buffer: Vec::new(), file_bytes: 0, store, abilities }
+    /// Sends as `plan` says, from `chunks` of files that are mapped.
+    pub fn new(
+        plan: Plan,
+        chunks: &'a Chunks,
+        residency_predictor: &'a ResidencyPredictor,
+        abilities: &'a KernelFeatures,
+    ) -> Sender<'a> {
+        Sender { plan, buffer: Vec::new(), file_bytes: 0, chunks, residency_predictor, abilities }
     }
 
     /// Offers `transmit` to the socket.
@@ -105,7 +112,7 @@ impl<'a> Sender<'a> {
 
     /// Where only its history told that the stretch is in memory, the kernel's counters tell whether that was so.
     fn send_stretch(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
-        let residency_predictor = self.store.residency_predictor();
+        let residency_predictor = self.residency_predictor;
         let before = residency_predictor.are_asked().then(Usage::now);
         let sent = match self.strategy(stretch.2) {
             SendStrategy::Copy => self.copy(socket, bytes, stretch, None, more),
@@ -166,7 +173,7 @@ impl<'a> Sender<'a> {
 
     fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
-        match mapped_send::send(self.store.chunks(), socket, bytes, stretch, flags) {
+        match mapped_send::send(self.chunks, socket, bytes, stretch, flags) {
             Err(Errno::FAULT) => Sent::Changed,
             // A file that cannot be mapped, or no room for mappings: it can be sent all the same.
             Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, stretch),
@@ -220,6 +227,7 @@ fn outcome(result: Result<usize, Errno>, offered: u64) -> Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Store;
     use proptest::prelude::*;
     use std::io::Read;
     use std::os::fd::OwnedFd;
@@ -232,7 +240,7 @@ mod tests {
     fn sender(strategy: SendStrategy) -> Sender<'static> {
         static STORE: LazyLock<Store> = LazyLock::new(|| Store::new(1 << 26, 100));
         static ABILITIES: LazyLock<KernelFeatures> = LazyLock::new(KernelFeatures::default);
-        Sender::new(Plan { strategy, ..Plan::default() }, &STORE, &ABILITIES)
+        Sender::new(Plan { strategy, ..Plan::default() }, STORE.chunks(), STORE.residency_predictor(), &ABILITIES)
     }
 
     /// The first does not wait, as sockets of connections do not.

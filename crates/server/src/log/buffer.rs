@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use super::line::{self, LogTime, Record};
 use crate::config::settings::LogFormat;
 use crate::sys::shared_memory::SharedMemory;
+use crate::sys::shared_memory::process_shared;
 
 /// Bytes at which a worker hands its buffer over: large enough to make the hand-over and the write rare.
 pub const FLUSH_BYTES: usize = 32 * 1024;
@@ -77,12 +78,14 @@ impl Drop for LogBuffer {
     }
 }
 
-/// What became of the lines, counted since the log was opened.
-#[derive(Debug, Default)]
-pub struct LogCounters {
-    pub(super) written: AtomicU64,
-    pub(super) dropped: AtomicU64,
-    pub(super) lost: AtomicU64,
+process_shared! {
+    /// What became of the lines, counted since the log was opened.
+    #[derive(Debug, Default)]
+    pub struct LogCounters {
+        pub(super) written: AtomicU64,
+        pub(super) dropped: AtomicU64,
+        pub(super) lost: AtomicU64,
+    }
 }
 
 impl LogCounters {

@@ -5,46 +5,49 @@ use std::sync::atomic::AtomicU64;
 use lamna_proto::tally::BUCKETS;
 
 use crate::metrics::step_timer::StepTotals;
+use crate::sys::shared_memory::process_shared;
 
-/// What was done, since the server started. Workers add to it now and then, not with each request.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Connections accepted.
-    pub connections: AtomicU64,
-    /// Requests answered.
-    pub requests: AtomicU64,
-    /// Bytes given to sockets.
-    pub sent_bytes: AtomicU64,
-    /// Times that accepting had to pause for want of descriptors or memory.
-    pub accept_pauses: AtomicU64,
-    /// Idle connections closed to get descriptors.
-    pub idle_shed: AtomicU64,
-    /// Responses by the first digit of their status: 1xx to 5xx.
-    pub responses: [AtomicU64; 5],
-    /// Bytes of content that was answered with.
-    pub content_bytes: AtomicU64,
-    /// How long answers took, by bucket.
-    pub durations: [AtomicU64; BUCKETS],
-    /// Of all durations, in microseconds.
-    pub duration_sum_us: AtomicU64,
-    /// Targets that were in the cache and fresh.
-    pub hits: AtomicU64,
-    /// Targets that were in the cache, to be compared with the file system first.
-    pub stale: AtomicU64,
-    /// Targets that were not in the cache.
-    pub misses: AtomicU64,
-    /// Where the time went, if that is asked for.
-    pub account: StepTotals,
-    /// Entries whose heads were built, because the cache had none that was up to date.
-    pub described: AtomicU64,
-    /// Entries whose content was read for them.
-    pub contents_read: AtomicU64,
-    /// Bytes of that.
-    pub contents_read_bytes: AtomicU64,
-    /// Targets in the cache whose content is not, because the file is large.
-    pub file_hits: AtomicU64,
-    /// Bytes of content sent from files.
-    pub file_bytes: AtomicU64,
-    /// Bytes that the caches of ended processes held in the end.
-    pub cache_bytes: AtomicU64,
+process_shared! {
+    /// What was done, since the server started. Workers add to it now and then, not with each request.
+    #[derive(Debug, Default)]
+    pub struct Counters {
+        /// Connections accepted.
+        pub connections: AtomicU64,
+        /// Requests answered.
+        pub requests: AtomicU64,
+        /// Bytes given to sockets.
+        pub sent_bytes: AtomicU64,
+        /// Times that accepting had to pause for want of descriptors or memory.
+        pub accept_pauses: AtomicU64,
+        /// Idle connections closed to get descriptors.
+        pub idle_shed: AtomicU64,
+        /// Responses by the first digit of their status: 1xx to 5xx.
+        pub responses: [AtomicU64; 5],
+        /// Bytes of content that was answered with.
+        pub content_bytes: AtomicU64,
+        /// How long answers took, by bucket.
+        pub durations: [AtomicU64; BUCKETS],
+        /// Of all durations, in microseconds.
+        pub duration_sum_us: AtomicU64,
+        /// Targets that were in the cache and fresh.
+        pub hits: AtomicU64,
+        /// Targets that were in the cache, to be compared with the file system first.
+        pub stale: AtomicU64,
+        /// Targets that were not in the cache.
+        pub misses: AtomicU64,
+        /// Where the time went, if that is asked for.
+        pub account: StepTotals,
+        /// Entries whose heads were built, because the cache had none that was up to date.
+        pub described: AtomicU64,
+        /// Entries whose content was read for them.
+        pub contents_read: AtomicU64,
+        /// Bytes of that.
+        pub contents_read_bytes: AtomicU64,
+        /// Targets in the cache whose content is not, because the file is large.
+        pub file_hits: AtomicU64,
+        /// Bytes of content sent from files.
+        pub file_bytes: AtomicU64,
+        /// Bytes that the caches of ended processes held in the end.
+        pub cache_bytes: AtomicU64,
+    }
 }

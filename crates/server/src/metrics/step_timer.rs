@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::counters::Counters;
 use crate::sys::shared_memory::SharedMemory;
+use crate::sys::shared_memory::process_shared;
 
 /// What a thread that serves is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +87,15 @@ impl Step {
     }
 }
 
-/// The common books, in memory that all processes of a server share.
-#[derive(Debug, Default)]
-pub struct StepTotals {
-    is_kept: AtomicBool,
-    ns: [AtomicU64; STEPS],
-    times: [AtomicU64; STEPS],
-    processor_ns: AtomicU64,
+process_shared! {
+    /// The common books, in memory that all processes of a server share.
+    #[derive(Debug, Default)]
+    pub struct StepTotals {
+        is_kept: AtomicBool,
+        ns: [AtomicU64; STEPS],
+        times: [AtomicU64; STEPS],
+        processor_ns: AtomicU64,
+    }
 }
 
 impl StepTotals {

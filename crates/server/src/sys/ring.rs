@@ -21,17 +21,13 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::cache::leased_buffer::LeasedBuffer;
-use crate::metrics::step_timer;
-use crate::metrics::step_timer::Step;
-
 pub use self::outgoing::{Content, Outgoing};
 use buffers::{BUFFER_GROUP, Buffers};
 
-/// A ring, for the thread that made it. `T` is what its owner names operations by.
-pub struct Ring<T: Copy> {
+/// A ring, for the thread that made it. `T` is what its owner names operations by, `G` what a [`Buffer`] keeps besides its bytes.
+pub struct Ring<T: Copy, G> {
     io: IoUring,
-    operations: Vec<Operation<T>>,
+    operations: Vec<Operation<T, G>>,
     /// Indices of operations that are not under way.
     free: Vec<u32>,
     /// What has not found room in the submission queue.
@@ -48,26 +44,35 @@ pub struct OpId {
 
 /// An operation that has come back.
 #[derive(Debug)]
-pub struct Completion<T> {
+pub struct Completion<T, G> {
     /// What its owner named it.
     pub tag: T,
     /// What came of it.
-    pub event: Event,
+    pub event: Event<G>,
     /// It goes on: it will come back again.
     pub more: bool,
 }
 
+/// Memory that a file is read into.
+#[derive(Debug)]
+pub struct Buffer<G> {
+    /// The memory. Its length is how much is read.
+    pub bytes: Vec<u8>,
+    /// What its owner keeps as long as the memory is in use.
+    pub guard: G,
+}
+
 /// What came of an operation.
 #[derive(Debug)]
-pub enum Event {
+pub enum Event<G> {
     /// A connection. After an error it has to be asked for again.
     Accepted(Result<OwnedFd, Errno>),
     /// Bytes, or nothing if the peer has closed its side. [`Errno::NOBUFS`]: all buffers were lent out.
     Received(Result<Option<Received>, Errno>),
     /// So many of the unsent bytes were taken.
-    Sent(Box<Outgoing>, Result<usize, Errno>),
+    Sent(Box<Outgoing<G>>, Result<usize, Errno>),
     /// So many bytes were read to the start of the room; fewer than asked for need not mean the end of the file.
-    Read(LeasedBuffer, Result<usize, Errno>),
+    Read(Buffer<G>, Result<usize, Errno>),
     /// A file.
     Opened(Result<OwnedFd, Errno>),
     /// What was waited for has become possible, or has failed.
@@ -82,18 +87,18 @@ pub struct Received {
     length: u32,
 }
 
-struct Operation<T> {
+struct Operation<T, G> {
     generation: u32,
-    under_way: Option<(T, Held)>,
+    under_way: Option<(T, Held<G>)>,
 }
 
 /// What the kernel may use until the operation has come back.
-enum Held {
+enum Held<G> {
     Accept,
     Receive,
     Poll,
-    Send(Box<Outgoing>),
-    Read { room: LeasedBuffer, _file: Arc<OwnedFd> },
+    Send(Box<Outgoing<G>>),
+    Read { room: Buffer<G>, _file: Arc<OwnedFd> },
     Open { name: CString, how: Box<OpenHow>, directory: Arc<OwnedFd> },
 }
 
@@ -106,12 +111,12 @@ const CANCELLATION: u64 = u64::MAX;
 /// How long a ring that ends waits for its operations before it leaves their memory to the kernel.
 const END_TIME_MAX: Duration = Duration::from_secs(1);
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy, G> Ring<T, G> {
     /// A ring for this thread, whose operations that have to wait for a disk occupy at most `workers_max` threads.
     ///
     /// # Errors
     /// `ENOSYS`, `EPERM` or `EINVAL` where io_uring is missing, forbidden or too old; no descriptors or memory.
-    pub fn new(workers_max: u32) -> Result<Ring<T>, Errno> {
+    pub fn new(workers_max: u32) -> Result<Ring<T, G>, Errno> {
         let io = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -149,7 +154,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Sends what is unsent of `outgoing`, or as much of it as the socket takes once it takes something.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, outgoing: Box<Outgoing>, tag: T) -> OpId {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, outgoing: Box<Outgoing<G>>, tag: T) -> OpId {
         let socket = socket.as_raw_fd();
         self.start(tag, Held::Send(outgoing), |held| match held {
             Held::Send(outgoing) => outgoing.entry(socket),
@@ -158,7 +163,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Reads into `room` from `offset` of `file` on, waiting for the disk where need be.
-    pub fn read(&mut self, file: Arc<OwnedFd>, room: LeasedBuffer, offset: u64, tag: T) -> OpId {
+    pub fn read(&mut self, file: Arc<OwnedFd>, room: Buffer<G>, offset: u64, tag: T) -> OpId {
         let descriptor = file.as_raw_fd();
         self.start(tag, Held::Read { room, _file: file }, |held| match held {
             Held::Read { room, .. } => {
@@ -219,7 +224,6 @@ impl<T: Copy> Ring<T> {
     /// # Errors
     /// What makes the ring useless.
     pub fn submit_and_wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
-        let _step = step_timer::step(Step::Ring);
         let timeout_ms = if self.hand_over_waiting() { timeout_ms } else { Some(0) };
         let submitter = self.io.submitter();
         let result = match timeout_ms {
@@ -243,7 +247,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// The next completion, if there is one.
-    pub fn next_completion(&mut self) -> Option<Completion<T>> {
+    pub fn next_completion(&mut self) -> Option<Completion<T, G>> {
         loop {
             let entry = self.io.completion().next()?;
             if entry.user_data() != CANCELLATION {
@@ -267,7 +271,7 @@ impl<T: Copy> Ring<T> {
         self.buffers.give_back(received.buffer);
     }
 
-    fn complete(&mut self, entry: &cqueue::Entry) -> Completion<T> {
+    fn complete(&mut self, entry: &cqueue::Entry) -> Completion<T, G> {
         let more = cqueue::more(entry.flags());
         let id = OpId::from_user_data(entry.user_data());
         let operation = &mut self.operations[id.index as usize];
@@ -313,7 +317,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Keeps what the operation refers to, and queues the entry that `entry` makes of it.
-    fn start(&mut self, tag: T, held: Held, entry: impl FnOnce(&mut Held) -> squeue::Entry) -> OpId {
+    fn start(&mut self, tag: T, held: Held<G>, entry: impl FnOnce(&mut Held<G>) -> squeue::Entry) -> OpId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.operations.push(Operation { generation: 0, under_way: None });
             self.operations.len() as u32 - 1
@@ -357,7 +361,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-impl<T: Copy> Drop for Ring<T> {
+impl<T: Copy, G> Drop for Ring<T, G> {
     /// Ends all operations. What the kernel does not give back in time stays allocated: it may still be written to.
     fn drop(&mut self) {
         let end = Instant::now() + END_TIME_MAX;
@@ -388,7 +392,7 @@ impl OpId {
 }
 
 /// What the kernel goes on using when an operation comes back and is not over.
-fn again(held: &Held) -> Held {
+fn again<G>(held: &Held<G>) -> Held<G> {
     match held {
         Held::Accept => Held::Accept,
         Held::Receive => Held::Receive,
@@ -408,11 +412,11 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// A ring, or nothing where io_uring is refused: then there is nothing to test.
-    fn ring() -> Option<Ring<u32>> {
+    fn ring() -> Option<Ring<u32, ()>> {
         Ring::new(4).ok()
     }
 
-    fn next(ring: &mut Ring<u32>) -> Completion<u32> {
+    fn next(ring: &mut Ring<u32, ()>) -> Completion<u32, ()> {
         loop {
             if let Some(completion) = ring.next_completion() {
                 return completion;
@@ -445,7 +449,7 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut outgoing = Box::new(Outgoing::default());
         outgoing.begin(b"head ", false);
-        outgoing.add(Content::Read(LeasedBuffer::holding(b"and content")), 0..11);
+        outgoing.add(Content::Read(Buffer { bytes: b"and content".to_vec(), guard: () }), 0..11);
         ring.send(far.as_fd(), outgoing, 1);
         let Event::Sent(outgoing, Ok(16)) = next(&mut ring).event else { panic!("a socket has room for 16 bytes") };
         assert_eq!(outgoing.length(), 16);
@@ -467,7 +471,7 @@ mod tests {
         };
         assert!(matches!(open("../etc"), Event::Opened(Err(Errno::XDEV))));
         let Event::Opened(Ok(file)) = open("file") else { panic!("the file is there") };
-        ring.read(Arc::new(file), LeasedBuffer::beside(20), 4, 0);
+        ring.read(Arc::new(file), Buffer { bytes: vec![0; 20], guard: () }, 4, 0);
         let Event::Read(room, Ok(6)) = next(&mut ring).event else { panic!("six bytes are left") };
         assert_eq!(&room.bytes[..6], b"456789");
     }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
@@ -18,16 +19,41 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// another process, nothing to drop, and no lock, which a process that is killed would leave locked.
 pub unsafe trait ProcessShared: Sync {}
 
-// SAFETY: atomic integers and arrays of them.
-unsafe impl ProcessShared for crate::metrics::counters::Counters {}
-// SAFETY: as above.
-unsafe impl ProcessShared for crate::io::Counters {}
-// SAFETY: as above.
-unsafe impl ProcessShared for crate::cache::counters::Counters {}
-// SAFETY: as above.
-unsafe impl ProcessShared for crate::log::LogCounters {}
-// SAFETY: as above.
-unsafe impl ProcessShared for crate::metrics::scoreboard::Scoreboard {}
+macro_rules! atomics_are_process_shared {
+    ($($atomic:ty),*) => {$(
+        // SAFETY: one atomic integer.
+        unsafe impl ProcessShared for $atomic {}
+    )*};
+}
+
+atomics_are_process_shared!(AtomicBool, AtomicU32, AtomicU64, AtomicUsize);
+
+// SAFETY: elements that may be shared one by one may be shared together.
+unsafe impl<T: ProcessShared, const COUNT: usize> ProcessShared for [T; COUNT] {}
+
+/// Declares a struct that may live in shared memory. It does not compile unless each of its fields may.
+macro_rules! process_shared {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
+        $($(#[$field_attribute:meta])* $field_visibility:vis $field:ident: $type:ty),* $(,)?
+    }) => {
+        $(#[$attribute])*
+        $visibility struct $name {
+            $($(#[$field_attribute])* $field_visibility $field: $type,)*
+        }
+
+        // SAFETY: all its fields may be shared, which the constant below has the compiler check, and it has nothing to drop
+        // but them.
+        #[allow(unsafe_code)]
+        unsafe impl $crate::sys::shared_memory::ProcessShared for $name {}
+
+        const _: () = {
+            const fn may_be_shared<T: $crate::sys::shared_memory::ProcessShared>() {}
+            $(may_be_shared::<$type>();)*
+        };
+    };
+}
+
+pub(crate) use process_shared;
 
 /// A value in common memory. Clones, and the copies that a fork makes, are the same value.
 pub struct SharedMemory<T: ProcessShared> {
@@ -100,8 +126,16 @@ impl<T: ProcessShared + fmt::Debug> fmt::Debug for SharedMemory<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::counters::Counters;
     use std::sync::atomic::Ordering::Relaxed;
+
+    process_shared! {
+        /// Two numbers.
+        #[derive(Default)]
+        struct Counters {
+            requests: AtomicU64,
+            others: [AtomicU32; 2],
+        }
+    }
 
     #[test]
     fn clones_are_the_same_value() {
@@ -109,6 +143,6 @@ mod tests {
         let other = counters.clone();
         counters.requests.fetch_add(2, Relaxed);
         drop(counters);
-        assert_eq!(other.requests.load(Relaxed), 2);
+        assert_eq!((other.requests.load(Relaxed), other.others[1].load(Relaxed)), (2, 0));
     }
 }

@@ -143,7 +143,8 @@ impl<'a> WorkerContext<'a> {
         let log = shared.log.as_deref().map(AccessLog::buffer);
         shared.store.count_front();
         let (unix_ms, front) = (unix_ms(), LocalCache::new(&shared.store));
-        let sender = Sender::new(shared.sending, &shared.store, &shared.abilities);
+        let sender =
+            Sender::new(shared.sending, shared.store.chunks(), shared.store.residency_predictor(), &shared.abilities);
         WorkerContext {
             shared,
             now,

@@ -5,7 +5,7 @@
 //! disturbed since it was compared is never called fresh. Checked against every interleaving in `cache::model`.
 
 use super::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Relaxed};
-use crate::cache::{FRESH_MS, REFRESH_MS};
+use crate::cache::freshness::{FRESH_MS, REFRESH_MS};
 
 /// Whether what was found out about files still holds.
 ///

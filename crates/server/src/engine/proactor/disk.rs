@@ -22,6 +22,7 @@ use crate::content::translate::translate;
 use crate::io::file_state;
 use crate::io::file_state::{Kind, Stamp};
 use crate::io::{Counters, KernelFeatures, Wait, open};
+use crate::metrics::memory_accounting::Reservation;
 use crate::sys::ring::Ring;
 use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
 use crate::worker::context::{Target, WorkerContext};
@@ -80,7 +81,7 @@ impl Disk {
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
     pub(super) fn translate(
         &mut self,
-        ring: &mut Ring<Tag>,
+        ring: &mut Ring<Tag, Option<Reservation>>,
         context: &mut WorkerContext<'_>,
         pending: Option<PendingId>,
         target: Target,
@@ -125,7 +126,7 @@ impl Disk {
     }
 
     /// Has the names of `wanted` brought in when it is its turn.
-    fn submit(&mut self, ring: &mut Ring<Tag>, context: &mut WorkerContext<'_>, wanted: Wanted) {
+    fn submit(&mut self, ring: &mut Ring<Tag, Option<Reservation>>, context: &mut WorkerContext<'_>, wanted: Wanted) {
         Counters::count(&context.shared.abilities.counters.helper_jobs);
         let waiting = |wanted| Waiting { wanted, since: Instant::now() };
         if wanted.pending.is_some() {
@@ -140,7 +141,7 @@ impl Disk {
     }
 
     /// Takes up what waits, as far as there is room.
-    fn fill_ring(&mut self, ring: &mut Ring<Tag>, context: &mut WorkerContext<'_>) {
+    fn fill_ring(&mut self, ring: &mut Ring<Tag, Option<Reservation>>, context: &mut WorkerContext<'_>) {
         while self.wanted.iter().flatten().count() < context.shared.control.helpers()
             && let Some(Waiting { wanted, since }) = self.job_queue.take()
         {
@@ -152,7 +153,7 @@ impl Disk {
         }
     }
 
-    fn bring_in(&mut self, ring: &mut Ring<Tag>, context: &mut WorkerContext<'_>, wanted: Wanted) {
+    fn bring_in(&mut self, ring: &mut Ring<Tag, Option<Reservation>>, context: &mut WorkerContext<'_>, wanted: Wanted) {
         let index = self.wanted.iter().position(Option::is_none).unwrap_or_else(|| {
             self.wanted.push(None);
             self.wanted.len() - 1
@@ -165,7 +166,7 @@ impl Disk {
     /// Brings the next name of translation `index` into memory; if there is none, translates.
     pub(super) fn next_name(
         &mut self,
-        ring: &mut Ring<Tag>,
+        ring: &mut Ring<Tag, Option<Reservation>>,
         context: &mut WorkerContext<'_>,
         index: usize,
     ) -> Vec<Completed> {
@@ -209,7 +210,7 @@ impl Disk {
     /// held already.
     pub(super) fn handle_opened(
         &mut self,
-        ring: &mut Ring<Tag>,
+        ring: &mut Ring<Tag, Option<Reservation>>,
         context: &mut WorkerContext<'_>,
         index: usize,
         opened: Result<OwnedFd, Errno>,

@@ -22,7 +22,7 @@ use crate::sys::mapping::Mapping;
 
 /// Bytes that a chunk shows at most, and what its beginning is a multiple of. A stretch that goes on in the next chunk is
 /// sent with two calls.
-pub const CHUNK_BYTES: u64 = 1 << 20;
+pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
 /// The chunks that are kept.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ pub const WORKERS_MAX: usize = 4096;
 
 /// What seats are made of. The model has another one.
 mod sync {
+    pub(super) use crate::sys::shared_memory::process_shared;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 

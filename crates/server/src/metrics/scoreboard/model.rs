@@ -13,6 +13,12 @@ mod seats;
 
 /// What seats are made of in the model.
 mod sync {
+    /// Models have one process.
+    macro_rules! process_shared {
+        ($($item:tt)*) => { $($item)* };
+    }
+    pub(super) use process_shared;
+
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 

@@ -5,41 +5,47 @@
 //! between seats: their numbers are read for decisions that may be a little wrong (who takes the next connection).
 
 use super::WORKERS_MAX;
-use super::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use super::sync::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence, process_shared,
+};
 
 /// Connections beyond its share that a worker may have before it is said to: below this, balance is not worth a call.
 const SHARE_SLACK: usize = 4;
 
-/// A seat for each worker.
-#[derive(Debug)]
-pub struct Scoreboard {
-    /// No seat from here on has ever been taken.
-    end: AtomicUsize,
-    /// The system has no room for more workers.
-    short: AtomicBool,
-    seats: [WorkerScore; WORKERS_MAX],
+process_shared! {
+    /// A seat for each worker.
+    #[derive(Debug)]
+    pub struct Scoreboard {
+        /// No seat from here on has ever been taken.
+        end: AtomicUsize,
+        /// The system has no room for more workers.
+        short: AtomicBool,
+        seats: [WorkerScore; WORKERS_MAX],
+    }
 }
 
-/// What a worker shows of itself.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub struct WorkerScore {
-    taken: AtomicBool,
-    connections: AtomicU32,
-    /// Of these, those whose peers say nothing.
-    idle: AtomicU32,
-    /// Of these, those whose peers do not take what is sent.
-    slow: AtomicU32,
-    /// How long its loop has stalled since the server started, in milliseconds.
-    stalled_ms: AtomicU64,
-    /// How many connections its threads have taken up, and how long these have waited for one, in milliseconds.
-    taken_up: AtomicU64,
-    waited_ms: AtomicU64,
-    /// How many of its threads are busy, and the most that were so at a time since somebody last looked.
-    busy: AtomicU32,
-    busy_peak: AtomicU32,
-    /// Connections that wait for a thread.
-    queued: AtomicU32,
+process_shared! {
+    /// What a worker shows of itself.
+    #[derive(Debug, Default)]
+    #[repr(align(64))]
+    pub struct WorkerScore {
+        taken: AtomicBool,
+        connections: AtomicU32,
+        /// Of these, those whose peers say nothing.
+        idle: AtomicU32,
+        /// Of these, those whose peers do not take what is sent.
+        slow: AtomicU32,
+        /// How long its loop has stalled since the server started, in milliseconds.
+        stalled_ms: AtomicU64,
+        /// How many connections its threads have taken up, and how long these have waited for one, in milliseconds.
+        taken_up: AtomicU64,
+        waited_ms: AtomicU64,
+        /// How many of its threads are busy, and the most that were so at a time since somebody last looked.
+        busy: AtomicU32,
+        busy_peak: AtomicU32,
+        /// Connections that wait for a thread.
+        queued: AtomicU32,
+    }
 }
 
 /// What workers have shown of waiting, since the server started.

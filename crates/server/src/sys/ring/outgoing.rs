@@ -11,12 +11,12 @@ use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 use lamna_proto::resource::Representation;
 
-use crate::cache::leased_buffer::LeasedBuffer;
+use super::Buffer;
 
 /// Bytes to be sent, in order: owned ones, then content.
-pub struct Outgoing {
+pub struct Outgoing<G> {
     bytes: Vec<u8>,
-    content: Content,
+    content: Content<G>,
     range: Range<usize>,
     /// Of all of them.
     sent: usize,
@@ -28,16 +28,16 @@ pub struct Outgoing {
 
 /// What holds content while it is being sent.
 #[derive(Debug)]
-pub enum Content {
+pub enum Content<G> {
     /// There is none.
     None,
     /// The content that a representation holds.
     Shared(Arc<Representation>),
     /// What was read from a file.
-    Read(LeasedBuffer),
+    Read(Buffer<G>),
 }
 
-impl Content {
+impl<G> Content<G> {
     fn bytes(&self) -> &[u8] {
         match self {
             Content::None => &[],
@@ -47,21 +47,21 @@ impl Content {
     }
 }
 
-impl Default for Outgoing {
-    fn default() -> Outgoing {
+impl<G> Default for Outgoing<G> {
+    fn default() -> Outgoing<G> {
         // SAFETY: both are plain structures of the C library, for which all zeros are valid.
         let (slices, message) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         Outgoing { bytes: Vec::new(), content: Content::None, range: 0..0, sent: 0, more: false, slices, message }
     }
 }
 
-impl std::fmt::Debug for Outgoing {
+impl<G> std::fmt::Debug for Outgoing<G> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Outgoing({} owned, {} of content, {} sent)", self.bytes.len(), self.range.len(), self.sent)
     }
 }
 
-impl Outgoing {
+impl<G> Outgoing<G> {
     /// Begins anew with `bytes`, of which a copy is made. `more` is MSG_MORE.
     pub fn begin(&mut self, bytes: &[u8], more: bool) {
         self.bytes.clear();
@@ -74,7 +74,7 @@ impl Outgoing {
     ///
     /// # Panics
     /// If the content is not that long.
-    pub fn add(&mut self, content: Content, range: Range<usize>) {
+    pub fn add(&mut self, content: Content<G>, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= content.bytes().len(), "content is sent that there is");
         (self.content, self.range) = (content, range);
     }
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn what_is_unsent_is_what_has_not_been_sent_of_both_parts() {
-        let mut outgoing = Outgoing::default();
+        let mut outgoing = Outgoing::<()>::default();
         outgoing.begin(b"head", false);
-        outgoing.add(Content::Read(LeasedBuffer::holding(b"xcontentx")), 1..8);
+        outgoing.add(Content::Read(Buffer { bytes: b"xcontentx".to_vec(), guard: () }), 1..8);
         assert_eq!(outgoing.length(), 11);
         assert!(outgoing.handle_sent(2));
         assert_eq!(outgoing.unsent(), [&b"ad"[..], b"content"]);
@@ -145,6 +145,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "content is sent that there is")]
     fn content_that_there_is_not_is_never_sent() {
-        Outgoing::default().add(Content::Read(LeasedBuffer::beside(3)), 0..4);
+        Outgoing::<()>::default().add(Content::Read(Buffer { bytes: vec![0; 3], guard: () }), 0..4);
     }
 }
