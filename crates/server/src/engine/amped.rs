@@ -14,6 +14,7 @@ use crate::content::translate::translate;
 use crate::io::{Counters, Wait};
 use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
 use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::job_queue::JobId;
@@ -42,6 +43,8 @@ struct Helped {
     /// Of targets, by helpers.
     lookups: CoalescedLookups<JobId>,
 }
+
+impl OnSockets for Helped {}
 
 impl Executor for Helped {
     fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {

@@ -12,6 +12,7 @@
 
 mod admission;
 mod disk;
+mod hands;
 mod needs;
 mod ring_connection;
 
@@ -22,24 +23,23 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::time::Instant;
-use lamna_proto::transmit::Segment;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use self::disk::Disk;
-use crate::engine::proactor::ring_connection::{End, Out, RingConnection};
+use self::hands::RingHands;
+use crate::engine::proactor::ring_connection::{Out, RingConnection};
 use crate::io::KernelFeatures;
 use crate::io::accept::DescriptorReserve;
-use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::metrics::latency_sample::stall_ms;
 use crate::metrics::memory_accounting::Reservation;
 use crate::metrics::step_timer::{self, Step};
-use crate::sys::ring::{Completion, Content, Event, OpId, Outgoing, Ring};
+use crate::sys::ring::{Completion, Event, OpId, Outgoing, Ring};
 use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
+use crate::worker::drive::{self, Turn};
 use crate::worker::executor::PendingId;
-use crate::worker::file_range::{TURN_BYTES, within_turn};
 use crate::worker::shared::Shared;
 
 /// Whether this engine can run here.
@@ -104,8 +104,6 @@ struct Worker<'a> {
 
 /// Turns of connections that had one already, before completions are looked at again: a new request waits for no more of them.
 const TURNS_MAX: usize = 2;
-/// Receives of one connection before others get their turn.
-const TURN_RECEIVES: u32 = 16;
 /// How many buffers for what is sent are kept for the next time, and the largest one.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
@@ -197,11 +195,11 @@ impl<'a> Worker<'a> {
             (Tag::FileRange(pending), Event::Read(room, bytes)) => self.handle_stretch(pending, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
                 let completed = self.disk.handle_opened(&mut self.ring, &mut self.context, index, opened);
-                self.handle_outcomes(completed);
+                self.handle_all_completed(completed);
             }
             (Tag::Content(index), _) => {
                 let completed = self.disk.next_name(&mut self.ring, &mut self.context, index);
-                self.handle_outcomes(completed);
+                self.handle_all_completed(completed);
             }
             (Tag::Waker, _) => self.handle_wake(),
             (tag, event) => debug_assert!(false, "{tag:?} does not come back with {event:?}"),
@@ -217,7 +215,7 @@ impl<'a> Worker<'a> {
         self.shared.control.waker(self.index).reset();
         self.await_wake();
         let completed = self.disk.completed(&mut self.context);
-        self.handle_outcomes(completed);
+        self.handle_all_completed(completed);
         for slot in self.shared.arrivals(self.index) {
             let token = self.admit(slot);
             self.drive(token);
@@ -295,9 +293,6 @@ impl Worker<'_> {
         if (self.draining || flow.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
             return self.finish(token);
         }
-        if interest == Interest::Linger && slot.writable {
-            slot.end_sending();
-        }
         match flow.receive {
             None if flow.end.is_none() && flow.has_room() => {
                 flow.receive = Some(self.ring.receive(slot.socket.as_fd(), Tag::Receive(token)));
@@ -315,34 +310,18 @@ impl Worker<'_> {
     }
 
     fn turn(&mut self, token: Token) -> Interest {
-        let mut bytes_left = TURN_BYTES;
-        let mut receives_left = TURN_RECEIVES;
-        loop {
-            self.process_needs(token);
-            let sent = self.transmit(token);
-            bytes_left = bytes_left.saturating_sub(sent);
-            let slot = self.slots.get(token);
-            let interest = slot.connection.interest();
-            let can_go_on = match interest {
-                Interest::Close => false,
-                Interest::Done => sent > 0,
-                Interest::Send => slot.writable,
-                // What has been handed to the ring has to leave before the next request is begun.
-                Interest::Receive | Interest::Linger => slot.writable && (slot.readable || sent > 0),
-            };
-            if !can_go_on {
-                return interest;
-            }
-            if bytes_left == 0 || receives_left == 0 {
-                self.queue_up(token);
-                return interest;
-            }
-            let receives = matches!(interest, Interest::Receive | Interest::Linger);
-            if receives && slot.readable && sent == 0 {
-                receives_left -= 1;
-                self.receive(token);
-            }
+        let mut hands = RingHands {
+            ring: &mut self.ring,
+            disk: &mut self.disk,
+            flow: &mut self.flows[token.index as usize],
+            token,
+            spare_outgoing: &mut self.spare_outgoing,
+        };
+        let turn = drive::turn(self.slots.get(token), token, &mut self.context, &mut hands);
+        if matches!(turn, Turn::GoesOn(_)) {
+            self.queue_up(token);
         }
+        turn.interest()
     }
 
     fn queue_up(&mut self, token: Token) {
@@ -353,86 +332,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Hands the connection what has arrived.
-    fn receive(&mut self, token: Token) {
-        let now = self.context.now;
-        let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
-        match flow.take(slot.connection.receive_space()) {
-            0 => {
-                slot.readable = false;
-                match flow.end {
-                    Some(End::Closed) => slot.connection.handle_end(),
-                    Some(End::Failed) => slot.connection.handle_broken(),
-                    None => {}
-                }
-            }
-            bytes => {
-                slot.readable = flow.is_readable();
-                flow.leaving = false;
-                slot.connection.handle_received(bytes, now);
-            }
-        }
-        self.report(token);
-    }
-
     fn handle_arrived(&mut self, token: Token) {
         let slot = self.slots.get(token);
         slot.readable = self.flows[token.index as usize].is_readable();
         self.drive(token);
-    }
-
-    /// Sends what there is to send. What the ring has taken counts as sent: it will be, or the connection ends. Returns how many
-    /// bytes of a turn that was.
-    fn transmit(&mut self, token: Token) -> u64 {
-        let now = self.context.now;
-        let mut used = 0;
-        loop {
-            let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
-            if !slot.writable || used >= TURN_BYTES {
-                return used;
-            }
-            let origin = slot.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
-            let Some(mut transmit) = slot.connection.poll_transmit() else { return used };
-            let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
-            let mut weight = 1;
-            let sent = match flow.read.take_if(|_| is_file) {
-                None if is_file => {
-                    weight = within_turn(&mut transmit, used);
-                    self.context.sender.send(slot.socket.as_fd(), &transmit)
-                }
-                read => {
-                    let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
-                    outgoing.begin(transmit.bytes, transmit.more);
-                    let length = transmit.segment.map_or(0, |segment| segment.length()) as usize;
-                    match (read, origin) {
-                        (Some(room), _) => {
-                            self.context.sender.file_bytes += length as u64;
-                            outgoing.add(Content::Read(room), 0..length);
-                        }
-                        (None, Some((held, offset))) => outgoing.add(Content::Shared(held), offset..offset + length),
-                        (None, None) => {}
-                    }
-                    let bytes = outgoing.length() as u64;
-                    flow.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
-                    flow.progress = now;
-                    slot.writable = false;
-                    Sent::All(bytes)
-                }
-            };
-            match sent {
-                Sent::Part(0) => {
-                    slot.writable = false;
-                    flow.out = Some(Out::Poll(self.ring.poll_writable(slot.socket.as_fd(), Tag::Out(token))));
-                }
-                Sent::All(bytes) | Sent::Part(bytes) => {
-                    used += bytes * weight;
-                    slot.connection.handle_sent(bytes, now);
-                    self.context.handle_sent(bytes);
-                }
-                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
-            }
-            self.report(token);
-        }
     }
 
     /// The peer has taken some, or all, of what was handed to the ring.
@@ -478,12 +381,6 @@ impl Worker<'_> {
         if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
             self.spare_outgoing.push(outgoing);
         }
-    }
-
-    /// Logs what has been answered.
-    fn report(&mut self, token: Token) {
-        let slot = self.slots.get(token);
-        self.context.report(&mut slot.connection, slot.client);
     }
 
     /// Until when the current wait may last. The core measures from when it handed bytes over; here a wait for the peer

@@ -11,6 +11,7 @@ use crate::cache::Entry;
 use crate::content::translate::translate;
 use crate::io::Wait;
 use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::shared::Shared;
@@ -26,6 +27,8 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
 /// Carries everything out in line.
 struct InLine;
 
+impl OnSockets for InLine {}
+
 impl Executor for InLine {
     fn translate(&mut self, context: &mut WorkerContext<'_>, _ticket: PendingId, target: Target) -> Option<Arc<Entry>> {
         let entry = translate(&target.question(context.shared, Wait::Yes, context.now)).ok()?;
@@ -40,10 +43,7 @@ impl Executor for InLine {
     }
 
     fn make_ready(&mut self, _shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        Some(match range.is_unchanged() {
-            true => Completed::Ready(pending, range.quantum()),
-            false => Completed::Failed(pending),
-        })
+        Some(Completed::of_range(pending, &range))
     }
 
     fn completed(&mut self, _desk: &mut WorkerContext<'_>) -> Vec<Completed> {

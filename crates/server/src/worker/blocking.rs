@@ -16,18 +16,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use lamna_proto::conn::Interest;
-use lamna_proto::exchange::{Done, Need, Read};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::cache::Entry;
 use crate::io::accept::DescriptorReserve;
-use crate::io::send::Sent;
-use crate::io::wait::ListenerPoll;
+use crate::io::wait::{ListenerPoll, Token};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::worker::connection_table::ConnectionState;
-use crate::worker::context::{FileRange, Found, Target, WorkerContext, find_once};
+use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
+use crate::worker::drive::{self, OnSockets, Turn};
+use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::shared::Shared;
 
 /// Serves connections one at a time.
@@ -36,8 +37,6 @@ pub struct Driver<'a> {
     context: WorkerContext<'a>,
     workspace: Option<Box<Workspace>>,
     draining: bool,
-    /// Every request is answered with 503.
-    refusing: bool,
     /// The listener that is asked first.
     listener: usize,
     /// What waits for the listeners, once that was necessary.
@@ -71,9 +70,9 @@ pub enum Awaited {
     Over,
 }
 
-/// Rounds of receiving and sending, of at most [`QUANTUM_BYTES`](crate::worker::file_range::QUANTUM_BYTES) each, before the
-/// clock and the wishes of the main thread are looked at.
-const TURN_ROUNDS: u32 = 16;
+/// The only connection of a driver needs no name.
+const ONLY_ONE: Token = Token { index: 0, generation: 0 };
+/// How long a connection that is refused may take to send what there is to refuse.
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
 /// What becomes of a connection when serving it has panicked.
@@ -89,7 +88,6 @@ impl<'a> Driver<'a> {
             context,
             workspace,
             draining: false,
-            refusing: false,
             listener: 0,
             reserve: DescriptorReserve::new(),
             crowded: false,
@@ -100,7 +98,8 @@ impl<'a> Driver<'a> {
 
     /// One that answers every request with 503 and Retry-After, as the last of its connection: for [`Driver::refuse`].
     pub fn refusing(shared: &'a Shared) -> Driver<'a> {
-        let mut driver = Driver { refusing: true, ..Driver::new(shared) };
+        let mut driver = Driver::new(shared);
+        driver.context.refuse_all();
         driver.begin_draining();
         driver
     }
@@ -188,7 +187,6 @@ impl<'a> Driver<'a> {
 
     /// Answers with 503 what can be received from `slot` without waiting for it, and leaves it idle if that was nothing.
     pub fn refuse(&mut self, slot: &mut ConnectionState) -> Left {
-        debug_assert!(self.refusing);
         self.poll_control();
         let interest = self.turn(slot);
         self.context.flush_if_due();
@@ -310,94 +308,40 @@ impl Driver<'_> {
     /// Lets a connection go on until it would have to wait: then for what. None if it could go on.
     fn turn(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
         slot.connection.lend(self.workspace.take().expect(AT_HOME));
-        let interest = self.rounds(slot);
+        let turn = drive::turn(slot, ONLY_ONE, &mut self.context, &mut InThread);
         self.workspace = Some(slot.connection.reclaim());
-        interest
-    }
-
-    fn rounds(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
-        for _ in 0..TURN_ROUNDS {
-            self.process_needs(slot);
-            let sent = self.transmit(slot);
-            let interest = slot.connection.interest();
-            if interest == Interest::Linger {
-                slot.end_sending();
-            }
-            let receives = matches!(interest, Interest::Receive | Interest::Linger);
-            let can_go_on = match interest {
-                Interest::Close => false,
-                Interest::Done => sent > 0,
-                Interest::Send => slot.writable,
-                Interest::Receive | Interest::Linger => slot.readable || sent > 0,
-            };
-            if !can_go_on {
-                return Some(interest);
-            }
-            if receives && sent == 0 {
-                slot.receive(self.context.now);
-            }
+        match turn {
+            Turn::Waits(interest) => Some(interest),
+            Turn::GoesOn(_) => None,
         }
-        None
+    }
+}
+
+/// Carries everything out in the thread that serves the connection. Of all threads that look for one target, one looks.
+struct InThread;
+
+impl OnSockets for InThread {}
+
+impl Executor for InThread {
+    fn translate(&mut self, context: &mut WorkerContext<'_>, _: PendingId, target: Target) -> Option<Arc<Entry>> {
+        let entry = find_once(context.shared, &target, context.now);
+        context.keep(&target, &entry);
+        Some(entry)
     }
 
-    /// Sends what there is to send, as far as the socket takes it and one range of a file at most. Returns the bytes
-    /// taken.
-    fn transmit(&mut self, slot: &mut ConnectionState) -> u64 {
-        let mut total = 0;
-        while slot.writable
-            && let Some(transmit) = slot.connection.poll_transmit()
-        {
-            match self.context.sender.send(slot.socket.as_fd(), &transmit) {
-                Sent::Part(0) => slot.writable = false,
-                Sent::All(bytes) | Sent::Part(bytes) => {
-                    total += bytes;
-                    slot.connection.handle_sent(bytes, self.context.now);
-                    self.context.handle_sent(bytes);
-                }
-                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
-            }
-            self.context.report(&mut slot.connection, slot.client);
-        }
-        total
-    }
-
-    fn process_needs(&mut self, slot: &mut ConnectionState) {
-        while let Some((exchange, need)) = slot.connection.poll_need() {
-            let now = self.context.now;
-            match need {
-                Need::Translate(translate) if self.refusing => {
-                    let overloaded = &self.shared.sites.find(translate.host).errors.overloaded;
-                    slot.connection.handle_done(exchange, Done::Translated(overloaded), now);
-                }
-                Need::Translate(translate) => match self.context.look_up(&translate) {
-                    Found::Fresh(entry) => {
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                    }
-                    Found::Aging(entry, target) => {
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                        if !self.context.is_compared(&target) {
-                            self.translate(&target);
-                        }
-                    }
-                    Found::Missing(target) => {
-                        let entry = self.translate(&target);
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                    }
-                },
-                Need::Read(Read { representation, offset, length }) => {
-                    let range = FileRange { representation: representation.clone(), offset, length };
-                    let done = if range.is_unchanged() { Done::Ready(range.quantum()) } else { Done::Failed };
-                    slot.connection.handle_done(exchange, done, now);
-                }
-            }
-            self.context.report(&mut slot.connection, slot.client);
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+        if !context.is_compared(&target) {
+            let entry = find_once(context.shared, &target, context.now);
+            context.keep(&target, &entry);
         }
     }
 
-    fn translate(&mut self, target: &Target) -> Arc<crate::cache::Entry> {
-        let entry = find_once(self.shared, target, self.context.now);
-        self.context.keep(target, &entry);
-        entry
+    fn make_ready(&mut self, _: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        Some(Completed::of_range(pending, &range))
+    }
+
+    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
+        Vec::new()
     }
 }
 

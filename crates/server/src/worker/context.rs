@@ -13,7 +13,7 @@ use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::exchange::Translate;
 use lamna_proto::message::Field;
 use lamna_proto::parse::path;
-use lamna_proto::resource::Representation;
+use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
@@ -46,6 +46,8 @@ pub struct WorkerContext<'a> {
     caches: CacheSwitches,
     /// What was answered with last, if its heads were built for that.
     last_described: Option<Arc<Entry>>,
+    /// Every request is answered with 503.
+    refuses: bool,
     log: Option<LogBuffer>,
     unix_ms: u64,
     flushed: Instant,
@@ -153,6 +155,7 @@ impl<'a> WorkerContext<'a> {
             foresight: LookupPrefetch::default(),
             caches: shared.store.caches(),
             last_described: None,
+            refuses: false,
             log,
             unix_ms,
             flushed: now,
@@ -198,6 +201,16 @@ impl<'a> WorkerContext<'a> {
     pub fn set_time(&self, workspace: &mut Workspace) {
         workspace.handle_unix_seconds(self.unix_ms / 1000);
         workspace.handle_pressure(self.shared.store.is_pressed());
+    }
+
+    /// From now on every request is refused for want of room.
+    pub fn refuse_all(&mut self) {
+        self.refuses = true;
+    }
+
+    /// What a new request is answered with if every request is refused.
+    pub fn refusal(&self, translate: &Translate<'_>) -> Option<&Arc<Resource>> {
+        self.refuses.then(|| &self.shared.sites.find(translate.host).errors.overloaded)
     }
 
     /// What is known about the target of a new request.

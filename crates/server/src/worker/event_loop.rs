@@ -7,25 +7,22 @@
 mod accepting;
 mod foresee;
 
-use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::drive::{self, OnSockets, Turn};
+use crate::worker::executor::Completed;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use lamna_proto::conn::Interest;
-use lamna_proto::exchange::{Done, Need, Read};
 use lamna_proto::time::Instant;
-use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use crate::io::accept::DescriptorReserve;
-use crate::io::send::Sent;
 use crate::io::wait::{Poll, Token};
 use crate::metrics::latency_sample::stall_ms;
 use crate::worker::connection_table::ConnectionTable;
-use crate::worker::context::{FileRange, Found, Target, WorkerContext};
-use crate::worker::file_range::{TURN_BYTES, within_turn};
+use crate::worker::context::WorkerContext;
 use crate::worker::read_buffer::{PATIENCE_MS, ReadBuffer};
 use crate::worker::shared::Shared;
 
@@ -60,9 +57,8 @@ const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
 /// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
 const TURNS_MAX: usize = 2;
-/// Receives of one connection before others get their turn.
-const TURN_RECEIVES: u32 = 16;
-impl<'a, C: Executor> Worker<'a, C> {
+
+impl<'a, C: OnSockets> Worker<'a, C> {
     /// A worker that has not begun.
     ///
     /// # Errors
@@ -189,8 +185,8 @@ impl<'a, C: Executor> Worker<'a, C> {
 
     fn handle_wake(&mut self) {
         self.shared.control.waker(self.index).reset();
-        for step in self.executor.completed(&mut self.context) {
-            self.handle_outcome(step);
+        for completed in self.executor.completed(&mut self.context) {
+            self.handle_completed(completed);
         }
         for slot in self.shared.arrivals(self.index) {
             let token = self.slots.admit(slot);
@@ -245,7 +241,7 @@ impl<'a, C: Executor> Worker<'a, C> {
 }
 
 // Driving connections.
-impl<C: Executor> Worker<'_, C> {
+impl<C: OnSockets> Worker<'_, C> {
     /// Lets a connection go on as far as it can, within a turn.
     fn drive(&mut self, token: Token) {
         self.lend(token);
@@ -292,36 +288,12 @@ impl<C: Executor> Worker<'_, C> {
     }
 
     fn turn(&mut self, token: Token) -> Interest {
-        let mut bytes_left = TURN_BYTES;
-        let mut receives_left = TURN_RECEIVES;
-        loop {
-            self.process_needs(token);
-            let sent = self.transmit(token);
-            bytes_left = bytes_left.saturating_sub(sent);
-            let slot = self.slots.get(token);
-            let interest = slot.connection.interest();
-            if interest == Interest::Linger {
-                slot.end_sending();
-            }
-            let can_go_on = match interest {
-                Interest::Close => false,
-                Interest::Done => sent > 0,
-                Interest::Send => slot.writable,
-                Interest::Receive | Interest::Linger => slot.readable || sent > 0,
-            };
-            if !can_go_on {
-                return interest;
-            }
-            if bytes_left == 0 || receives_left == 0 {
-                self.queue_up(token);
-                return interest;
-            }
-            let receives = matches!(interest, Interest::Receive | Interest::Linger);
-            if receives && slot.readable && sent == 0 {
-                receives_left -= 1;
-                slot.receive(self.context.now);
-            }
+        let connection = self.slots.get(token);
+        let turn = drive::turn(connection, token, &mut self.context, &mut self.executor);
+        if matches!(turn, Turn::GoesOn(_)) {
+            self.queue_up(token);
         }
+        turn.interest()
     }
 
     fn queue_up(&mut self, token: Token) {
@@ -330,41 +302,6 @@ impl<C: Executor> Worker<'_, C> {
             slot.queued = true;
             self.queue.push_back(token);
         }
-    }
-
-    /// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
-    fn transmit(&mut self, token: Token) -> u64 {
-        let now = self.context.now;
-        let mut used = 0;
-        loop {
-            let slot = self.slots.get(token);
-            if !slot.writable || used >= TURN_BYTES {
-                return used;
-            }
-            let Some(mut transmit) = slot.connection.poll_transmit() else { return used };
-            let weight = within_turn(&mut transmit, used);
-            let ends_portion = take_from(slot.portion.as_deref(), &mut transmit);
-            let sent = self.context.sender.send(slot.socket.as_fd(), &transmit);
-            if ends_portion && matches!(sent, Sent::All(_)) {
-                slot.portion = None;
-            }
-            match sent {
-                Sent::Part(0) => slot.writable = false,
-                Sent::All(bytes) | Sent::Part(bytes) => {
-                    used += bytes * weight;
-                    slot.connection.handle_sent(bytes, now);
-                    self.context.handle_sent(bytes);
-                }
-                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
-            }
-            self.report(token);
-        }
-    }
-
-    /// Logs what has been answered.
-    fn report(&mut self, token: Token) {
-        let slot = self.slots.get(token);
-        self.context.report(&mut slot.connection, slot.client);
     }
 
     fn handle_deadline(&mut self, token: Token) {
@@ -401,94 +338,17 @@ impl<C: Executor> Worker<'_, C> {
     }
 }
 
-// Carrying needs out.
-impl<C: Executor> Worker<'_, C> {
-    fn process_needs(&mut self, token: Token) {
-        let now = self.context.now;
-        let slot = self.slots.get(token);
-        if slot.writable {
-            slot.connection.resume_content();
-        }
-        loop {
-            let slot = self.slots.get(token);
-            let Some((exchange, need)) = slot.connection.poll_need() else { return };
-            let pending = PendingId { token, exchange };
-            match need {
-                Need::Translate(translate) => match self.context.look_up(&translate) {
-                    Found::Fresh(entry) => {
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                    }
-                    Found::Aging(entry, target) => {
-                        slot.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-                        self.executor.refresh(&mut self.context, target);
-                    }
-                    Found::Missing(target) => self.translate(pending, target),
-                },
-                Need::Read(Read { representation, offset, length }) => {
-                    let range = FileRange { representation: representation.clone(), offset, length };
-                    self.make_ready(pending, range);
-                }
-            }
-            self.report(token);
-        }
-    }
-
-    fn translate(&mut self, pending: PendingId, target: Target) {
-        let entry = self.executor.translate(&mut self.context, pending, target);
-        let connection = &mut self.slots.get(pending.token).connection;
-        match entry {
-            Some(entry) => {
-                connection.handle_done(pending.exchange, Done::Translated(&entry.resource), self.context.now)
-            }
-            None => connection.defer(pending.exchange),
-        }
-    }
-
-    fn make_ready(&mut self, pending: PendingId, range: FileRange) {
-        let step = self.executor.make_ready(self.shared, pending, range);
-        let slot = self.slots.get(pending.token);
-        let done = match step {
-            Some(Completed::Ready(_, bytes)) => Done::Ready(bytes),
-            Some(Completed::Held(_, portion)) => slot.hold(portion),
-            Some(_) => Done::Failed,
-            None => return,
-        };
-        slot.connection.handle_done(pending.exchange, done, self.context.now);
-    }
-
-    /// Something that was deferred has been carried out.
-    fn handle_outcome(&mut self, step: Completed) {
-        match step {
-            Completed::Translated(pending, entry) => self.resume(pending, Done::Translated(&entry.resource)),
-            Completed::Ready(pending, bytes) => self.resume(pending, Done::Ready(bytes)),
-            Completed::Held(pending, portion) => {
-                let Some(slot) = self.slots.find(pending.token) else { return };
-                let done = slot.hold(portion);
-                self.resume(pending, done);
-            }
-            Completed::Failed(pending) => self.resume(pending, Done::Failed),
-        }
-    }
-
-    /// The connection may have gone meanwhile; then what was done for it is of use to the cache only.
-    fn resume(&mut self, pending: PendingId, done: Done<'_>) {
-        let now = self.context.now;
-        if self.slots.find(pending.token).is_none() {
+// Steps that were carried out elsewhere.
+impl<C: OnSockets> Worker<'_, C> {
+    /// Something that was deferred has been carried out. The connection may have gone meanwhile; then what was done for it
+    /// is of use to the cache only.
+    fn handle_completed(&mut self, completed: Completed) {
+        let token = completed.pending().token;
+        if self.slots.find(token).is_none() {
             return;
         }
-        self.lend(pending.token);
-        self.slots.get(pending.token).connection.handle_done(pending.exchange, done, now);
-        self.reclaim(pending.token);
-        self.drive(pending.token);
+        self.lend(token);
+        drive::handle_completed(self.slots.get(token), completed, self.context.now);
+        self.drive(token);
     }
-}
-
-/// Has what `portion` holds of a range of a file sent from there. True if that is the end of it.
-fn take_from<'t>(portion: Option<&'t ReadBuffer>, transmit: &mut Transmit<'t>) -> bool {
-    let (Some(portion), Some(Segment::File { file, offset, length, .. })) = (portion, transmit.segment) else {
-        return false;
-    };
-    let Some(part) = portion.part(file, offset, length) else { return false };
-    transmit.segment = Some(Segment::Shared(part));
-    portion.ends_at(offset + length)
 }

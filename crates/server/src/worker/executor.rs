@@ -33,6 +33,24 @@ pub enum Completed {
     Failed(PendingId),
 }
 
+impl Completed {
+    /// The beginning of `range` may be sent from its file by who may wait for the disk.
+    pub fn of_range(pending: PendingId, range: &FileRange) -> Completed {
+        match range.is_unchanged() {
+            true => Completed::Ready(pending, range.quantum()),
+            false => Completed::Failed(pending),
+        }
+    }
+
+    /// Who waits for it.
+    pub fn pending(&self) -> PendingId {
+        match self {
+            Completed::Translated(pending, _) | Completed::Ready(pending, _) => *pending,
+            Completed::Held(pending, _) | Completed::Failed(pending) => *pending,
+        }
+    }
+}
+
 /// Who carries out what may block.
 pub trait Executor {
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.

@@ -10,6 +10,7 @@ pub mod connection_counter;
 pub mod connection_table;
 pub mod context;
 pub mod control;
+pub mod drive;
 pub mod event_loop;
 pub mod executor;
 pub mod file_range;

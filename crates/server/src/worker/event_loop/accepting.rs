@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::{GENERATION_OURS, Worker};
 use crate::io::accept::{Accepted, accept, concerns_one_connection};
 use crate::io::wait::Token;
-use crate::worker::executor::Executor;
+use crate::worker::drive::OnSockets;
 
 /// Connections accepted at once, before others get their turn. As many as take a millisecond: who comes in a crowd waits for
 /// all before him.
@@ -27,7 +27,7 @@ const ACCEPT_PAUSE_MS: u32 = 100;
 /// Idle connections given up at once when descriptors run out.
 const SHED_MAX: usize = 16;
 
-impl<C: Executor> Worker<'_, C> {
+impl<C: OnSockets> Worker<'_, C> {
     pub(super) fn listen(&mut self) -> Result<(), Errno> {
         if self.accepting || self.draining {
             return Ok(());

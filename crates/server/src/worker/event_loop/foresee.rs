@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use super::{GENERATION_OURS, Worker};
-use crate::worker::executor::Executor;
+use crate::worker::drive::OnSockets;
 
 /// Connections that are received from before the first of them is answered. What is fetched for them has to stay in the first
 /// cache of a processor, and the first must not wait long: a receive takes a microsecond.
 const AHEAD_MAX: usize = 8;
 
-impl<C: Executor> Worker<'_, C> {
+impl<C: OnSockets> Worker<'_, C> {
     pub(super) fn handle_events(&mut self) {
         let count = self.poll.event_count();
         if count < 2 || !self.context.has_foresight() {

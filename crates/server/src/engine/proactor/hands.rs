@@ -1,0 +1,127 @@
+//! How the proactor moves the bytes of a connection, and has done what it needs.
+//!
+//! Owns: the choice between what is in memory, which is done at once, and the ring. Guarantees: what the ring has taken
+//! counts as sent, and one connection has one operation under way to its peer. Does not translate: [`super::disk`] has that
+//! done.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::{Segment, Transmit};
+
+use super::Tag;
+use super::disk::Disk;
+use super::ring_connection::{End, Out, RingConnection};
+use crate::cache::Entry;
+use crate::cache::leased_buffer::LeasedBuffer;
+use crate::io::send::Sent;
+use crate::io::wait::Token;
+use crate::metrics::memory_accounting::Reservation;
+use crate::sys::ring::{Content, Outgoing, Ring};
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::drive::{Io, Moved};
+use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::file_range::within_turn;
+use crate::worker::shared::Shared;
+
+/// What works for one connection during its turn.
+pub(super) struct RingHands<'h> {
+    pub(super) ring: &'h mut Ring<Tag, Option<Reservation>>,
+    pub(super) disk: &'h mut Disk,
+    pub(super) flow: &'h mut RingConnection,
+    pub(super) token: Token,
+    #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
+    pub(super) spare_outgoing: &'h mut Vec<Box<Outgoing<Option<Reservation>>>>,
+}
+
+impl Io for RingHands<'_> {
+    /// Hands the connection what has arrived.
+    fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
+        match self.flow.take(connection.connection.receive_space()) {
+            0 => {
+                connection.readable = false;
+                match self.flow.end {
+                    Some(End::Closed) => connection.connection.handle_end(),
+                    Some(End::Failed) => connection.connection.handle_broken(),
+                    None => {}
+                }
+            }
+            bytes => {
+                connection.readable = self.flow.is_readable();
+                self.flow.leaving = false;
+                connection.connection.handle_received(bytes, now);
+            }
+        }
+    }
+
+    /// What the ring has taken counts as sent: it will be, or the connection ends.
+    fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
+        let origin = connection.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
+        let mut transmit = connection.connection.poll_transmit()?;
+        let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
+        let read = self.flow.read.take_if(|_| is_file);
+        let socket = connection.socket.as_fd();
+        if is_file && read.is_none() {
+            let weight = within_turn(&mut transmit, used);
+            let sent = context.sender.send(socket, &transmit);
+            if sent == Sent::Part(0) {
+                self.flow.out = Some(Out::Poll(self.ring.poll_writable(socket, Tag::Out(self.token))));
+            }
+            return Some(Moved { sent, weight });
+        }
+        let (content, range) = match (read, origin) {
+            (Some(buffer), _) => {
+                let length = length_of(&transmit);
+                context.sender.file_bytes += length as u64;
+                (Content::Read(buffer), 0..length)
+            }
+            (None, Some((held, offset))) => (Content::Shared(held), offset..offset + length_of(&transmit)),
+            (None, None) => (Content::None, 0..0),
+        };
+        let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
+        outgoing.begin(transmit.bytes, transmit.more);
+        outgoing.add(content, range);
+        let bytes = outgoing.length() as u64;
+        self.flow.out = Some(Out::Send(self.ring.send(socket, outgoing, Tag::Out(self.token))));
+        self.flow.progress = context.now;
+        connection.writable = false;
+        Some(Moved { sent: Sent::All(bytes), weight: 1 })
+    }
+}
+
+fn length_of(transmit: &Transmit<'_>) -> usize {
+    transmit.segment.map_or(0, |segment| segment.length()) as usize
+}
+
+impl Executor for RingHands<'_> {
+    fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
+        self.disk.translate(self.ring, context, Some(pending), target)
+    }
+
+    fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
+        self.disk.translate(self.ring, context, None, target);
+    }
+
+    /// At once if it is in memory. A range that is not is read by the ring.
+    fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
+        self.flow.read = None;
+        let file = range.representation.file.clone().filter(|_| range.is_unchanged());
+        let Some(file) = file else { return Some(Completed::Failed(pending)) };
+        if !shared.reads_elsewhere()
+            && let Some(bytes) = range.in_memory(shared)
+        {
+            return Some(Completed::Ready(pending, bytes));
+        }
+        let buffer = LeasedBuffer::lent_or_small(range.length, &shared.store);
+        self.ring.read(file, buffer, range.offset, Tag::FileRange(pending));
+        self.flow.reading = Some(range);
+        None
+    }
+
+    /// They come as completions of the ring, each to its own connection.
+    fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {
+        Vec::new()
+    }
+}

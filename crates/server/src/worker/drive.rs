@@ -1,0 +1,238 @@
+//! The one interpreter of the contract between the core and those that drive it (`lamna_proto::conn`).
+//!
+//! Owns: the order in which a connection's needs are met, its output is sent and its input is received, and how long its
+//! turn lasts. Guarantees: a turn does bounded work; every engine drives a connection in the same way. Does not wait, and
+//! does not decide how bytes move or who carries out what may block: its [`Io`] and its [`Executor`] do, and these are all
+//! that engines differ in.
+//!
+//! ```text
+//!        +--> needs --> send --> is there more to do without waiting? --no--> Waits(for what)
+//!        |                           | yes, and the turn is not over            yes, but it is: GoesOn
+//!        +------- receive <----------+
+//! ```
+
+use std::os::fd::AsFd;
+
+use lamna_proto::conn::Interest;
+use lamna_proto::exchange::{Done, Need, Read};
+use lamna_proto::time::Instant;
+use lamna_proto::transmit::{Segment, Transmit};
+
+use crate::io::send::Sent;
+use crate::io::wait::Token;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::context::{FileRange, Found, Target, WorkerContext};
+use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::file_range::{TURN_BYTES, within_turn};
+use crate::worker::read_buffer::ReadBuffer;
+
+/// Receives of one connection before others get their turn.
+const TURN_RECEIVES: u32 = 16;
+
+/// How bytes move between a connection and its socket.
+pub trait Io {
+    /// Hands the connection what has been received, or can be without waiting, and notes whether there may be more.
+    fn receive(&mut self, connection: &mut ConnectionState, now: Instant);
+
+    /// Sends what the connection has to send next, of which a turn that has moved `used` bytes may move so many more.
+    /// Nothing if there is nothing to send.
+    fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved>;
+}
+
+/// What came of sending once.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// What the socket took, or the kernel in its place.
+    pub sent: Sent,
+    /// How many bytes of a turn each byte counts as.
+    pub weight: u64,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The connection waits for this.
+    Waits(Interest),
+    /// It could go on, but others are to have their turn.
+    GoesOn(Interest),
+}
+
+impl Turn {
+    /// What the connection waits for, or would wait for if it could not go on.
+    pub fn interest(self) -> Interest {
+        match self {
+            Turn::Waits(interest) | Turn::GoesOn(interest) => interest,
+        }
+    }
+}
+
+/// Lets the connection of `token` go on until it has to wait or its turn is over. It has a workspace.
+pub fn turn(
+    connection: &mut ConnectionState,
+    token: Token,
+    context: &mut WorkerContext<'_>,
+    hands: &mut (impl Io + Executor),
+) -> Turn {
+    let mut bytes_left = TURN_BYTES;
+    let mut receives_left = TURN_RECEIVES;
+    loop {
+        meet_needs(connection, token, context, hands);
+        let sent = send(connection, context, hands);
+        bytes_left = bytes_left.saturating_sub(sent);
+        let interest = connection.connection.interest();
+        let receives = matches!(interest, Interest::Receive | Interest::Linger);
+        // What has been handed to the kernel has to leave before the next request is begun, and before the end.
+        let has_left = connection.writable;
+        if interest == Interest::Linger && has_left {
+            connection.end_sending();
+        }
+        let can_go_on = match interest {
+            Interest::Close => false,
+            Interest::Done => sent > 0,
+            Interest::Send => connection.writable,
+            Interest::Receive | Interest::Linger => has_left && (connection.readable || sent > 0),
+        };
+        if !can_go_on {
+            return Turn::Waits(interest);
+        }
+        if bytes_left == 0 || receives_left == 0 {
+            return Turn::GoesOn(interest);
+        }
+        if receives && connection.readable && sent == 0 {
+            receives_left -= 1;
+            hands.receive(connection, context.now);
+            context.report(&mut connection.connection, connection.client);
+        }
+    }
+}
+
+/// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
+fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &mut impl Io) -> u64 {
+    let mut used = 0;
+    while connection.writable && used < TURN_BYTES {
+        let Some(Moved { sent, weight }) = io.send(connection, context, used) else { break };
+        match sent {
+            Sent::Part(0) => connection.writable = false,
+            Sent::All(bytes) | Sent::Part(bytes) => {
+                used += bytes * weight;
+                connection.connection.handle_sent(bytes, context.now);
+                context.handle_sent(bytes);
+            }
+            Sent::Changed | Sent::Broken => connection.connection.handle_broken(),
+        }
+        context.report(&mut connection.connection, connection.client);
+    }
+    used
+}
+
+/// Carries out what the connection needs, or has it carried out.
+fn meet_needs(
+    connection: &mut ConnectionState,
+    token: Token,
+    context: &mut WorkerContext<'_>,
+    executor: &mut impl Executor,
+) {
+    if connection.writable {
+        connection.connection.resume_content();
+    }
+    while let Some((exchange, need)) = connection.connection.poll_need() {
+        let now = context.now;
+        let id = PendingId { token, exchange };
+        match need {
+            Need::Translate(translate) => {
+                if let Some(resource) = context.refusal(&translate) {
+                    connection.connection.handle_done(exchange, Done::Translated(resource), now);
+                    continue;
+                }
+                match context.look_up(&translate) {
+                    Found::Fresh(entry) => {
+                        connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                    }
+                    Found::Aging(entry, target) => {
+                        connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+                        executor.refresh(context, target);
+                    }
+                    Found::Missing(target) => translate_missing(connection, id, target, context, executor),
+                }
+            }
+            Need::Read(Read { representation, offset, length }) => {
+                let range = FileRange { representation: representation.clone(), offset, length };
+                read(connection, id, range, context, executor);
+            }
+        }
+        context.report(&mut connection.connection, connection.client);
+    }
+}
+
+fn translate_missing(
+    connection: &mut ConnectionState,
+    id: PendingId,
+    target: Target,
+    context: &mut WorkerContext<'_>,
+    executor: &mut impl Executor,
+) {
+    match executor.translate(context, id, target) {
+        Some(entry) => {
+            connection.connection.handle_done(id.exchange, Done::Translated(&entry.resource), context.now);
+        }
+        None => connection.connection.defer(id.exchange),
+    }
+}
+
+fn read(
+    connection: &mut ConnectionState,
+    id: PendingId,
+    range: FileRange,
+    context: &mut WorkerContext<'_>,
+    executor: &mut impl Executor,
+) {
+    if let Some(completed) = executor.make_ready(context.shared, id, range) {
+        handle_completed(connection, completed, context.now);
+    }
+}
+
+/// A step that `connection` needs has been carried out. Content that was read for it is its own from now on.
+pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, now: Instant) {
+    let exchange = completed.pending().exchange;
+    match completed {
+        Completed::Translated(_, entry) => {
+            connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
+        }
+        Completed::Ready(_, bytes) => connection.connection.handle_done(exchange, Done::Ready(bytes), now),
+        Completed::Held(_, buffer) => {
+            let done = connection.hold(buffer);
+            connection.connection.handle_done(exchange, done, now);
+        }
+        Completed::Failed(_) => connection.connection.handle_done(exchange, Done::Failed, now),
+    }
+}
+
+/// An executor of connections whose bytes move by system calls, when epoll or poll has said that they can.
+pub trait OnSockets: Executor {}
+
+impl<E: OnSockets> Io for E {
+    fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
+        connection.receive(now);
+    }
+
+    fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
+        let mut transmit = connection.connection.poll_transmit()?;
+        let weight = within_turn(&mut transmit, used);
+        let ends_buffer = take_from(connection.portion.as_deref(), &mut transmit);
+        let sent = context.sender.send(connection.socket.as_fd(), &transmit);
+        if ends_buffer && matches!(sent, Sent::All(_)) {
+            connection.portion = None;
+        }
+        Some(Moved { sent, weight })
+    }
+}
+
+/// Has what `buffer` holds of a range of a file sent from there. True if that is the end of it.
+fn take_from<'t>(buffer: Option<&'t ReadBuffer>, transmit: &mut Transmit<'t>) -> bool {
+    let (Some(buffer), Some(Segment::File { file, offset, length, .. })) = (buffer, transmit.segment) else {
+        return false;
+    };
+    let Some(part) = buffer.part(file, offset, length) else { return false };
+    transmit.segment = Some(Segment::Shared(part));
+    buffer.ends_at(offset + length)
+}
