@@ -12,9 +12,9 @@ use lamna_server::admin::api::{Arch, ConnectionStats, Now, Phase};
 use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
-use lamna_server::admin::token;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
+use lamna_server::config::token;
 use serde_json::Value;
 
 use crate::args::{ArchCommand, CtlArgs, CtlCommand};

@@ -9,7 +9,8 @@ mod usage;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use lamna_server::admin::{Admin, AdminAddress};
+use lamna_server::admin::Admin;
+use lamna_server::config::address::AdminAddress;
 use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
 use lamna_server::listen;
@@ -94,7 +95,7 @@ fn open_admin(settings: &AdminSettings) -> Result<Admin, Failed> {
 }
 
 fn check(args: &ServeArgs) -> Result<(), Failed> {
-    let settings = config::check(args.config.as_deref(), &args.overrides())?;
+    let settings = config::check(args.config.as_deref(), &args.overrides(), listen::probe)?;
     warn(&settings);
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
 }

@@ -243,7 +243,14 @@ pub(crate) fn bind_one(address: &ListenAddress) -> Result<Listener, BindError> {
 
 /// Whether an address could be bound here, as far as that can be found out while another server may be listening at it: an
 /// address of this machine; a path in a directory where a socket can be made.
-pub(crate) fn probe(address: &ListenAddress) -> Result<(), BindError> {
+///
+/// # Errors
+/// A message, and what to do about it.
+pub fn probe(address: &ListenAddress) -> Result<(), (String, String)> {
+    probe_one(address).map_err(BindError::into_parts)
+}
+
+fn probe_one(address: &ListenAddress) -> Result<(), BindError> {
     match address {
         ListenAddress::Unix(path) => unix::probe(path),
         ListenAddress::Tcp(address) => match bind_tcp(SocketAddr::new(address.ip(), 0)) {
@@ -402,7 +409,7 @@ mod tests {
         assert!(probe(&address).is_ok());
         drop(listening);
         std::fs::write(&path, "a file").unwrap();
-        assert!(probe(&address).unwrap_err().to_string().contains("not a socket"));
+        assert!(probe_one(&address).unwrap_err().to_string().contains("not a socket"));
         for path in ["/nonexistent/a".to_owned(), "/x".repeat(100)] {
             assert!(probe(&ListenAddress::Unix(path.into())).is_err());
         }

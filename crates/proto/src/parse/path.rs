@@ -138,6 +138,33 @@ pub fn is_hidden(normalised: &[u8]) -> bool {
     normalised.split(|&byte| byte == b'/').skip(1).enumerate().any(is_hidden)
 }
 
+/// `path` with everything that may not stand in a Location percent-encoded; slashes stay.
+pub fn encode(path: &[u8]) -> String {
+    let mut encoded = String::with_capacity(path.len());
+    for (index, segment) in path.split(|&byte| byte == b'/').enumerate() {
+        if index > 0 {
+            encoded.push('/');
+        }
+        push_segment(&mut encoded, segment);
+    }
+    encoded
+}
+
+/// Appends bytes as one segment of a URL's path: all but the unreserved characters (RFC 3986 2.3) are percent-encoded,
+/// so that the result needs no escaping in HTML either.
+pub fn push_segment(url: &mut String, segment: &[u8]) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in segment {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            url.push('%');
+            url.push(char::from(HEX_DIGITS[usize::from(byte >> 4)]));
+            url.push(char::from(HEX_DIGITS[usize::from(byte & 15)]));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,5 +315,12 @@ mod tests {
             let plain = name.replace('%', "%25");
             prop_assert_eq!(normalised(&format!("/{encoded}")), normalised(&format!("/{plain}")));
         }
+    }
+
+    #[test]
+    fn all_but_unreserved_bytes_of_a_segment_are_encoded() {
+        let mut url = String::new();
+        push_segment(&mut url, b"a b?#%\"<>&'/:\xff~.txt");
+        assert_eq!(url, "a%20b%3F%23%25%22%3C%3E%26%27%2F%3A%FF~.txt");
     }
 }

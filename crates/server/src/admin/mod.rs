@@ -32,7 +32,7 @@ use rustix::process::geteuid;
 
 pub use crate::admin::api::{AdminApi, Change, Stats, Status};
 use crate::admin::connection::{Origin, Rights, Visit};
-pub use crate::admin::socket_path::AdminAddress;
+use crate::config::address::AdminAddress;
 use crate::config::settings::{AdminSettings, ListenAddress};
 use crate::io::accept::{Accepted, accept};
 use crate::listen::{self, BindError, Listener};

@@ -14,55 +14,17 @@
 //! bound and not yet listened on is not taken for stale. A socket of another name, or elsewhere, is left alone; in a
 //! directory of another user nothing is removed and no lock is waited for.
 
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::geteuid;
 
-use crate::config::address::AddressError;
 use crate::config::settings::ListenAddress;
 use crate::listen::{self, BindError, Listener};
-
-/// Where the endpoint is to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum AdminAddress {
-    /// Nowhere.
-    Off,
-    /// A Unix socket that `lamna ctl` finds.
-    #[default]
-    Found,
-    /// Here.
-    At(ListenAddress),
-}
-
-impl FromStr for AdminAddress {
-    type Err = AddressError;
-
-    /// Reads `auto`, `off`, `unix:PATH`, or a TCP address as `--listen` takes it.
-    fn from_str(text: &str) -> Result<AdminAddress, AddressError> {
-        match text {
-            "off" => Ok(AdminAddress::Off),
-            "auto" => Ok(AdminAddress::Found),
-            address => address.parse().map(AdminAddress::At),
-        }
-    }
-}
-
-impl fmt::Display for AdminAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AdminAddress::Off => formatter.write_str("off"),
-            AdminAddress::Found => formatter.write_str("auto"),
-            AdminAddress::At(address) => address.fmt(formatter),
-        }
-    }
-}
 
 /// The sockets of the servers of this user that are alive, and how many stale ones were removed on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -291,15 +253,6 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn an_address_is_off_a_path_or_a_port_of_loopback() {
-        assert_eq!("off".parse(), Ok(AdminAddress::Off));
-        assert_eq!("auto".parse(), Ok(AdminAddress::Found));
-        assert_eq!("9000".parse(), Ok(AdminAddress::At(ListenAddress::Tcp(([127, 0, 0, 1], 9000).into()))));
-        assert_eq!("unix:/run/a".parse(), Ok(AdminAddress::At(ListenAddress::Unix("/run/a".into()))));
-        assert!("on".parse::<AdminAddress>().is_err());
-    }
 
     #[test]
     fn the_second_server_of_a_process_id_gets_another_name() {

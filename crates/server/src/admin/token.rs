@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::socket_path;
+use crate::config::token::{parse, read};
 
 /// A token, and the file that goes with the server.
 #[derive(Debug)]
@@ -28,10 +29,6 @@ pub(super) struct Token {
 
 /// Bytes of a made token; written with twice as many digits.
 const BYTES: usize = 32;
-/// Characters that a configured token has at least, so that it cannot be tried out.
-const LENGTH_MIN: usize = 16;
-/// Bytes of a file that are read.
-const FILE_BYTES_MAX: u64 = 1024;
 
 impl Token {
     /// The one that an administrator has put into a file.
@@ -118,30 +115,11 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
     paths.into_iter().find_map(|path| read_own(&path).ok())
 }
 
-/// Reads a token that an administrator has put into a file.
-///
-/// # Errors
-/// It cannot be read, or is no token.
-pub fn read(file: &Path) -> io::Result<String> {
-    parse(OpenOptions::new().read(true).open(file)?)
-}
-
 /// Reads one that a server has made: not through a link that somebody else has put there, and without waiting for the other
 /// end of a pipe.
 fn read_own(file: &Path) -> io::Result<String> {
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32;
     parse(OpenOptions::new().read(true).custom_flags(flags).open(file)?)
-}
-
-fn parse(opened: File) -> io::Result<String> {
-    let mut text = String::new();
-    opened.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    let token = text.trim();
-    if token.len() < LENGTH_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let why = format!("a token has at least {LENGTH_MIN} characters, and no spaces within");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    }
-    Ok(token.to_owned())
 }
 
 fn name(address: SocketAddr) -> String {

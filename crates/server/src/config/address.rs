@@ -91,6 +91,41 @@ fn remedy(text: &str) -> String {
     "is not an address: expected PORT, IPV4:PORT, [IPV6]:PORT, localhost:PORT or unix:PATH".into()
 }
 
+/// Where the endpoint is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AdminAddress {
+    /// Nowhere.
+    Off,
+    /// A Unix socket that `lamna ctl` finds.
+    #[default]
+    Found,
+    /// Here.
+    At(ListenAddress),
+}
+
+impl FromStr for AdminAddress {
+    type Err = AddressError;
+
+    /// Reads `auto`, `off`, `unix:PATH`, or a TCP address as `--listen` takes it.
+    fn from_str(text: &str) -> Result<AdminAddress, AddressError> {
+        match text {
+            "off" => Ok(AdminAddress::Off),
+            "auto" => Ok(AdminAddress::Found),
+            address => address.parse().map(AdminAddress::At),
+        }
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AdminAddress::Off => formatter.write_str("off"),
+            AdminAddress::Found => formatter.write_str("auto"),
+            AdminAddress::At(address) => address.fmt(formatter),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +189,14 @@ mod tests {
         fn no_text_panics(text in ".{0,30}") {
             let _ = text.parse::<ListenAddress>();
         }
+    }
+
+    #[test]
+    fn an_address_is_off_a_path_or_a_port_of_loopback() {
+        assert_eq!("off".parse(), Ok(AdminAddress::Off));
+        assert_eq!("auto".parse(), Ok(AdminAddress::Found));
+        assert_eq!("9000".parse(), Ok(AdminAddress::At(ListenAddress::Tcp(([127, 0, 0, 1], 9000).into()))));
+        assert_eq!("unix:/run/a".parse(), Ok(AdminAddress::At(ListenAddress::Unix("/run/a".into()))));
+        assert!("on".parse::<AdminAddress>().is_err());
     }
 }

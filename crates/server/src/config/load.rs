@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf, absolute};
 
 use lamna_policy::cache::Algorithm;
 
+use super::address::AdminAddress;
 use super::explain::{ConfigError, Finding, Problem};
 use super::profile;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::shapes::{self, Shapes};
-use super::validate::{self, Depth, Looks, check_address, check_admin, check_directory, check_log};
-use crate::admin::AdminAddress;
+use super::validate::{self, Depth, Looks, Probe, check_address, check_admin, check_directory, check_log};
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::CodingSet;
 use crate::config::sending::SendStrategy;
@@ -98,9 +98,9 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, Conf
 /// machine, and whether sockets can be made where they are to be. Binds nothing that another server may listen at.
 ///
 /// # Errors
-/// As [`load`], and what a server would say that cannot bind.
-pub fn check(file: Option<&Path>, overrides: &Overrides) -> Result<Settings, ConfigError> {
-    load_to(file, overrides, Depth::Check)
+/// As [`load`], and what `probe` says of addresses.
+pub fn check(file: Option<&Path>, overrides: &Overrides, probe: Probe) -> Result<Settings, ConfigError> {
+    load_to(file, overrides, Depth::Check(probe))
 }
 
 fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<Settings, ConfigError> {

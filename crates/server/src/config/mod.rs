@@ -28,6 +28,7 @@ mod site;
 pub mod suggest;
 #[cfg(test)]
 mod tests;
+pub mod token;
 mod validate;
 
 pub use crate::sys::memory::{
@@ -38,3 +39,4 @@ pub use doubts::doubts;
 pub use explain::ConfigError;
 pub use load::{Overrides, Workers, check, load, parse};
 pub use render::render;
+pub use validate::Probe;

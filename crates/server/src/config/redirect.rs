@@ -10,7 +10,6 @@ use super::file::{Amount, RedirectTable, Text};
 use super::limits::Unit;
 use super::settings::Redirect;
 use super::validate::Checker;
-use crate::content::answers::encode_path;
 use lamna_policy::size::format_size;
 
 const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
@@ -29,7 +28,7 @@ impl Redirect {
         match self.to.strip_suffix('*') {
             None => Some(self.to.clone()),
             Some(prefix) => {
-                let location = format!("{prefix}{}", encode_path(rest.as_bytes()));
+                let location = format!("{prefix}{}", path::encode(rest.as_bytes()));
                 (!is_host_open(prefix) && !location.starts_with("//")).then_some(location)
             }
         }
@@ -90,7 +89,7 @@ fn from(text: &Text, checker: &mut Checker<'_>) {
     }
     // The beginning of a name stands before a star: it may be anything.
     let whole = if from.ends_with('*') { from.rfind('/').map_or("", |slash| &from[..=slash]) } else { from };
-    let is_normal = path::normalise(encode_path(whole.as_bytes()).as_bytes(), &mut decoded).is_ok();
+    let is_normal = path::normalise(path::encode(whole.as_bytes()).as_bytes(), &mut decoded).is_ok();
     checker.expect(
         is_normal && decoded == whole.as_bytes(),
         text,

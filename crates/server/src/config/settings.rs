@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
-use crate::admin::AdminAddress;
+use super::address::AdminAddress;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::admin::AdminAddress;
+use super::address::AdminAddress;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::{CodingSet, Compression};
+use crate::listen;
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::control::Profile;
 use proptest::prelude::*;
@@ -414,16 +415,16 @@ fn what_could_not_be_listened_at_or_logged_to_is_refused_with_the_place() {
 fn what_the_command_line_overrides_is_not_looked_for() {
     let directory = directory_with("log = \"nowhere/log\"\nadmin = \"unix:nowhere/a\"\n[[site]]\nroot = \"site\"\n");
     let file = directory.path().join("lamna.toml");
-    assert!(check(Some(&file), &Overrides::default()).is_err());
+    assert!(check(Some(&file), &Overrides::default(), listen::probe).is_err());
     let overrides = Overrides { log: Some(LogTarget::Off), admin: Some(AdminAddress::Off), ..Overrides::default() };
-    assert!(check(Some(&file), &overrides).is_ok());
+    assert!(check(Some(&file), &overrides, listen::probe).is_ok());
 }
 
 #[test]
 fn a_log_that_can_be_written_and_not_opened_is_found_by_checking() {
     let directory = directory_with("log = \"socket\"\n[[site]]\nroot = \"site\"\n");
     let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
-    let error = check(Some(&directory.path().join("lamna.toml")), &Overrides::default()).unwrap_err();
+    let error = check(Some(&directory.path().join("lamna.toml")), &Overrides::default(), listen::probe).unwrap_err();
     assert!(error.to_string().contains("lamna.toml:1:7: the access log `"), "{error}");
 }
 
@@ -460,13 +461,18 @@ fn checking_finds_what_binding_would_find_and_loading_leaves_that_to_binding() {
         let directory = directory_with(&format!("listen = [\"{listen}\"]\n[[site]]\nroot = \"site\"\n"));
         let file = directory.path().join("lamna.toml");
         assert!(load(Some(&file), &Overrides::default()).is_ok(), "{listen}");
-        let report = check(Some(&file), &Overrides::default()).unwrap_err().to_string();
+        let report = check(Some(&file), &Overrides::default(), listen::probe).unwrap_err().to_string();
         assert!(report.contains("lamna.toml:1:11: cannot listen on ") && report.contains(message), "{report}");
         // What the command line says in its place is what counts.
         let overrides = Overrides { listen: vec!["0".parse().unwrap()], ..Overrides::default() };
-        assert!(check(Some(&file), &overrides).is_ok());
+        assert!(check(Some(&file), &overrides, listen::probe).is_ok());
         let overrides = Overrides { listen: vec!["192.0.2.1:80".parse().unwrap()], ..Overrides::default() };
-        assert!(check(Some(&file), &overrides).unwrap_err().to_string().starts_with("cannot listen on 192.0.2.1:80"));
+        assert!(
+            check(Some(&file), &overrides, listen::probe)
+                .unwrap_err()
+                .to_string()
+                .starts_with("cannot listen on 192.0.2.1:80")
+        );
     }
 }
 

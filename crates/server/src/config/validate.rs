@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use toml::Spanned;
 
+use super::address::AdminAddress;
 use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
@@ -25,11 +26,10 @@ use super::settings::{
 use super::shapes::Taken;
 use super::site;
 use super::suggest::nearest;
-use crate::admin::{AdminAddress, token};
+use super::token;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::sending::{Plan, SendStrategy};
-use crate::listen::{self, BindError};
 use lamna_policy::size::{format_size, parse_size};
 
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
@@ -206,16 +206,19 @@ fn sending(file: &File, checker: &mut Checker<'_>, plan: &mut Plan) {
 }
 
 /// How much of what is outside of the file is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Depth {
     /// What every process needs that serves with these settings.
     Serve,
     /// Also what one needs that binds its addresses itself, which one that takes the place of another does not.
-    Check,
+    Check(Probe),
 }
 
+/// Finds out whether one could listen at an address: a message and what to do about it if not.
+pub type Probe = fn(&ListenAddress) -> Result<(), (String, String)>;
+
 /// What of the file's values is looked for outside of it: what the command line overrides is nobody's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Looks {
     pub(super) depth: Depth,
     pub(super) at_addresses: bool,
@@ -447,7 +450,7 @@ pub(super) fn check_address(
     }
     match depth {
         Depth::Serve => Ok(()),
-        Depth::Check => listen::probe(address).map_err(BindError::into_parts),
+        Depth::Check(probe) => probe(address),
     }
 }
 
@@ -477,7 +480,7 @@ pub(super) fn check_log(target: &LogTarget, depth: Depth) -> Result<(), (String,
             let may = match depth {
                 Depth::Serve => may(path, Access::WRITE_OK),
                 // What is a socket, say, may be written and not be opened. Without a reader a pipe would keep us waiting.
-                Depth::Check => {
+                Depth::Check(_) => {
                     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
                     open(path, flags, Mode::empty()).map(drop)
                 }

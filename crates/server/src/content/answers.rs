@@ -10,7 +10,6 @@ use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, 
 use lamna_proto::workspace::Pages;
 use rustix::io::Errno;
 
-use super::escape::push_path_segment;
 use super::pages::{self, Page};
 use crate::io::Blocked;
 
@@ -93,18 +92,6 @@ impl From<HeadTooLong> for Blocked {
     }
 }
 
-/// `path` with everything that may not stand in a Location percent-encoded; slashes stay.
-pub fn encode_path(path: &[u8]) -> String {
-    let mut encoded = String::with_capacity(path.len());
-    for (index, segment) in path.split(|&byte| byte == b'/').enumerate() {
-        if index > 0 {
-            encoded.push('/');
-        }
-        push_path_segment(&mut encoded, segment);
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +124,6 @@ mod tests {
 
     #[test]
     fn a_location_is_ascii_and_on_one_line() {
-        assert_eq!(encode_path("/ä b/\r\n?#".as_bytes()), "/%C3%A4%20b/%0D%0A%3F%23");
+        assert_eq!(lamna_proto::parse::path::encode("/ä b/\r\n?#".as_bytes()), "/%C3%A4%20b/%0D%0A%3F%23");
     }
 }

@@ -1,6 +1,6 @@
 //! Escaping of foreign text for the places where generated content puts it.
 //!
-//! Owns: text into HTML, bytes into URLs, text into one line. Guarantees that no input can end the element, attribute,
+//! Owns: text into HTML, text into one line. Guarantees that no input can end the element, attribute,
 //! path segment or line it is put into. Does not judge where a URL leads.
 
 /// Appends text so that it stands for itself in HTML element content and in quoted attribute values. Control characters,
@@ -19,21 +19,6 @@ pub(in crate::content) fn push_html(html: &mut String, text: &str) {
             }
             control if control.is_control() => html.push(char::REPLACEMENT_CHARACTER),
             other => html.push(other),
-        }
-    }
-}
-
-/// Appends bytes as one segment of a URL's path: all but the unreserved characters (RFC 3986 2.3) are percent-encoded,
-/// so that the result needs no escaping in HTML either.
-pub(in crate::content) fn push_path_segment(url: &mut String, segment: &[u8]) {
-    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in segment {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push('%');
-            url.push(char::from(HEX_DIGITS[usize::from(byte >> 4)]));
-            url.push(char::from(HEX_DIGITS[usize::from(byte & 15)]));
         }
     }
 }
@@ -59,13 +44,6 @@ mod tests {
         assert_eq!(html("<a b=\"c\" d='e'>&amp;"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;");
         assert_eq!(html("a\0\u{1b}[2J\n"), "a\u{fffd}\u{fffd}[2J\u{fffd}");
         assert_eq!(html("a\u{202e}txt.exe"), "a\u{fffd}txt.exe");
-    }
-
-    #[test]
-    fn all_but_unreserved_bytes_of_a_segment_are_encoded() {
-        let mut url = String::new();
-        push_path_segment(&mut url, b"a b?#%\"<>&'/:\xff~.txt");
-        assert_eq!(url, "a%20b%3F%23%25%22%3C%3E%26%27%2F%3A%FF~.txt");
     }
 
     proptest! {

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 pub use self::html::html;
 
-use super::escape::push_path_segment;
 use crate::log::calendar::Calendar;
+use lamna_proto::parse::path::push_segment;
 
 /// Entries that one listing shows. Bounds the page (about 3 MB) and the work of laying it out; the rest is counted.
 pub const ENTRIES_SHOWN_MAX: usize = 10_000;
@@ -190,7 +190,7 @@ fn rfc3339(unix_seconds: u64) -> String {
 /// slashes are encoded, so that nothing is taken for a host.
 fn push_link(link: &mut String, item: &Item) {
     link.push_str("./");
-    push_path_segment(link, &item.name);
+    push_segment(link, &item.name);
     if item.kind == Kind::Directory {
         link.push('/');
     }

@@ -392,7 +392,7 @@ impl Question<'_> {
 
     /// A directory is found at its name with a slash, so that relative links in it work.
     fn slash_redirect(&self, path: &[u8]) -> Result<Arc<Entry>, HeadTooLong> {
-        self.redirect(301, &format!("{}/", answers::encode_path(path)), true)
+        self.redirect(301, &format!("{}/", lamna_proto::parse::path::encode(path)), true)
     }
 
     /// What is answered when a name cannot be served.

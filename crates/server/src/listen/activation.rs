@@ -12,11 +12,28 @@ use rustix::net::{SocketType, sockopt};
 
 use super::{BindError, Listener, listener, tune_tcp};
 use crate::config::settings::ListenAddress;
-use crate::process::container;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use crate::sys;
 
 /// `SD_LISTEN_FDS_START`: the first descriptor after the standard ones.
 const FIRST: RawFd = 3;
+
+/// The process id that this program was started as, if that is another process than this one; 0 if it is not.
+static STARTED_AS: AtomicU32 = AtomicU32::new(0);
+
+/// This process was started by one that the program had been started as, and that has this id: what was passed to that one is
+/// for this one.
+pub(crate) fn set_started_as(id: u32) {
+    STARTED_AS.store(id, Relaxed);
+}
+
+fn started_as() -> u32 {
+    match STARTED_AS.load(Relaxed) {
+        0 => std::process::id(),
+        other => other,
+    }
+}
 
 /// The listeners that were passed, or none. A second call gets none: they belong to who asked first.
 ///
@@ -24,8 +41,7 @@ const FIRST: RawFd = 3;
 /// The variables make no sense, or a descriptor is not a listening stream socket.
 pub(super) fn listeners() -> Result<Vec<Listener>, BindError> {
     let variable = |name| std::env::var(name).ok();
-    let count =
-        passed_count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), container::first_id())?;
+    let count = passed_count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), started_as())?;
     adopt(count)
 }
 

@@ -17,19 +17,16 @@
 
 use std::os::fd::AsFd;
 use std::process::id;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, setpgid, wait};
 
+use crate::listen::activation;
 use crate::process::orders::{ControlChannel, Orders, Received, Report};
 use crate::sys::fork::fork;
 
 /// The id of the first process.
 const FIRST: u32 = 1;
-
-/// Whether this process was started by one that this program had been started as.
-static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
 /// Has `serve` serve: in this process, or in one that it outlives if it is the first of a container. To be called before there
 /// are threads. Returns the status to end with.
@@ -47,11 +44,6 @@ pub fn run(serve: impl FnOnce(Option<ControlChannel>) -> i32) -> i32 {
     }
 }
 
-/// The id of the process that this program was started as, by which others name it.
-pub(crate) fn first_id() -> u32 {
-    if IS_KEPT.load(Relaxed) { FIRST } else { id() }
-}
-
 fn start(serve: impl FnOnce(ControlChannel) -> i32) -> Result<(Pid, ControlChannel, Orders), Errno> {
     // Before there is a server, so that no order is lost.
     let orders = Orders::by_signals()?;
@@ -60,7 +52,7 @@ fn start(serve: impl FnOnce(ControlChannel) -> i32) -> Result<(Pid, ControlChann
     let mut ends = (Some(ours), Some(theirs));
     let server = fork(|| {
         ends.0 = None;
-        IS_KEPT.store(true, Relaxed);
+        activation::set_started_as(FIRST);
         // What a terminal sends to a group goes to the first process only, which passes it on. If it fails both get it.
         let _ = setpgid(None, None);
         ends.1.take().map_or(1, serve)
