@@ -357,7 +357,7 @@ impl ServeArgs {
 
 fn architecture_parser() -> impl TypedValueParser<Value = Choice> {
     let value = |each: Choice| {
-        let alias = if let Choice::Fixed(architecture) = each { architecture.alias() } else { None };
+        let alias = if let Choice::Fixed(architecture) = each { architecture.character().alias } else { None };
         PossibleValue::new(each.name()).aliases(alias)
     };
     PossibleValuesParser::new(Choice::all().map(value))

@@ -10,6 +10,7 @@
 //! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
 
 pub mod address;
+pub mod architecture;
 pub mod cache_policy;
 pub mod cache_switches;
 pub mod compression;

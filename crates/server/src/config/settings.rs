@@ -10,84 +10,11 @@ use std::path::PathBuf;
 use lamna_policy::control::Profile;
 
 use super::address::AdminAddress;
+pub use super::architecture::Architecture;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::sending::Plan;
-
-/// Which concurrency architecture serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// Single-process event-driven: one event loop per worker, every step in line (Flash 3.3).
-    Sped,
-    /// Asymmetric multi-process event-driven: the same loop, with helpers for steps that would block (Flash 3.4).
-    Amped,
-    /// AMPED processes that have nothing in common but the listening sockets.
-    CoAmped,
-    /// Multi-process: pre-forked processes that serve one connection at a time with blocking calls (Flash 3.1).
-    Mp,
-    /// Per worker five stages in threads of their own, and two helpers for what would block (PIPELINED).
-    Pipelined,
-    /// One io_uring per worker: every step is handed to the kernel, which says when it is done (JAWS).
-    Proactor,
-    /// A bounded number of threads for the connections that are being served (Flash-MT, JAWS).
-    ThreadPool,
-    /// A thread for each request (JAWS).
-    ThreadPerRequest,
-    /// A thread for each connection as long as it is open (JAWS).
-    ThreadPerSession,
-}
-
-impl Architecture {
-    /// Every architecture, in the order of documentation.
-    pub const ALL: [Architecture; 9] = [
-        Architecture::Mp,
-        Architecture::ThreadPool,
-        Architecture::ThreadPerRequest,
-        Architecture::ThreadPerSession,
-        Architecture::Sped,
-        Architecture::Amped,
-        Architecture::CoAmped,
-        Architecture::Pipelined,
-        Architecture::Proactor,
-    ];
-
-    /// The name in configuration, on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Architecture::Sped => "sped",
-            Architecture::Amped => "amped",
-            Architecture::CoAmped => "co-amped",
-            Architecture::Mp => "mp",
-            Architecture::Pipelined => "pipelined",
-            Architecture::Proactor => "proactor",
-            Architecture::ThreadPool => "thread-pool",
-            Architecture::ThreadPerRequest => "thread-per-request",
-            Architecture::ThreadPerSession => "thread-per-session",
-        }
-    }
-
-    /// Another name that is understood.
-    pub fn alias(self) -> Option<&'static str> {
-        (self == Architecture::ThreadPool).then_some("mt")
-    }
-
-    /// The architecture of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.name() == name || each.alias() == Some(name))
-    }
-
-    /// Whether a thread or process that sends to a slow peer serves nobody else meanwhile.
-    pub fn waits_for_peers(self) -> bool {
-        use Architecture::{Mp, ThreadPerRequest, ThreadPerSession, ThreadPool};
-        matches!(self, Mp | ThreadPool | ThreadPerRequest | ThreadPerSession)
-    }
-
-    /// Whether its workers are processes, with a supervisor.
-    pub fn is_of_processes(self) -> bool {
-        matches!(self, Architecture::CoAmped | Architecture::Mp)
-    }
-}
 
 /// What is asked for as architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ use crate::listen::Listener;
 use crate::metrics::counters::Counters;
 use crate::process::messages::report_not_upgraded;
 use crate::process::orders::{ControlChannel, Order, Orders};
-use crate::process::running_engine;
 use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
 use crate::process::shared_metrics::SharedMetrics;
@@ -184,8 +183,8 @@ impl AdminApi for AdminService<'_> {
             connections: ConnectionStats {
                 accepted: read(&done.connections),
                 open: Some(sum(&self.connections())),
-                idle: running_engine::shows_idle(architecture).then_some(u64::from(idle)),
-                slow: running_engine::shows_slow(architecture).then_some(u64::from(slow)),
+                idle: architecture.character().reports.idle.then_some(u64::from(idle)),
+                slow: architecture.character().reports.slow.then_some(u64::from(slow)),
                 accept_pauses: read(&done.accept_pauses),
                 idle_shed: read(&done.idle_shed),
             },

@@ -95,7 +95,7 @@ impl RunningEngine {
         first_seat: usize,
         receiver: Option<Arc<Receiver>>,
     ) -> Result<RunningEngine, ServeError> {
-        let receiver = receiver.filter(|_| takes_arrivals_itself(settings));
+        let receiver = receiver.filter(|_| settings.architecture.takes_arrivals_itself());
         let shared = Shared { receiver, ..prepare(settings, listeners, commons, first_seat)? };
         RunningEngine::start(settings, Arc::new(shared), first_seat).map_err(|failure| {
             let (cause, begun) = *failure;
@@ -171,7 +171,7 @@ impl RunningEngine {
     /// Open connections of each worker.
     pub(crate) fn connections(&self) -> Vec<u32> {
         let (shared, workers) = (&self.shared, self.settings.workers);
-        match shows_connections(self.settings.architecture) {
+        match self.settings.architecture.character().reports.connections {
             true => (0..workers).map(|index| shared.seat(index).connections()).collect(),
             false => shared
                 .connection_counters
@@ -257,7 +257,7 @@ impl RunningEngine {
         if settings.helpers == HelperKind::Processes && self.shared.fork_server.is_none() {
             return Err("helper processes can be chosen at start only, with --helpers processes".to_owned());
         }
-        match connections_max(settings) {
+        match settings.architecture.connections_max(settings) {
             Some(most) if open > most => Err(format!(
                 "{name} holds {} at most, and {open} are open. Raise threads_max, or wait.",
                 lamna_policy::words::count(most, "connection")
@@ -426,46 +426,9 @@ pub(crate) fn is_possible(settings: &Settings) -> Result<(), Errno> {
     engine::proactor::test(&abilities)
 }
 
-/// Whether workers take connections of other processes when they are free for one, as they accept new ones.
-pub(crate) fn takes_arrivals_itself(settings: &Settings) -> bool {
-    settings.architecture == Architecture::Mp
-}
-
 /// Whether helpers are threads that are made as they are needed, or none.
 fn has_helper_threads(settings: &Settings) -> bool {
     settings.helpers == HelperKind::Threads && settings.architecture != Architecture::Proactor
-}
-
-/// How many connections an engine can hold, if that is bounded by itself.
-fn connections_max(settings: &Settings) -> Option<usize> {
-    match settings.architecture {
-        Architecture::ThreadPerSession | Architecture::ThreadPerRequest => {
-            Some(settings.threads_max.saturating_mul(settings.workers))
-        }
-        _ => None,
-    }
-}
-
-/// Whether workers show at the scoreboard how many connections they have, as those do that share them out by it. The others are
-/// counted by what they carry.
-fn shows_connections(architecture: Architecture) -> bool {
-    match architecture {
-        Architecture::Sped | Architecture::Amped | Architecture::CoAmped | Architecture::Mp => true,
-        Architecture::Proactor => true,
-        Architecture::Pipelined | Architecture::ThreadPool => false,
-        Architecture::ThreadPerRequest | Architecture::ThreadPerSession => false,
-    }
-}
-
-/// Whether workers of this architecture say which of their connections are idle.
-pub(crate) fn shows_idle(architecture: Architecture) -> bool {
-    // A thread or process that waits for its only connection does not write down for what.
-    !matches!(architecture, Architecture::Mp | Architecture::ThreadPerSession)
-}
-
-/// Whether workers of this architecture say which of their connections wait for slow peers.
-pub(crate) fn shows_slow(architecture: Architecture) -> bool {
-    shows_connections(architecture) && architecture != Architecture::Mp || architecture == Architecture::Pipelined
 }
 
 /// Everything that the workers of the first shift share.

@@ -155,7 +155,7 @@ impl Server {
             shift.shared.control.stop();
             return Err(error);
         }
-        let receiver = receiver.filter(|_| !running_engine::takes_arrivals_itself(settings));
+        let receiver = receiver.filter(|_| !settings.architecture.takes_arrivals_itself());
         let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;
         Ok(Server {
             shift,
