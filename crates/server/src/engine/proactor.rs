@@ -16,7 +16,6 @@ mod hands;
 mod needs;
 mod ring_connection;
 
-use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,7 +31,6 @@ use crate::engine::proactor::ring_connection::{Out, RingConnection};
 use crate::io::KernelFeatures;
 use crate::io::accept::DescriptorReserve;
 use crate::io::wait::Token;
-use crate::metrics::latency_sample::stall_ms;
 use crate::metrics::memory_accounting::Reservation;
 use crate::metrics::step_timer::{self, Step};
 use crate::sys::ring::{Completion, Event, OpId, Outgoing, Ring};
@@ -40,6 +38,7 @@ use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
 use crate::worker::drive::{self, Turn};
 use crate::worker::executor::PendingId;
+use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
 
 /// Whether this engine can run here.
@@ -83,7 +82,7 @@ struct Worker<'a> {
     /// By the index of the slot.
     flows: Vec<RingConnection>,
     /// Connections that can go on without a completion.
-    queue: VecDeque<Token>,
+    queue: RunQueue,
     context: WorkerContext<'a>,
     workspace: Option<Box<Workspace>>,
     /// By listener.
@@ -91,10 +90,6 @@ struct Worker<'a> {
     reserve: DescriptorReserve,
     /// When to accept again.
     accept_again: Option<Instant>,
-    /// How many connections others have been told of.
-    shown: usize,
-    /// Likewise of how many that are idle, and slow.
-    shown_postures: (usize, usize),
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing<Option<Reservation>>>>,
     draining: bool,
@@ -102,8 +97,6 @@ struct Worker<'a> {
     handing_over: bool,
 }
 
-/// Turns of connections that had one already, before completions are looked at again: a new request waits for no more of them.
-const TURNS_MAX: usize = 2;
 /// How many buffers for what is sent are kept for the next time, and the largest one.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
@@ -119,14 +112,12 @@ impl<'a> Worker<'a> {
             disk: Disk::new(shared, index),
             slots: ConnectionTable::default(),
             flows: Vec::new(),
-            queue: VecDeque::new(),
+            queue: RunQueue::default(),
             workspace: Some(context.workspace()),
             context,
             accepts: vec![None; shared.listeners.len()],
             reserve: DescriptorReserve::new(),
             accept_again: None,
-            shown: 0,
-            shown_postures: (0, 0),
             spare_outgoing: Vec::new(),
             draining: false,
             handing_over: false,
@@ -152,7 +143,7 @@ impl<'a> Worker<'a> {
             }
             self.resume_queued();
             self.handle_time();
-            self.end_batch();
+            self.context.end_batch(self.shared.seat(self.index));
         }
         Ok(())
     }
@@ -168,10 +159,7 @@ impl<'a> Worker<'a> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        let due =
-            [self.slots.next_deadline(), self.accept_again, self.context.flush_due()].into_iter().flatten().min()?;
-        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-        Some(due.since(self.context.now) + 1)
+        self.context.wait_ms([self.slots.next_deadline(), self.accept_again].into_iter().flatten())
     }
 
     fn handle(&mut self, completion: Completion<Tag, Option<Reservation>>) {
@@ -228,21 +216,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
-    fn end_batch(&mut self) {
-        let begun = std::mem::replace(&mut self.context.now, self.shared.clock.now());
-        let stall_ms = stall_ms(begun, self.context.now);
-        if stall_ms > 0 {
-            self.shared.seat(self.index).add_stall(stall_ms);
-        }
-    }
-
     /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
     fn resume_queued(&mut self) {
-        for _ in 0..self.queue.len().min(TURNS_MAX) {
-            let Some(token) = self.queue.pop_front() else { return };
-            if let Some(slot) = self.slots.find(token) {
-                slot.queued = false;
+        for _ in 0..self.queue.turns() {
+            if let Some(token) = self.queue.pop(&mut self.slots) {
                 self.drive(token);
             }
         }
@@ -255,7 +232,7 @@ impl<'a> Worker<'a> {
         if self.accept_again.is_some_and(|at| at <= self.context.now) {
             self.end_pause();
         }
-        self.show_load();
+        self.slots.show_load(self.shared.seat(self.index));
         self.context.flush_if_due();
     }
 
@@ -319,17 +296,9 @@ impl Worker<'_> {
         };
         let turn = drive::turn(self.slots.get(token), token, &mut self.context, &mut hands);
         if matches!(turn, Turn::GoesOn(_)) {
-            self.queue_up(token);
+            self.queue.push(token, self.slots.get(token));
         }
         turn.interest()
-    }
-
-    fn queue_up(&mut self, token: Token) {
-        let slot = self.slots.get(token);
-        if !slot.queued {
-            slot.queued = true;
-            self.queue.push_back(token);
-        }
     }
 
     fn handle_arrived(&mut self, token: Token) {

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 
 use crate::io::wait::{Event, Token};
+use crate::metrics::scoreboard::WorkerScore;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::worker::connection_counter::CountGuard;
@@ -164,6 +165,8 @@ pub struct ConnectionTable {
     generation: u32,
     /// No deadline is earlier than this.
     earliest: u32,
+    /// How many connections others have been told of, and of how many that are idle, and slow.
+    shown: (usize, (usize, usize)),
 }
 
 const TICK_MS: u64 = 100;
@@ -171,7 +174,16 @@ const TICK_MS: u64 = 100;
 impl Default for ConnectionTable {
     fn default() -> ConnectionTable {
         let (slots, deadlines) = (Vec::new(), Vec::new());
-        ConnectionTable { slots, deadlines, count: 0, idle: 0, slow: 0, generation: 0, earliest: u32::MAX }
+        ConnectionTable {
+            slots,
+            deadlines,
+            count: 0,
+            idle: 0,
+            slow: 0,
+            generation: 0,
+            earliest: u32::MAX,
+            shown: (0, (0, 0)),
+        }
     }
 }
 
@@ -245,6 +257,18 @@ impl ConnectionTable {
     /// How many of them were left idle, and how many waiting for slow peers.
     pub fn postures(&self) -> (usize, usize) {
         (self.idle, self.slow)
+    }
+
+    /// Lets others know how many there are.
+    pub fn show_load(&mut self, score: &WorkerScore) {
+        let (count, postures) = self.shown;
+        if count != self.count {
+            score.show(self.count);
+        }
+        if postures != self.postures() {
+            score.show_postures(self.postures());
+        }
+        self.shown = (self.count, self.postures());
     }
 
     /// How the connection of `token`, if it is still there, is left after a turn.

@@ -26,7 +26,8 @@ use crate::content::translate::{Previous, Question, translate};
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
-use crate::metrics::latency_sample::Sampler;
+use crate::metrics::latency_sample::{Sampler, stall_ms};
+use crate::metrics::scoreboard::WorkerScore;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::clock::unix_ms;
@@ -211,6 +212,22 @@ impl<'a> WorkerContext<'a> {
     /// What a new request is answered with if every request is refused.
     pub fn refusal(&self, translate: &Translate<'_>) -> Option<&Arc<Resource>> {
         self.refuses.then(|| &self.shared.sites.find(translate.host).errors.overloaded)
+    }
+
+    /// How long nothing will have to be done, in milliseconds, if nothing else is due than `due`.
+    pub fn wait_ms(&self, due: impl IntoIterator<Item = Instant>) -> Option<u64> {
+        let first = due.into_iter().chain(self.flush_due()).min()?;
+        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        Some(first.since(self.now) + 1)
+    }
+
+    /// Looks at the clock once more after a batch of work, from which the next wait counts, and reports a stall.
+    pub fn end_batch(&mut self, score: &WorkerScore) {
+        let begun = std::mem::replace(&mut self.now, self.shared.clock.now());
+        let stall_ms = stall_ms(begun, self.now);
+        if stall_ms > 0 {
+            score.add_stall(stall_ms);
+        }
     }
 
     /// What is known about the target of a new request.

@@ -9,7 +9,6 @@ mod foresee;
 
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::Completed;
-use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -20,10 +19,10 @@ use rustix::io::Errno;
 
 use crate::io::accept::DescriptorReserve;
 use crate::io::wait::{Poll, Token};
-use crate::metrics::latency_sample::stall_ms;
 use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
 use crate::worker::read_buffer::{PATIENCE_MS, ReadBuffer};
+use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
 
 /// One event loop.
@@ -34,7 +33,7 @@ pub struct Worker<'a, C> {
     poll: Poll,
     slots: ConnectionTable,
     /// Connections that can go on without an event.
-    queue: VecDeque<Token>,
+    queue: RunQueue,
     context: WorkerContext<'a>,
     /// Those that no connection has: one, and some for connections that are received from before they are driven.
     #[expect(clippy::vec_box, reason = "lent to connections as they are, without copying or allocating")]
@@ -45,18 +44,12 @@ pub struct Worker<'a, C> {
     accept_again: Option<Instant>,
     /// Connections have been left to other workers: those that still wait are taken.
     passed: bool,
-    /// How many connections others have been told of.
-    shown: usize,
-    /// Likewise of how many that are idle, and slow.
-    shown_postures: (usize, usize),
     draining: bool,
 }
 
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Turns of connections that had one already, before events are looked at again: a new request waits for no more of them.
-const TURNS_MAX: usize = 2;
 
 impl<'a, C: OnSockets> Worker<'a, C> {
     /// A worker that has not begun.
@@ -71,15 +64,13 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             executor,
             poll: Poll::new()?,
             slots: ConnectionTable::default(),
-            queue: VecDeque::new(),
+            queue: RunQueue::default(),
             workspaces: vec![context.workspace()],
             context,
             accepting: false,
             reserve: DescriptorReserve::new(),
             accept_again: None,
             passed: false,
-            shown: 0,
-            shown_postures: (0, 0),
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
@@ -131,7 +122,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             self.handle_events();
             self.resume_queued();
             self.handle_time();
-            self.end_batch();
+            self.context.end_batch(self.shared.seat(self.index));
         }
         if self.shared.control.is_handing_over() {
             self.leave();
@@ -156,10 +147,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        let due =
-            [self.slots.next_deadline(), self.accept_again, self.context.flush_due()].into_iter().flatten().min()?;
-        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-        Some(due.since(self.context.now) + 1)
+        self.context.wait_ms([self.slots.next_deadline(), self.accept_again].into_iter().flatten())
     }
 
     fn update_time(&mut self) {
@@ -197,21 +185,10 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         }
     }
 
-    /// Looks at the clock once more, from which the next wait counts, and so knows whether it has stalled.
-    fn end_batch(&mut self) {
-        let begun = std::mem::replace(&mut self.context.now, self.shared.clock.now());
-        let stall_ms = stall_ms(begun, self.context.now);
-        if stall_ms > 0 {
-            self.shared.seat(self.index).add_stall(stall_ms);
-        }
-    }
-
     /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
     fn resume_queued(&mut self) {
-        for _ in 0..self.queue.len().min(TURNS_MAX) {
-            let Some(token) = self.queue.pop_front() else { return };
-            if let Some(slot) = self.slots.find(token) {
-                slot.queued = false;
+        for _ in 0..self.queue.turns() {
+            if let Some(token) = self.queue.pop(&mut self.slots) {
                 self.drive(token);
             }
         }
@@ -222,21 +199,8 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             self.handle_deadline(token);
         }
         self.accept_again_if_due();
-        self.show_load();
+        self.slots.show_load(self.shared.seat(self.index));
         self.context.flush_if_due();
-    }
-
-    /// Lets others know how many connections there are.
-    fn show_load(&mut self) {
-        let seat = self.shared.seat(self.index);
-        if self.shown != self.slots.count() {
-            self.shown = self.slots.count();
-            seat.show(self.shown);
-        }
-        if self.shown_postures != self.slots.postures() {
-            self.shown_postures = self.slots.postures();
-            seat.show_postures(self.shown_postures);
-        }
     }
 }
 
@@ -291,17 +255,9 @@ impl<C: OnSockets> Worker<'_, C> {
         let connection = self.slots.get(token);
         let turn = drive::turn(connection, token, &mut self.context, &mut self.executor);
         if matches!(turn, Turn::GoesOn(_)) {
-            self.queue_up(token);
+            self.queue.push(token, self.slots.get(token));
         }
         turn.interest()
-    }
-
-    fn queue_up(&mut self, token: Token) {
-        let slot = self.slots.get(token);
-        if !slot.queued {
-            slot.queued = true;
-            self.queue.push_back(token);
-        }
     }
 
     fn handle_deadline(&mut self, token: Token) {

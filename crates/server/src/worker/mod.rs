@@ -18,6 +18,7 @@ pub mod helpers;
 pub mod idle_set;
 pub mod migration;
 pub(crate) mod read_buffer;
+pub mod run_queue;
 pub mod shared;
 pub mod spawner;
 #[cfg(test)]

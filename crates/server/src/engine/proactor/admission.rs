@@ -49,18 +49,6 @@ impl Worker<'_> {
         self.accept_again = Some(self.context.now.after_ms(PASS_MS));
     }
 
-    /// Lets others know how many connections there are.
-    pub(super) fn show_load(&mut self) {
-        if self.shown != self.slots.count() {
-            self.shown = self.slots.count();
-            self.shared.seat(self.index).show(self.shown);
-        }
-        if self.shown_postures != self.slots.postures() {
-            self.shown_postures = self.slots.postures();
-            self.shared.seat(self.index).show_postures(self.shown_postures);
-        }
-    }
-
     /// Connections that have been accepted already still come.
     pub(super) fn unlisten(&mut self) {
         self.accept_again = None;
@@ -78,7 +66,7 @@ impl Worker<'_> {
                 let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
                 let token = self.admit(ConnectionState::new(socket, client, self.context.now));
                 let crowded = self.reserve.has_given(&self.slots.get(token).socket);
-                self.show_load();
+                self.slots.show_load(self.shared.seat(self.index));
                 self.drive(token);
                 if crowded {
                     self.pause_accepting(Errno::MFILE);
@@ -194,7 +182,7 @@ impl Worker<'_> {
             Ok((_, bytes @ 1..)) => {
                 flow.arrived.extend_from_slice(&space[..bytes]);
                 slot.readable = true;
-                self.queue_up(token);
+                self.queue.push(token, slot);
             }
             _ => self.close(token),
         }
