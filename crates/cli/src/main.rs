@@ -61,21 +61,21 @@ fn keep(args: &ServeArgs) -> ExitCode {
 }
 
 fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed> {
-    let mut heritage = upgrade::heritage()?;
+    let mut inherited = upgrade::inherited()?;
     let settings = load(args)?;
     warn(&settings);
-    let listeners = match &mut heritage {
-        Some(heritage) => std::mem::take(&mut heritage.listeners),
+    let listeners = match &mut inherited {
+        Some(inherited) => std::mem::take(&mut inherited.listeners),
         None => listen::bind(&settings.listen)?,
     };
-    let admin = match heritage.as_mut().map(|heritage| std::mem::take(&mut heritage.admin)) {
+    let admin = match inherited.as_mut().map(|inherited| std::mem::take(&mut inherited.admin)) {
         Some(listeners) if !listeners.is_empty() => Admin::inherit(listeners, &settings.admin)?,
         _ => open_admin(&settings.admin)?,
     };
     let again = args.clone();
     let reload = move || load(&again).map_err(|error| error.to_string());
     let administration = Administration::new(admin, settings.clone(), Box::new(reload)).kept(keeper);
-    Ok(lamna_server::serve(&settings, listeners, administration, heritage)?)
+    Ok(lamna_server::serve(&settings, listeners, administration, inherited)?)
 }
 
 /// The endpoint. One that nobody asked for, and that cannot be had, does not keep a server from serving.

@@ -167,7 +167,7 @@ fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
         cache_counters: SharedMemory::default(),
         scoreboard: SharedMemory::default(),
         connection_counters: vec![ConnectionCounter::default()],
-        first_seat: 0,
+        first_score: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         fork_server: None,
     };

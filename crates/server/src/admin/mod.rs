@@ -1,7 +1,7 @@
 //! The administrator's endpoint: what `lamna ctl`, probes and monitoring speak to.
 //!
 //! ```text
-//! main thread:  Orders::wait(.., admin.descriptors()) ── woken ──> admin.handle(steward)
+//! main thread:  Orders::wait(.., admin.descriptors()) ── woken ──> admin.handle(api)
 //!                                                                     │ accept, receive, send: never waits
 //!               connection::Visit ── request ──> routes::answer ── asks ──> Steward ── Status, Stats, done or why not
 //! ```
@@ -156,15 +156,15 @@ impl Admin {
         self.open.iter().map(|open| open.epoll.as_fd())
     }
 
-    /// Answers what has come. Does not wait, except for `steward`.
-    pub fn handle(&mut self, steward: &mut dyn AdminApi) {
+    /// Answers what has come. Does not wait, except for `api`.
+    pub fn handle(&mut self, api: &mut dyn AdminApi) {
         if let Some(open) = &mut self.open {
             open.clear_events();
             open.keys.token.iter_mut().for_each(Token::keep);
             open.accept(Instant::now());
             let (now, keys) = (Instant::now(), &open.keys);
             open.visits.retain_mut(|visit| {
-                visit.resume_queued(now, |visit, ask| routes::answer(ask, caller(visit.origin, keys), steward))
+                visit.resume_queued(now, |visit, ask| routes::answer(ask, caller(visit.origin, keys), api))
             });
         }
     }

@@ -34,21 +34,21 @@ pub(super) struct Keys {
 }
 
 /// The answer to what has come; none if it takes its time, and is to be asked for again.
-pub(super) fn answer(ask: Ask, caller: Caller<'_>, steward: &mut dyn AdminApi) -> Option<Answer> {
+pub(super) fn answer(ask: Ask, caller: Caller<'_>, api: &mut dyn AdminApi) -> Option<Answer> {
     match ask {
         Ask::Request(request) => {
-            let answer = answer_at_once(&request, caller, steward);
+            let answer = answer_at_once(&request, caller, api);
             (answer.status != BEGUN).then_some(answer)
         }
         Ask::Nonsense(status, why) => Some(failure(status, why)),
-        Ask::Completed => steward.outcome().map(done),
+        Ask::Completed => api.outcome().map(done),
     }
 }
 
 /// Stands for an answer that takes its time. It is never sent.
 const BEGUN: u16 = 202;
 
-fn answer_at_once(request: &Request, caller: Caller<'_>, steward: &mut dyn AdminApi) -> Answer {
+fn answer_at_once(request: &Request, caller: Caller<'_>, api: &mut dyn AdminApi) -> Answer {
     let rights = match rights(request, caller) {
         Ok(rights) => rights,
         Err(why) => return failure(403, why),
@@ -58,10 +58,10 @@ fn answer_at_once(request: &Request, caller: Caller<'_>, steward: &mut dyn Admin
     };
     let reads = matches!(request.method.as_str(), "GET" | "HEAD");
     match (reads, route.read, route.order) {
-        (true, Some(read), _) => read(steward),
+        (true, Some(read), _) => read(api),
         (false, _, Some(_)) if request.method != "POST" => not_allowed(route),
         (false, _, Some(_)) if rights != Rights::All => failure(403, refusal_of_orders(caller)),
-        (false, _, Some(order)) => order(steward, request),
+        (false, _, Some(order)) => order(api, request),
         _ => not_allowed(route),
     }
 }
@@ -107,13 +107,13 @@ const ROUTES: [Route; 10] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
-    Route { path: "/v1/status", read: Some(|steward| json(200, &steward.status())), order: None },
-    Route { path: "/v1/stats", read: Some(|steward| json(200, &steward.stats())), order: None },
-    Route { path: "/v1/arch", read: Some(|steward| json(200, &steward.status().arch)), order: Some(set) },
-    Route { path: "/v1/arch/why", read: Some(|steward| done(Ok(steward.architecture_why()))), order: None },
-    Route { path: "/v1/reload", read: None, order: Some(|steward, _| told(steward.reload())) },
+    Route { path: "/v1/status", read: Some(|api| json(200, &api.status())), order: None },
+    Route { path: "/v1/stats", read: Some(|api| json(200, &api.stats())), order: None },
+    Route { path: "/v1/arch", read: Some(|api| json(200, &api.status().arch)), order: Some(set) },
+    Route { path: "/v1/arch/why", read: Some(|api| done(Ok(api.architecture_why()))), order: None },
+    Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
-    Route { path: "/v1/upgrade", read: None, order: Some(|steward, _| told(steward.upgrade())) },
+    Route { path: "/v1/upgrade", read: None, order: Some(|api, _| told(api.upgrade())) },
 ];
 
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
@@ -134,32 +134,32 @@ fn livez(_: &mut dyn AdminApi) -> Answer {
     text(200, "ok\n")
 }
 
-fn readyz(steward: &mut dyn AdminApi) -> Answer {
-    match steward.status().phase {
+fn readyz(api: &mut dyn AdminApi) -> Answer {
+    match api.status().phase {
         Phase::Serving => text(200, "ok\n"),
         Phase::Starting => text(503, "starting\n"),
         Phase::Draining => text(503, "draining\n"),
     }
 }
 
-fn exposition(steward: &mut dyn AdminApi) -> Answer {
-    let content = metrics::render(&steward.status(), &steward.stats()).into_bytes();
+fn exposition(api: &mut dyn AdminApi) -> Answer {
+    let content = metrics::render(&api.status(), &api.stats()).into_bytes();
     Answer { status: 200, media_type: metrics::MEDIA_TYPE, allow: None, content }
 }
 
-fn set(steward: &mut dyn AdminApi, request: &Request) -> Answer {
+fn set(api: &mut dyn AdminApi, request: &Request) -> Answer {
     let change: Change = match serde_json::from_slice(&request.content) {
         Ok(change) => change,
         Err(error) => return failure(400, &format!("this is not a change: {error}")),
     };
     match change.check() {
-        Ok(()) => told(steward.set(&change)),
+        Ok(()) => told(api.set(&change)),
         Err(why) => failure(400, &why),
     }
 }
 
-fn drain(steward: &mut dyn AdminApi, _: &Request) -> Answer {
-    told(steward.drain())
+fn drain(api: &mut dyn AdminApi, _: &Request) -> Answer {
+    told(api.drain())
 }
 
 fn done(result: Result<String, String>) -> Answer {

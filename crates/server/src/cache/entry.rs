@@ -14,7 +14,7 @@ use lamna_proto::resource::{Representation, Resource};
 use crate::cache::entry::charge::Charge;
 use crate::io::file_state::Stamps;
 use crate::metrics::memory_accounting::{MemoryAccount, allocated};
-use crate::sys::prefetch::{Ahead, Stretch};
+use crate::sys::prefetch::{Ahead, FileRange};
 use validity::Validity;
 
 pub(super) use validity::Freshness;
@@ -132,14 +132,14 @@ impl Entry {
 
     /// Says where what an answer is made of is described. The entry itself has been fetched.
     pub(super) fn foresee_description(&self, ahead: &mut Ahead) {
-        ahead.add(Stretch::of_shared(&self.resource));
-        ahead.add(Stretch::of_shared_at::<Representation>(self.representation_at));
+        ahead.add(FileRange::of_shared(&self.resource));
+        ahead.add(FileRange::of_shared_at::<Representation>(self.representation_at));
     }
 
     /// Says where the message of a plain answer is. What describes it has been fetched.
     pub(super) fn foresee_message(&self, ahead: &mut Ahead) {
         if let Some(message) = self.resource.variants.first().message() {
-            ahead.add(Stretch::of(message.as_ptr(), message.len().min(MESSAGE_BYTES)));
+            ahead.add(FileRange::of(message.as_ptr(), message.len().min(MESSAGE_BYTES)));
         }
     }
 
@@ -193,7 +193,7 @@ impl Entry {
         self.account.release();
     }
 
-    /// Lets the ledger know what it holds now.
+    /// Lets the account of memory know what it holds now.
     pub(super) fn weigh(&self) {
         let keeper = self.resource.variants.first().keeper.get();
         match keeper.and_then(|keeper| keeper.downcast_ref::<Charge>()) {

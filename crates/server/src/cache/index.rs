@@ -7,7 +7,7 @@
 //! Shi, 2019). Guarantees: as dense as [`LOAD_MAX`] allows, growing in steps of a quarter, as what is not used counts as well.
 //! Does not know what numbers stand for.
 
-use crate::sys::prefetch::{Ahead, Stretch};
+use crate::sys::prefetch::{Ahead, FileRange};
 
 /// Numbers by hash. Several may have the same one.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Index {
     /// Says what a search for `hash` reads first.
     pub(super) fn foresee(&self, hash: u32, ahead: &mut Ahead) {
         if let Some(home) = self.way(hash).next() {
-            ahead.add(Stretch::of_value(&self.buckets[home]));
+            ahead.add(FileRange::of_value(&self.buckets[home]));
         }
     }
 

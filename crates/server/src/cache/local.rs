@@ -1,4 +1,4 @@
-//! A worker's private front of the store: what it used lately, without a lock and without writing to a cache line that
+//! A worker's private local cache of the store: what it used lately, without a lock and without writing to a cache line that
 //! others read.
 //!
 //! Owns: which entries this worker holds on to, until when it may use each without asking the store, and how often it used
@@ -15,7 +15,7 @@ use super::lookup::Lookup;
 use super::store::Store;
 use super::two_generation_map::{Generations, Key};
 
-/// A worker's private front of the store.
+/// A worker's private local cache of the store.
 #[derive(Debug)]
 pub struct LocalCache {
     entries: Generations<Slot>,
@@ -35,15 +35,15 @@ struct Slot {
     is_refreshing: bool,
 }
 
-/// What part of the store all fronts together may hold on to. What the store lets go of meanwhile is counted by it.
+/// What part of the store all private caches together may hold on to. What the store lets go of meanwhile is counted by it.
 const FRONT_SHARE: u64 = 4;
-/// Keys that are noted lately: one for each so many bytes of the front. At most so many that what is held fits into the second
+/// Keys that are noted lately: one for each so many bytes of the local cache. At most so many that what is held fits into the second
 /// cache of a processor, and that one that is asked for seldom has been forgotten when it is asked for again.
 const BYTES_FOR_EACH_NOTED: u64 = 1024;
 const NOTED_MAX: u64 = 4 * 1024;
 
 impl LocalCache {
-    /// An empty front of `store`.
+    /// An empty local cache of `store`.
     pub fn new(store: &Store) -> LocalCache {
         let bytes_max = store.front_bytes(FRONT_SHARE);
         let noted = (bytes_max / BYTES_FOR_EACH_NOTED).clamp(16, NOTED_MAX);

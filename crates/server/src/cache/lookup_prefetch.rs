@@ -5,7 +5,7 @@
 //! several that are there at the same time all go one step before any goes the next one, so that they wait together (group
 //! prefetching: Chen, Ailamaki, Gibbons, Mowry, ICDE 2004).
 //!
-//! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's front has
+//! Guarantees: changes nothing that anybody can see but the time that it takes; counts as no use. Of what a worker's local cache has
 //! the store is not asked: no lock is taken for it, and no count is changed that other workers read. Does not know requests.
 
 use super::LocalCache;
@@ -31,9 +31,9 @@ impl LookupPrefetch {
         store.entries() >= ENTRIES_MIN
     }
 
-    /// `key` is about to be looked up, through `front`, at about `now_ms`.
-    pub fn add(&mut self, front: &LocalCache, store: &Store, key: Key<'_>, now_ms: u64) {
-        match front.peek(key, now_ms) {
+    /// `key` is about to be looked up, through `local`, at about `now_ms`.
+    pub fn add(&mut self, local: &LocalCache, store: &Store, key: Key<'_>, now_ms: u64) {
+        match local.peek(key, now_ms) {
             // It was used lately, so it is not far away itself.
             Some(entry) => entry.foresee_description(&mut self.ahead),
             None => self.places.push(store.place(key, &mut self.ahead)),
@@ -72,16 +72,16 @@ mod tests {
         let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         let entry = Entry::new(Resource::one(Status(200), representation), Stamps::none(), NOW_MS);
         store.insert(KEY, Arc::new(entry));
-        let (mut front, mut foresight) = (LocalCache::new(&store), LookupPrefetch::default());
-        foresight.add(&front, &store, KEY, NOW_MS);
-        assert_eq!(foresight.places.len(), 1, "the front has nothing yet");
+        let (mut local, mut foresight) = (LocalCache::new(&store), LookupPrefetch::default());
+        foresight.add(&local, &store, KEY, NOW_MS);
+        assert_eq!(foresight.places.len(), 1, "the local has nothing yet");
         foresight.fetch(&store);
         assert!(foresight.places.is_empty() && foresight.ahead.len() == 0);
-        // From the second time on the front holds it.
-        (0..2).for_each(|_| drop(front.lookup(&store, KEY, NOW_MS)));
-        foresight.add(&front, &store, KEY, NOW_MS);
+        // From the second time on the local cache holds it.
+        (0..2).for_each(|_| drop(local.lookup(&store, KEY, NOW_MS)));
+        foresight.add(&local, &store, KEY, NOW_MS);
         assert!(foresight.places.is_empty() && foresight.ahead.len() > 0);
-        foresight.add(&front, &store, KEY, NOW_MS + 60_000);
+        foresight.add(&local, &store, KEY, NOW_MS + 60_000);
         assert_eq!(foresight.places.len(), 1, "what is here is too old by then");
     }
 }

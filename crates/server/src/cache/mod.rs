@@ -1,9 +1,9 @@
-//! What has been found out about targets, kept: one shared store, and a private front of it for each worker.
+//! What has been found out about targets, kept: one shared store, and a private local cache of it for each worker.
 //!
 //! Owns: translations (negative ones too), with their prebuilt heads, open files, the content of small files and the
 //! codings made of it; when each was last compared with the file system, and whether changes are noticed. Guarantees:
 //! bounded in bytes; nothing is handed out as fresh that was neither compared within [`FRESH_MS`] nor watched since; no
-//! lock is held across a system call, and a hit in a front takes none.
+//! lock is held across a system call, and a hit in a local cache takes none.
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
 pub mod compress;
@@ -38,7 +38,7 @@ pub use lookup_prefetch::LookupPrefetch;
 pub use store::{Bounds, Store};
 pub use watch::{WatchRequest, Watcher};
 
-/// What the shards and the ledger are made of. The model has another one.
+/// What the shards and the account of memory are made of. The model has another one.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     pub(super) use std::sync::{Mutex, MutexGuard};
@@ -79,13 +79,13 @@ mod tests {
     #[test]
     fn bytes_of_everything_stay_within_the_bound_whoever_holds_on_to_it() {
         let store = Store::new(1 << 20, 100);
-        let mut front = LocalCache::new(&store);
+        let mut local = LocalCache::new(&store);
         for name in (0..20_000u32).map(u32::to_be_bytes) {
             let key = Key { site: 0, path: &name };
             store.insert(key, entry(5000));
-            // From the second time on the front holds it, too.
-            (0..2).for_each(|_| drop(front.lookup(&store, key, 5001)));
-            // The front still holds the one that has just been pushed out, for which the next makes room.
+            // From the second time on the local cache holds it, too.
+            (0..2).for_each(|_| drop(local.lookup(&store, key, 5001)));
+            // The local still holds the one that has just been pushed out, for which the next makes room.
             assert!(store.bytes() <= (1 << 20) + 1024, "{}", store.bytes());
         }
         assert!(store.len() > 500, "{}", store.len());
@@ -183,26 +183,26 @@ mod tests {
     #[test]
     fn nothing_older_than_the_bound_is_handed_out_unchecked() {
         let store = Store::new(1 << 20, 100);
-        let mut front = LocalCache::new(&store);
-        assert!(matches!(front.lookup(&store, KEY, 5000), Lookup::Unknown));
+        let mut local = LocalCache::new(&store);
+        assert!(matches!(local.lookup(&store, KEY, 5000), Lookup::Unknown));
         store.insert(KEY, entry(5000));
-        assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
-        assert!(matches!(front.lookup(&store, KEY, 5000 + REFRESH_MS), Lookup::Aging(_)));
-        assert!(matches!(front.lookup(&store, KEY, 5000 + REFRESH_MS), Lookup::Fresh(_)), "one refresh is enough");
-        let stale = front.lookup(&store, KEY, 5000 + FRESH_MS);
+        assert!(matches!(local.lookup(&store, KEY, 5100), Lookup::Fresh(_)));
+        assert!(matches!(local.lookup(&store, KEY, 5000 + REFRESH_MS), Lookup::Aging(_)));
+        assert!(matches!(local.lookup(&store, KEY, 5000 + REFRESH_MS), Lookup::Fresh(_)), "one refresh is enough");
+        let stale = local.lookup(&store, KEY, 5000 + FRESH_MS);
         assert!(matches!(stale, Lookup::Stale(_)), "{stale:?}");
     }
 
     #[test]
     fn a_front_holds_what_is_asked_for_again() {
         let store = Store::new(4 << 20, 100);
-        let mut front = LocalCache::new(&store);
+        let mut local = LocalCache::new(&store);
         keys().for_each(|name| store.insert(Key { site: 0, path: &name }, entry(5000)));
         let mut held = |times| {
             for name in keys() {
-                (0..times).for_each(|_| drop(front.lookup(&store, Key { site: 0, path: &name }, 5001)));
+                (0..times).for_each(|_| drop(local.lookup(&store, Key { site: 0, path: &name }, 5001)));
             }
-            front.len()
+            local.len()
         };
         assert!(held(1) < 50, "those whose marks happen to be equal");
         assert_eq!(held(2), 1000);
@@ -221,24 +221,24 @@ mod tests {
     #[test]
     fn what_was_disturbed_is_not_handed_out_from_a_front() {
         let store = Store::new(1 << 20, 100);
-        let mut front = LocalCache::new(&store);
+        let mut local = LocalCache::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
-        (0..2).for_each(|_| assert!(matches!(front.lookup(&store, KEY, 5001), Lookup::Fresh(_))));
+        (0..2).for_each(|_| assert!(matches!(local.lookup(&store, KEY, 5001), Lookup::Fresh(_))));
         entry.begin_watch();
         entry.disturb();
-        assert!(matches!(front.lookup(&store, KEY, 5002), Lookup::Stale(_)));
+        assert!(matches!(local.lookup(&store, KEY, 5002), Lookup::Stale(_)));
     }
 
     #[test]
     fn a_confirmation_by_another_worker_counts() {
         let store = Store::new(1 << 20, 100);
-        let mut front = LocalCache::new(&store);
+        let mut local = LocalCache::new(&store);
         let entry = entry(5000);
         store.insert(KEY, entry.clone());
-        (0..2).for_each(|_| assert!(matches!(front.lookup(&store, KEY, 5100), Lookup::Fresh(_))));
+        (0..2).for_each(|_| assert!(matches!(local.lookup(&store, KEY, 5100), Lookup::Fresh(_))));
         entry.confirm(5800, entry.events());
-        assert!(matches!(front.lookup(&store, KEY, 5900), Lookup::Fresh(_)));
-        assert!(matches!(front.lookup(&store, KEY, 5800 + FRESH_MS), Lookup::Stale(_)));
+        assert!(matches!(local.lookup(&store, KEY, 5900), Lookup::Fresh(_)));
+        assert!(matches!(local.lookup(&store, KEY, 5800 + FRESH_MS), Lookup::Stale(_)));
     }
 }

@@ -1,5 +1,5 @@
 //! What workers, the watcher and whoever compares do with the cache at the same time, run through every interleaving and
-//! reordering (`models`): fronts, shards, the validity of entries and the sums of what they hold.
+//! reordering (`models`): private caches, shards, the validity of entries and the sums of what they hold.
 //!
 //! The sources of all these are compiled a second time, over loom's primitives. Only what decides which entry goes is
 //! simpler: a shard has room for one.
@@ -139,7 +139,7 @@ mod shard {
     }
 }
 
-/// The store as fronts see it.
+/// The store as private caches see it.
 mod store {
     use std::sync::Arc;
 
@@ -193,11 +193,11 @@ const NOW_MS: u64 = 5000;
 const BOUND: u64 = 1 << 20;
 const BYTES: u64 = 100;
 
-/// What a front says, over entries of the model.
+/// What a local cache says, over entries of the model.
 enum Lookup<'a> {
     Fresh(&'a Arc<Entry>),
     Aging(&'a Arc<Entry>),
-    Stale(#[expect(dead_code, reason = "the front gives it to whoever compares")] Arc<Entry>),
+    Stale(#[expect(dead_code, reason = "the local gives it to whoever compares")] Arc<Entry>),
     Unknown,
 }
 
@@ -256,18 +256,18 @@ impl World {
 fn no_front_answers_with_what_was_before_a_change_that_has_been_announced() {
     check(|| {
         let (world, entry) = World::new();
-        let mut front = LocalCache::new(&world.store);
-        // From the second time on the front holds it.
-        (0..2).for_each(|_| assert_eq!(front.lookup(&world.store, KEY, NOW_MS).answer(), Some(1)));
+        let mut local = LocalCache::new(&world.store);
+        // From the second time on the local cache holds it.
+        (0..2).for_each(|_| assert_eq!(local.lookup(&world.store, KEY, NOW_MS).answer(), Some(1)));
         let (watcher, comparer) = ((world.clone(), entry.clone()), (world.clone(), entry));
         let watcher = spawn(move || watcher.0.change_and_announce(&watcher.1));
         let comparer = spawn(move || comparer.0.compare(&comparer.1));
         let is_announced = world.announced.load(Ordering::Acquire);
-        let answer = front.lookup(&world.store, KEY, NOW_MS + 1).answer();
+        let answer = local.lookup(&world.store, KEY, NOW_MS + 1).answer();
         assert!(!is_announced || answer != Some(1), "the old state is answered with");
         watcher.join().unwrap();
         comparer.join().unwrap();
-        assert_ne!(front.lookup(&world.store, KEY, NOW_MS + 1).answer(), Some(1));
+        assert_ne!(local.lookup(&world.store, KEY, NOW_MS + 1).answer(), Some(1));
     });
 }
 

@@ -19,7 +19,7 @@ use super::index::Index;
 use super::two_generation_map::Key;
 use crate::config::cache_policy::Policy;
 use crate::metrics::memory_accounting::allocated;
-use crate::sys::prefetch::{Ahead, Stretch};
+use crate::sys::prefetch::{Ahead, FileRange};
 
 /// One shard.
 pub(super) struct Shard {
@@ -112,12 +112,12 @@ impl Shard {
             let slot = &self.slots[id as usize];
             match (depth, slot) {
                 (Depth::Slot, _) => {
-                    ahead.add(Stretch::of_value(slot));
-                    ahead.add(Stretch::of(self.books.state_of(ObjectId(id)), 1));
+                    ahead.add(FileRange::of_value(slot));
+                    ahead.add(FileRange::of(self.books.state_of(ObjectId(id)), 1));
                 }
                 (Depth::Entry, Slot::Kept(name, entry)) => {
-                    ahead.add(Stretch::of(name.as_ptr(), name.len()));
-                    ahead.add(Stretch::of_shared(entry));
+                    ahead.add(FileRange::of(name.as_ptr(), name.len()));
+                    ahead.add(FileRange::of_shared(entry));
                 }
                 (Depth::Description, Slot::Kept(_, entry)) => entry.foresee_description(ahead),
                 (_, Slot::Kept(_, entry)) => entry.foresee_message(ahead),
@@ -292,7 +292,7 @@ impl Slot {
     /// fetched while the name is.
     fn is(&self, key: Key<'_>) -> bool {
         let Slot::Kept(name, entry) = self else { return false };
-        Stretch::of_shared(entry).fetch();
+        FileRange::of_shared(entry).fetch();
         name.split_first_chunk() == Some((&key.site.to_ne_bytes(), key.path))
     }
 
@@ -366,13 +366,13 @@ mod tests {
         let key = Key { site: 0, path: b"/a" };
         shard.insert(key, entry(), 1, &mut Vec::new());
         let steps = [Depth::Bucket, Depth::Slot, Depth::Entry, Depth::Description, Depth::Message];
-        let stretches = steps.map(|depth| {
+        let ranges = steps.map(|depth| {
             let mut ahead = Ahead::default();
             shard.foresee(shard.hash(key), depth, &mut ahead);
             ahead.len()
         });
         // The slot with what the policy notes, name and entry, resource and representation.
-        assert_eq!(stretches, [1, 2, 2, 2, 1]);
+        assert_eq!(ranges, [1, 2, 2, 2, 1]);
     }
 
     proptest! {

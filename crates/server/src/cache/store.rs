@@ -42,7 +42,7 @@ pub struct Store {
     chunks: Chunks,
     residency_predictor: ResidencyPredictor,
     /// Fronts that there are.
-    fronts: AtomicU64,
+    local_caches: AtomicU64,
 }
 
 /// Bounds of a store.
@@ -83,7 +83,7 @@ impl Store {
             holds_alone: false,
             headroom: None,
             caches: CacheSwitches::ALL,
-            fronts: AtomicU64::new(0),
+            local_caches: AtomicU64::new(0),
         }
     }
 
@@ -124,7 +124,7 @@ impl Store {
         &self.chunks
     }
 
-    /// Which stretches of files are likely to be in memory.
+    /// Which ranges of files are likely to be in memory.
     pub fn residency_predictor(&self) -> &ResidencyPredictor {
         &self.residency_predictor
     }
@@ -261,19 +261,19 @@ impl Store {
         self.len() == 0
     }
 
-    /// One more front.
+    /// One more local cache.
     pub(crate) fn count_front(&self) {
-        self.fronts.fetch_add(1, Relaxed);
+        self.local_caches.fetch_add(1, Relaxed);
     }
 
     /// One less.
     pub(crate) fn discount_front(&self) {
-        self.fronts.fetch_sub(1, Relaxed);
+        self.local_caches.fetch_sub(1, Relaxed);
     }
 
-    /// What one front may hold on to, if all together may hold on to one part in `share`.
+    /// What one local cache may hold on to, if all together may hold on to one part in `share`.
     pub(super) fn front_bytes(&self, share: u64) -> u64 {
-        self.shards.bytes_max / share / self.fronts.load(Relaxed).max(1)
+        self.shards.bytes_max / share / self.local_caches.load(Relaxed).max(1)
     }
 }
 

@@ -320,7 +320,7 @@ impl Question<'_> {
             stamp = file_state::inspect(file.as_fd())?.1;
             is_steady = false;
         }
-        // It changes faster than it can be read: send it from the file, where every stretch is checked.
+        // It changes faster than it can be read: send it from the file, where every range is checked.
         let state = State { coding, stamp, is_steady: false };
         Ok((self.describe(&state, kind, Content::In(Arc::new(file)))?, false))
     }

@@ -26,27 +26,27 @@ use crate::worker::shared::Shared;
 /// None: what fails is waited for.
 pub fn run(shared: &Shared, index: usize, processes_max: usize) -> Result<(), Errno> {
     let mut driver = Driver::new(shared);
-    let mut usher = Usher { shared, processes_max, driver: None };
-    let seat = shared.seat(index);
+    let mut refuser = Usher { shared, processes_max, driver: None };
+    let score = shared.score(index);
     shared.control.report_begun();
     while let Some(slot) = driver.await_connection(index) {
-        seat.show(1);
+        score.show(1);
         if shared.scoreboard.is_crowded() {
             shared.alarm.wake();
         }
-        attend(shared, &mut driver, &mut usher, slot);
-        seat.show(0);
+        attend(shared, &mut driver, &mut refuser, slot);
+        score.show(0);
     }
     // They have waited for a process to be free. This one is, and there will be no other.
     while let Some(slot) = driver.last_connection(index) {
-        attend(shared, &mut driver, &mut usher, slot);
+        attend(shared, &mut driver, &mut refuser, slot);
     }
     shared.close_arrivals(index);
     Ok(())
 }
 
 /// Serves a connection until it is closed, or somebody else's.
-fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, mut slot: ConnectionState) {
+fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, refuser: &mut Usher<'a>, mut slot: ConnectionState) {
     loop {
         match driver.serve(&mut slot) {
             Left::Idle => {}
@@ -56,7 +56,7 @@ fn attend<'a>(shared: &Shared, driver: &mut Driver<'a>, usher: &mut Usher<'a>, m
         loop {
             match driver.await_request(&mut slot, Some(USHER_INTERVAL_MS)) {
                 Awaited::Request => break,
-                Awaited::Nothing => usher.turn_away_waiting(),
+                Awaited::Nothing => refuser.turn_away_waiting(),
                 Awaited::Over => return,
             }
         }

@@ -80,7 +80,7 @@ struct Worker<'a> {
     disk: Disk,
     slots: ConnectionTable,
     /// By the index of the slot.
-    flows: Vec<RingConnection>,
+    ring_connections: Vec<RingConnection>,
     /// Connections that can go on without a completion.
     queue: RunQueue,
     context: WorkerContext<'a>,
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
             index,
             disk: Disk::new(shared, index),
             slots: ConnectionTable::default(),
-            flows: Vec::new(),
+            ring_connections: Vec::new(),
             queue: RunQueue::default(),
             workspace: Some(context.workspace()),
             context,
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
             }
             self.resume_queued();
             self.handle_time();
-            self.context.end_batch(self.shared.seat(self.index));
+            self.context.end_batch(self.shared.score(self.index));
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl<'a> Worker<'a> {
                     Ok(None) => Ok(&[][..]),
                     Err(errno) => Err(*errno),
                 };
-                self.flows[token.index as usize].handle_received(bytes, more);
+                self.ring_connections[token.index as usize].handle_received(bytes, more);
                 if let Ok(Some(received)) = received {
                     self.ring.give_back(received);
                 }
@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         if self.accept_again.is_some_and(|at| at <= self.context.now) {
             self.end_pause();
         }
-        self.slots.show_load(self.shared.seat(self.index));
+        self.slots.show_load(self.shared.score(self.index));
         self.context.flush_if_due();
     }
 
@@ -252,7 +252,7 @@ impl<'a> Worker<'a> {
 impl Worker<'_> {
     /// Lets a connection go on as far as it can, within a turn.
     fn drive(&mut self, token: Token) {
-        if self.flows[token.index as usize].closing {
+        if self.ring_connections[token.index as usize].closing {
             return self.close(token);
         }
         if self.handing_over {
@@ -263,19 +263,19 @@ impl Worker<'_> {
         let interest = self.turn(token);
         let slot = self.slots.get(token);
         self.workspace = Some(slot.connection.reclaim());
-        let flow = &mut self.flows[token.index as usize];
-        if interest == Interest::Close && !flow.is_sending() {
+        let ring_connection = &mut self.ring_connections[token.index as usize];
+        if interest == Interest::Close && !ring_connection.is_sending() {
             return self.close(token);
         }
-        if (self.draining || flow.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
+        if (self.draining || ring_connection.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
             return self.finish(token);
         }
-        match flow.receive {
-            None if flow.end.is_none() && flow.has_room() => {
-                flow.receive = Some(self.ring.receive(slot.socket.as_fd(), Tag::Receive(token)));
+        match ring_connection.receive {
+            None if ring_connection.end.is_none() && ring_connection.has_room() => {
+                ring_connection.receive = Some(self.ring.receive(slot.socket.as_fd(), Tag::Receive(token)));
             }
-            Some(id) if !flow.has_room() && !flow.cancelled => {
-                flow.cancelled = true;
+            Some(id) if !ring_connection.has_room() && !ring_connection.cancelled => {
+                ring_connection.cancelled = true;
                 self.ring.cancel(id);
             }
             _ => {}
@@ -290,7 +290,7 @@ impl Worker<'_> {
         let mut hands = RingHands {
             ring: &mut self.ring,
             disk: &mut self.disk,
-            flow: &mut self.flows[token.index as usize],
+            ring_connection: &mut self.ring_connections[token.index as usize],
             token,
             spare_outgoing: &mut self.spare_outgoing,
         };
@@ -303,7 +303,7 @@ impl Worker<'_> {
 
     fn handle_arrived(&mut self, token: Token) {
         let slot = self.slots.get(token);
-        slot.readable = self.flows[token.index as usize].is_readable();
+        slot.readable = self.ring_connections[token.index as usize].is_readable();
         self.drive(token);
     }
 
@@ -314,17 +314,17 @@ impl Worker<'_> {
         mut outgoing: Box<Outgoing<Option<Reservation>>>,
         sent: Result<usize, Errno>,
     ) {
-        let (slot, flow) = (self.slots.get(token), &mut self.flows[token.index as usize]);
-        flow.out = None;
-        flow.progress = self.context.now;
+        let (slot, ring_connection) = (self.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        ring_connection.out = None;
+        ring_connection.progress = self.context.now;
         let taken = matches!(sent, Ok(1..));
-        if self.handing_over && !flow.closing && (taken || sent == Err(Errno::CANCELED)) {
+        if self.handing_over && !ring_connection.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
             slot.connection.return_unsent(&outgoing.unsent().concat());
             return self.give_if_free(token);
         }
-        if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !flow.closing {
-            flow.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
+        if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !ring_connection.closing {
+            ring_connection.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
             return;
         }
         slot.writable = true;
@@ -340,7 +340,7 @@ impl Worker<'_> {
     }
 
     fn handle_writable(&mut self, token: Token) {
-        self.flows[token.index as usize].out = None;
+        self.ring_connections[token.index as usize].out = None;
         self.slots.get(token).writable = true;
         self.drive(token);
     }
@@ -356,25 +356,25 @@ impl Worker<'_> {
     /// begins when the peer has taken them.
     fn deadline(&mut self, token: Token) -> Option<Instant> {
         let limits = &self.shared.limits;
-        let (slot, flow) = (self.slots.get(token), &self.flows[token.index as usize]);
-        if flow.is_sending() {
-            return Some(flow.progress.after_ms(limits.send_timeout_ms));
+        let (slot, ring_connection) = (self.slots.get(token), &self.ring_connections[token.index as usize]);
+        if ring_connection.is_sending() {
+            return Some(ring_connection.progress.after_ms(limits.send_timeout_ms));
         }
         let wait_ms = match slot.connection.interest() {
             Interest::Receive if slot.connection.is_idle() => limits.idle_timeout_ms,
             Interest::Linger => limits.linger_timeout_ms,
             _ => 0,
         };
-        slot.connection.poll_timeout(limits).map(|at| at.max(flow.progress.after_ms(wait_ms)))
+        slot.connection.poll_timeout(limits).map(|at| at.max(ring_connection.progress.after_ms(wait_ms)))
     }
 
     fn handle_deadline(&mut self, token: Token) {
         let now = self.context.now;
-        let flow = &self.flows[token.index as usize];
-        if self.slots.find(token).is_none() || flow.closing {
+        let ring_connection = &self.ring_connections[token.index as usize];
+        if self.slots.find(token).is_none() || ring_connection.closing {
             return;
         }
-        let is_sending = flow.is_sending();
+        let is_sending = ring_connection.is_sending();
         // It may have been moved since it was looked at last.
         match self.deadline(token) {
             Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),

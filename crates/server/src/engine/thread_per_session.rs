@@ -25,7 +25,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
     let spawner = Spawner::new(shared, |driver: &mut Driver<'_>, slot| session(shared, driver, slot));
     thread::scope(|scope| {
         let mut acceptor = Driver::new(shared);
-        let mut usher = Driver::refusing(shared);
+        let mut refuser = Driver::refusing(shared);
         shared.control.report_begun();
         loop {
             // After the order to drain come those that had been waiting before it.
@@ -33,7 +33,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
                 None => Turn::End,
                 Some(slot) => {
                     if let Err(mut slot) = spawner.spawn(scope, slot) {
-                        usher.reject(&mut slot);
+                        refuser.reject(&mut slot);
                     }
                     Turn::Next
                 }
@@ -41,7 +41,7 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
             match contain(CONNECTION_ENDS, &mut accept) {
                 Some(Turn::Next) => {}
                 Some(Turn::End) => break,
-                None => (acceptor, usher) = (Driver::new(shared), Driver::refusing(shared)),
+                None => (acceptor, refuser) = (Driver::new(shared), Driver::refusing(shared)),
             }
         }
     });

@@ -31,7 +31,7 @@ use crate::worker::idle_set::{Dispatch, IdleSet, Listener};
 use crate::worker::shared::Shared;
 use crate::worker::spawner::STACK_BYTES;
 
-/// What the hall is made of. The model has another one.
+/// What the work queue is made of. The model has another one.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
@@ -82,14 +82,14 @@ impl<'a> Pool<'a> {
             let patience = flush_due.map(|at| Duration::from_millis(at.since(driver.now()) + 1));
             match self.work_queue.next(|| self.shared.control.threads(), patience) {
                 Turn::Serve((slot, since)) => {
-                    let seat = self.shared.seat(self.index);
-                    seat.begin_thread(self.shared.clock.now().since(since));
-                    seat.show_queued(self.work_queue.queued());
+                    let score = self.shared.score(self.index);
+                    score.begin_thread(self.shared.clock.now().since(since));
+                    score.show_queued(self.work_queue.queued());
                     let attend = || self.attend(&mut driver, slot);
                     if contain(CONNECTION_ENDS, attend).is_none() {
                         driver = Driver::new(self.shared);
                     }
-                    seat.end_thread();
+                    score.end_thread();
                 }
                 Turn::Pause => {}
                 Turn::End => return,
@@ -174,7 +174,7 @@ impl Dispatch for PoolManager<'_, '_, '_> {
     fn dispatch(&self, slot: ConnectionState) -> Result<(), ConnectionState> {
         let Pool { shared, work_queue, index, .. } = self.pool;
         work_queue.push((slot, shared.clock.now()), || shared.control.is_closing());
-        shared.seat(*index).show_queued(work_queue.queued());
+        shared.score(*index).show_queued(work_queue.queued());
         Ok(())
     }
 

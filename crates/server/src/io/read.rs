@@ -129,7 +129,7 @@ fn try_read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64, abilities: &Ke
     }
 }
 
-/// What a test said about a stretch of a file.
+/// What a test said about a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resident {
     /// All of it is in the page cache.

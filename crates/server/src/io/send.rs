@@ -1,11 +1,11 @@
 //! Sending a transmit: which system calls it takes.
 //!
-//! Owns: the strategies for stretches of files and the sizes at which the choice changes. Guarantees: never waits for the
+//! Owns: the strategies for ranges of files and the sizes at which the choice changes. Guarantees: never waits for the
 //! peer; one call for owned bytes and content in memory together. Does not test residency: a file segment has been made
 //! ready before it gets here.
 //!
 //! # Strategies
-//! - *Copy* reads the stretch into a buffer behind the owned bytes and sends both with one call: two system calls, two
+//! - *Copy* reads the range into a buffer behind the owned bytes and sends both with one call: two system calls, two
 //!   copies. What the socket does not take has been read in vain.
 //! - *Mapped* gathers owned bytes and a mapping of the file with one call: one copy, no read, but page table entries to
 //!   make and a chunk of the file to keep ([`mapped`]).
@@ -13,7 +13,7 @@
 //! - *Auto* copies what is short and has the kernel send what is long.
 //!
 //! # The last byte
-//! A stretch is found unchanged before it gets here, and may be sent long after that, as slowly as its peer takes it. So the
+//! A range is found unchanged before it gets here, and may be sent long after that, as slowly as its peer takes it. So the
 //! last page of an answer is copied whatever the strategy, and sent only if the file is in the state that the head describes
 //! after the page has been read: an answer is complete only if nothing was written to its file before that. It costs a read and
 //! an `fstat` for each answer, and for one that is not copied anyway another send. What `sendfile` has given to the socket are the
@@ -65,8 +65,8 @@ pub struct Sender<'a> {
 /// Bytes of a file that are copied at once: the socket takes about as many, and the buffer stays in the processor's cache.
 const COPY_BYTES: u64 = 64 * 1024;
 
-/// A stretch of an open file: from where on, how many bytes.
-type Stretch<'a> = (BorrowedFd<'a>, u64, u64);
+/// A range of an open file: from where on, how many bytes.
+type FileRange<'a> = (BorrowedFd<'a>, u64, u64);
 
 impl<'a> Sender<'a> {
     /// Sends as `plan` says, from `chunks` of files that are mapped.
@@ -100,8 +100,8 @@ impl<'a> Sender<'a> {
                     sent
                 } else {
                     // What follows is another part.
-                    let stretch = (file.as_fd(), offset, last_page - offset);
-                    match self.send_stretch(socket, bytes, stretch, SendFlags::MORE) {
+                    let range = (file.as_fd(), offset, last_page - offset);
+                    match self.send_stretch(socket, bytes, range, SendFlags::MORE) {
                         Sent::All(sent) => Sent::Part(sent),
                         other => other,
                     }
@@ -110,19 +110,19 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Where only its history told that the stretch is in memory, the kernel's counters tell whether that was so.
-    fn send_stretch(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
+    /// Where only its history told that the range is in memory, the kernel's counters tell whether that was so.
+    fn send_stretch(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], range: FileRange<'_>, more: SendFlags) -> Sent {
         let residency_predictor = self.residency_predictor;
         let before = residency_predictor.are_asked().then(Usage::now);
-        let sent = match self.strategy(stretch.2) {
-            SendStrategy::Copy => self.copy(socket, bytes, stretch, None, more),
-            SendStrategy::Mapped => self.send_mapped(socket, bytes, stretch, more),
-            SendStrategy::Auto | SendStrategy::Sendfile => send_file(socket, bytes, stretch),
+        let sent = match self.strategy(range.2) {
+            SendStrategy::Copy => self.copy(socket, bytes, range, None, more),
+            SendStrategy::Mapped => self.send_mapped(socket, bytes, range, more),
+            SendStrategy::Auto | SendStrategy::Sendfile => send_file(socket, bytes, range),
         };
         self.count(sent, bytes);
         if before.is_some_and(|before| Usage::now().has_waited_since(before)) {
             Counters::count(&self.abilities.counters.mispredicted);
-            residency_predictor.handle_fault(stretch);
+            residency_predictor.handle_fault(range);
         }
         sent
     }
@@ -141,12 +141,12 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// If the stretch ends an answer, it ends only if the file is in the state of `version` after all of it has been read.
+    /// If the range ends an answer, it ends only if the file is in the state of `version` after all of it has been read.
     fn copy(
         &mut self,
         socket: BorrowedFd<'_>,
         bytes: &[u8],
-        (file, offset, length): Stretch<'_>,
+        (file, offset, length): FileRange<'_>,
         version: Option<u64>,
         more: SendFlags,
     ) -> Sent {
@@ -171,13 +171,13 @@ impl<'a> Sender<'a> {
         outcome(send_bytes(socket, offered, more), bytes.len() as u64 + length)
     }
 
-    fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], stretch: Stretch<'_>, more: SendFlags) -> Sent {
+    fn send_mapped(&mut self, socket: BorrowedFd<'_>, bytes: &[u8], range: FileRange<'_>, more: SendFlags) -> Sent {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
-        match mapped_send::send(self.chunks, socket, bytes, stretch, flags) {
+        match mapped_send::send(self.chunks, socket, bytes, range, flags) {
             Err(Errno::FAULT) => Sent::Changed,
             // A file that cannot be mapped, or no room for mappings: it can be sent all the same.
-            Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, stretch),
-            result => outcome(result, bytes.len() as u64 + stretch.2),
+            Err(Errno::NODEV | Errno::NOMEM | Errno::PERM | Errno::ACCESS) => send_file(socket, bytes, range),
+            result => outcome(result, bytes.len() as u64 + range.2),
         }
     }
 }
@@ -196,7 +196,7 @@ fn gather(socket: BorrowedFd<'_>, owned: &[u8], content: &[u8], more: SendFlags)
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags))
 }
 
-fn send_file(socket: BorrowedFd<'_>, bytes: &[u8], (file, offset, length): Stretch<'_>) -> Sent {
+fn send_file(socket: BorrowedFd<'_>, bytes: &[u8], (file, offset, length): FileRange<'_>) -> Sent {
     let owned = bytes.len() as u64;
     if owned > 0 {
         match outcome(send_bytes(socket, bytes, SendFlags::MORE), owned) {
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// Sends a head and a stretch of the file as an engine would: what a part leaves over is offered again.
+    /// Sends a head and a range of the file as an engine would: what a part leaves over is offered again.
     fn send_all(sender: &mut Sender<'_>, socket: &UnixStream, head: &[u8], file: &OwnedFd, offset: u64, length: u64) {
         let mut sent = 0;
         while sent < head.len() as u64 + length {
@@ -316,8 +316,8 @@ mod tests {
             let file = file_of(&content);
             let length = length.min(BYTES as u64 - offset);
             let head = vec![b'h'; head];
-            let stretch = &content[offset as usize..(offset + length) as usize];
-            let expected = [&head, stretch].concat();
+            let range = &content[offset as usize..(offset + length) as usize];
+            let expected = [&head, range].concat();
             for strategy in SendStrategy::ALL {
                 let (ours, mut peer) = pair();
                 let received = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The steward of the servers that there are: threads of one process, or worker processes with a supervisor.
+//! The api of the servers that there are: threads of one process, or worker processes with a supervisor.
 //!
 //! Owns: putting status and figures together from what workers share, and saying what cannot be changed while serving.
 //! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
@@ -91,13 +91,13 @@ pub enum Body<'a> {
         /// How they work, as far as this kernel allows.
         settings: &'a Settings,
         /// What they have in common.
-        commons: &'a SharedMetrics,
+        shared_metrics: &'a SharedMetrics,
         /// Where connections come from.
         listeners: &'a [Listener],
         /// The processes.
         ids: Vec<u32>,
         /// How other processes take their place, which is the only way to change them.
-        succession: &'a mut Succession,
+        upgrade_in_progress: &'a mut Succession,
     },
 }
 
@@ -109,10 +109,10 @@ impl AdminService<'_> {
         }
     }
 
-    fn commons(&self) -> &SharedMetrics {
+    fn shared_metrics(&self) -> &SharedMetrics {
         match &self.body {
-            Body::Threads(server) => server.commons(),
-            Body::Processes { commons, .. } => commons,
+            Body::Threads(server) => server.shared_metrics(),
+            Body::Processes { shared_metrics, .. } => shared_metrics,
         }
     }
 
@@ -127,7 +127,7 @@ impl AdminService<'_> {
     fn connections(&self) -> Vec<u32> {
         match &self.body {
             Body::Threads(server) => server.connections(),
-            Body::Processes { commons, .. } => commons.scoreboard.connections().collect(),
+            Body::Processes { shared_metrics, .. } => shared_metrics.scoreboard.connections().collect(),
         }
     }
 
@@ -155,7 +155,7 @@ impl AdminService<'_> {
 
 impl AdminApi for AdminService<'_> {
     fn status(&self) -> Status {
-        let done = &self.commons().done;
+        let done = &self.shared_metrics().done;
         let workers = self.connections();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -174,7 +174,7 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn stats(&self) -> Stats {
-        let SharedMetrics { done, disk, log, scoreboard, .. } = self.commons();
+        let SharedMetrics { done, disk, log, scoreboard, .. } = self.shared_metrics();
         let (idle, slow) = scoreboard.postures();
         let waits = scoreboard.waits();
         let architecture = self.settings().architecture;
@@ -291,7 +291,7 @@ impl AdminApi for AdminService<'_> {
     fn outcome(&mut self) -> Option<Result<String, String>> {
         match &mut self.body {
             Body::Threads(server) => server.succession_outcome(),
-            Body::Processes { succession, .. } => succession.outcome(),
+            Body::Processes { upgrade_in_progress, .. } => upgrade_in_progress.outcome(),
         }
     }
 }
@@ -309,7 +309,7 @@ impl AdminService<'_> {
     fn succession_is_open(&self) -> Result<(), SwitchError> {
         match &self.body {
             Body::Threads(server) => server.check_open(),
-            Body::Processes { succession, .. } => succession.check_open(),
+            Body::Processes { upgrade_in_progress, .. } => upgrade_in_progress.check_open(),
         }
     }
 
@@ -317,7 +317,7 @@ impl AdminService<'_> {
     fn is_begun(&self) -> bool {
         match &self.body {
             Body::Threads(server) => server.is_succession_begun(),
-            Body::Processes { succession, .. } => succession.is_begun(),
+            Body::Processes { upgrade_in_progress, .. } => upgrade_in_progress.is_begun(),
         }
     }
 
@@ -325,8 +325,8 @@ impl AdminService<'_> {
         self.check_open()?;
         let begun = match &mut self.body {
             Body::Threads(server) => server.begin_succession(settings, purpose),
-            Body::Processes { succession, listeners, commons, .. } => {
-                succession.begin(settings, listeners, commons.clock, purpose)
+            Body::Processes { upgrade_in_progress, listeners, shared_metrics, .. } => {
+                upgrade_in_progress.begin(settings, listeners, shared_metrics.clock, purpose)
             }
         };
         Ok(begun.inspect_err(report_not_upgraded)?)

@@ -63,17 +63,17 @@ const THREADS_LEAST: usize = 16;
 
 impl Adapter {
     /// Begins to look at a server with `settings`, if they leave anything to it.
-    pub(crate) fn new(settings: &Settings, commons: &SharedMetrics) -> Option<Adapter> {
+    pub(crate) fn new(settings: &Settings, shared_metrics: &SharedMetrics) -> Option<Adapter> {
         Adapter::is_wanted(settings).then(|| Adapter {
             controller: settings.adapts.then(|| Adapter::controller(settings)),
             workers: Workers::default(),
             threads: Pool::default(),
             helpers: Pool::default(),
             helpers_now: HELPERS_FIRST,
-            clock: commons.clock,
+            clock: shared_metrics.clock,
             began: Instant::now(),
-            before: Sample::take(commons, None),
-            looked: interval(&commons.clock),
+            before: Sample::take(shared_metrics, None),
+            looked: interval(&shared_metrics.clock),
             now: None,
             why_so_many: String::new(),
         })
@@ -128,20 +128,20 @@ impl Adapter {
     }
 
     /// Looks, if it is time to. Returns what is to be changed.
-    pub(crate) fn look(&mut self, shift: &RunningEngine, commons: &SharedMetrics) -> Option<Wish> {
+    pub(crate) fn look(&mut self, running: &RunningEngine, shared_metrics: &SharedMetrics) -> Option<Wish> {
         if interval(&self.clock) == self.looked {
             return None;
         }
         self.looked = interval(&self.clock);
-        let sample = Sample::take(commons, Some(&self.before));
-        let between = sample.since(&self.before, &shift.connections(), commons);
+        let sample = Sample::take(shared_metrics, Some(&self.before));
+        let between = sample.since(&self.before, &running.connections(), shared_metrics);
         self.before = sample;
         self.now = Some(between.now.clone());
         let now_ms = self.began.elapsed().as_millis() as u64;
-        let settings = &shift.settings;
+        let settings = &running.settings;
         let change = self.controller.as_mut().and_then(|controller| controller.observe(now_ms, &between.reading));
         if self.controller.is_some() {
-            self.look_at_helpers(now_ms, shift, &between);
+            self.look_at_helpers(now_ms, running, &between);
         }
         let change = change.map(|change| wish(settings, change));
         let change = change.or_else(|| self.look_at_workers(now_ms, settings, &between));
@@ -199,8 +199,8 @@ impl Adapter {
     }
 
     /// Helpers are bounded where they are made, so their number needs nobody's consent.
-    fn look_at_helpers(&mut self, now_ms: u64, shift: &RunningEngine, between: &Between) {
-        let (control, settings) = (&shift.shared.control, &shift.settings);
+    fn look_at_helpers(&mut self, now_ms: u64, running: &RunningEngine, between: &Between) {
+        let (control, settings) = (&running.shared.control, &running.settings);
         let staff = Staff {
             size: self.helpers_now.min(settings.helpers_max),
             size_min: HELPERS_LEAST.min(settings.helpers_max),

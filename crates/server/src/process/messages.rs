@@ -32,8 +32,8 @@ fn say_line(line: fmt::Arguments<'_>) {
 }
 
 /// What was done, in lines, at the end.
-pub(crate) fn report_done(commons: &SharedMetrics) {
-    commons.to_string().lines().for_each(|line| say!("lamna: {line}"));
+pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
+    shared_metrics.to_string().lines().for_each(|line| say!("lamna: {line}"));
 }
 
 /// One line: where, how, and how many.

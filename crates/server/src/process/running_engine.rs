@@ -1,7 +1,7 @@
-//! A shift: one engine at work, from the start of its workers to their return, and the change from one to the next.
+//! A running: one engine at work, from the start of its workers to their return, and the change from one to the next.
 //!
-//! Owns: the threads of the workers, and what they share. Guarantees: a shift that has started serves, all its workers
-//! having begun; a shift that cannot start has given back every connection that it had taken; a change of shifts loses
+//! Owns: the threads of the workers, and what they share. Guarantees: a running that has started serves, all its workers
+//! having begun; a running that cannot start has given back every connection that it had taken; a change of engines loses
 //! nothing, because the new one serves before the old one leaves, and listening sockets stay open throughout. Does not
 //! decide when to change.
 
@@ -46,13 +46,13 @@ pub(crate) struct RunningEngine {
     pub(crate) shared: Arc<Shared>,
     /// What it was started with, and has been adjusted to.
     pub(crate) settings: Settings,
-    /// The place of its first worker among those that are pinned to processors: that of the first shift, so that a worker
+    /// The place of its first worker among those that are pinned to processors: that of the first running, so that a worker
     /// stays on its processor, and with the caches there, when engines change.
     first_place: usize,
     workers: Vec<Worker>,
 }
 
-/// A shift that does not take the place of another.
+/// A running that does not take the place of another.
 pub(crate) struct SwitchFailure {
     /// Why.
     pub(crate) error: SwitchError,
@@ -83,7 +83,7 @@ impl std::fmt::Display for SwitchError {
 impl std::error::Error for SwitchError {}
 
 impl RunningEngine {
-    /// The first shift of a process. Its first worker takes seat `first_seat` at the scoreboard. With a `receiver` it goes on
+    /// The first running of a process. Its first worker takes score `first_score` at the scoreboard. With a `receiver` it goes on
     /// with what arrives there, if its engine takes that itself. To be called before the process has threads.
     ///
     /// # Errors
@@ -91,39 +91,39 @@ impl RunningEngine {
     pub(crate) fn first(
         settings: &Settings,
         listeners: Vec<Listener>,
-        commons: &SharedMetrics,
-        first_seat: usize,
+        shared_metrics: &SharedMetrics,
+        first_score: usize,
         receiver: Option<Arc<Receiver>>,
     ) -> Result<RunningEngine, ServeError> {
         let receiver = receiver.filter(|_| settings.architecture.takes_arrivals_itself());
-        let shared = Shared { receiver, ..prepare(settings, listeners, commons, first_seat)? };
-        RunningEngine::start(settings, Arc::new(shared), first_seat).map_err(|failure| {
+        let shared = Shared { receiver, ..prepare(settings, listeners, shared_metrics, first_score)? };
+        RunningEngine::start(settings, Arc::new(shared), first_score).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.shared.control.stop();
             cause
         })
     }
 
-    /// A shift that can take the place of this one, at work already, with so many connections that are open.
+    /// A running that can take the place of this one, at work already, with so many connections that are open.
     ///
     /// # Errors
     /// Why it cannot.
     pub(crate) fn next(
         &self,
         settings: &Settings,
-        first_seat: usize,
+        first_score: usize,
         open: usize,
     ) -> Result<RunningEngine, Box<SwitchFailure>> {
         let not_begun = |error| Box::new(SwitchFailure { error, begun: None });
         self.check(settings, open).map_err(|why| not_begun(SwitchError::Impossible(why)))?;
-        let shared = self.successor(settings, first_seat).map_err(|error| not_begun(SwitchError::Start(error)))?;
+        let shared = self.successor(settings, first_score).map_err(|error| not_begun(SwitchError::Start(error)))?;
         let next = RunningEngine::start(settings, Arc::new(shared), self.first_place).map_err(|failure| {
             let (cause, begun) = *failure;
             begun.leave_to(self);
             Box::new(SwitchFailure { error: SwitchError::Start(cause), begun: Some(begun) })
         })?;
         if settings.cache_policy != self.settings.cache_policy {
-            // Not before it is certain that the new shift serves: the store may be the one of both.
+            // Not before it is certain that the new running serves: the store may be the one of both.
             next.shared.store.change_policy(settings.cache_policy);
         }
         Ok(next)
@@ -172,7 +172,7 @@ impl RunningEngine {
     pub(crate) fn connections(&self) -> Vec<u32> {
         let (shared, workers) = (&self.shared, self.settings.workers);
         match self.settings.architecture.character().reports.connections {
-            true => (0..workers).map(|index| shared.seat(index).connections()).collect(),
+            true => (0..workers).map(|index| shared.score(index).connections()).collect(),
             false => shared
                 .connection_counters
                 .iter()
@@ -199,32 +199,32 @@ impl RunningEngine {
         shared: Arc<Shared>,
         first_place: usize,
     ) -> Result<RunningEngine, Box<(ServeError, RunningEngine)>> {
-        let mut shift = RunningEngine { shared, settings: settings.clone(), first_place, workers: Vec::new() };
+        let mut running = RunningEngine { shared, settings: settings.clone(), first_place, workers: Vec::new() };
         for index in 0..settings.workers {
-            match shift.start_worker(index) {
-                Ok(worker) => shift.workers.push(worker),
-                Err(error) => return Err(Box::new((error.into(), shift))),
+            match running.start_worker(index) {
+                Ok(worker) => running.workers.push(worker),
+                Err(error) => return Err(Box::new((error.into(), running))),
             }
         }
-        match shift.await_beginning() {
+        match running.await_beginning() {
             Ok(()) => {
                 let is_bounded = !settings.architecture.waits_for_peers();
-                shift.shared.listeners.iter().for_each(|listener| listener.bound_unsent(is_bounded));
-                Ok(shift)
+                running.shared.listeners.iter().for_each(|listener| listener.bound_unsent(is_bounded));
+                Ok(running)
             }
-            Err(errno) => Err(Box::new((errno.into(), shift))),
+            Err(errno) => Err(Box::new((errno.into(), running))),
         }
     }
 
     fn start_worker(&self, index: usize) -> std::io::Result<Worker> {
         let (shared, settings, place) = (self.shared.clone(), self.settings.clone(), self.first_place + index);
-        shared.scoreboard.take(shared.first_seat + index);
+        shared.scoreboard.take(shared.first_score + index);
         let work = move || {
             if settings.pin {
                 stay_on_processor(place);
             }
             let result = keep_running(&shared, index, &settings);
-            shared.seat(index).clear();
+            shared.score(index).clear();
             result
         };
         thread::Builder::new().name(format!("worker-{index}")).spawn(work)
@@ -243,7 +243,7 @@ impl RunningEngine {
     }
 }
 
-// Taking the place of another shift.
+// Taking the place of another running.
 impl RunningEngine {
     /// Whether an engine with `settings` could go on with what this one has, and with `open` connections.
     fn check(&self, settings: &Settings, open: usize) -> Result<(), String> {
@@ -267,7 +267,7 @@ impl RunningEngine {
     }
 
     /// What the workers of an engine with `settings` will share: the same as those of this one, as far as the settings are.
-    fn successor(&self, settings: &Settings, first_seat: usize) -> Result<Shared, ServeError> {
+    fn successor(&self, settings: &Settings, first_score: usize) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
         let same_sites = settings.sites == before.sites && settings.compression == before.compression;
         let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings)?) };
@@ -303,7 +303,7 @@ impl RunningEngine {
             cache_counters: old.cache_counters.clone(),
             scoreboard: old.scoreboard.clone(),
             connection_counters: connection_counters(settings),
-            first_seat,
+            first_score,
             alarm: old.alarm.clone(),
             fork_server: old.fork_server.clone(),
         })
@@ -311,7 +311,7 @@ impl RunningEngine {
 }
 
 /// Serves as worker `index` until the engine ends. A worker that fails once all have begun is made anew, in the same thread and
-/// with the same seat and inbox, so that what has arrived for it is taken by whoever comes after it. A process of which there are
+/// with the same score and inbox, so that what has arrived for it is taken by whoever comes after it. A process of which there are
 /// others ends instead: its supervisor replaces it.
 fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Result<(), Errno> {
     let mut restart = Restart::default();
@@ -324,7 +324,7 @@ fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Resu
             return ended;
         }
         // What it was doing is over, whatever becomes of the worker.
-        shared.seat(index).clear();
+        shared.score(index).clear();
         let cause = match errno {
             // The message of the panic is on standard error already.
             Errno::CANCELED => "has failed, which is a defect of Lamna: please report it".to_owned(),
@@ -338,7 +338,7 @@ fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Resu
         let pause = restart.handle_death(started, Instant::now());
         eprintln!("lamna: worker {index} {cause}; starting it again");
         await_end(&shared.control, pause);
-        shared.scoreboard.take(shared.first_seat + index);
+        shared.scoreboard.take(shared.first_score + index);
         // It may have been woken for what it has not looked at.
         shared.control.waker(index).wake();
     }
@@ -351,47 +351,48 @@ fn await_end(control: &Control, time: Duration) {
     let _ = poll(&mut [PollFd::new(control.interrupt(false).descriptor(), PollFlags::IN)], Some(&timeout));
 }
 
-/// Shifts that are leaving, and the seats at the scoreboard that are taken.
+/// Shifts that are leaving, and the scores at the scoreboard that are taken.
 #[derive(Debug, Default)]
 pub(crate) struct DrainingEngines {
-    shifts: Vec<RunningEngine>,
+    engines: Vec<RunningEngine>,
 }
 
 impl DrainingEngines {
-    /// Looks after `shift` until it is over.
-    pub(crate) fn push(&mut self, shift: RunningEngine) {
-        self.shifts.push(shift);
+    /// Looks after `running` until it is over.
+    pub(crate) fn push(&mut self, running: RunningEngine) {
+        self.engines.push(running);
     }
 
     /// Lets go of those that are over. Whether there were any.
     pub(crate) fn reap(&mut self, current: &RunningEngine) -> bool {
-        let before = self.shifts.len();
-        for shift in self.shifts.extract_if(.., |shift| shift.is_over()) {
-            let log = shift.shared.log.clone();
-            shift.join();
+        let before = self.engines.len();
+        for running in self.engines.extract_if(.., |running| running.is_over()) {
+            let log = running.shared.log.clone();
+            running.join();
             let used = |log: &Arc<AccessLog>| current.shared.log.as_ref().is_some_and(|now| Arc::ptr_eq(now, log));
             log.iter().filter(|log| !used(log)).for_each(|log| log.close());
         }
-        self.shifts.len() < before
+        self.engines.len() < before
     }
 
     /// Connections that they have not given away yet.
     pub(crate) fn connections(&self) -> usize {
-        self.shifts.iter().flat_map(RunningEngine::connections).map(|count| count as usize).sum()
+        self.engines.iter().flat_map(RunningEngine::connections).map(|count| count as usize).sum()
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shifts.is_empty()
+        self.engines.is_empty()
     }
 
-    /// So many seats in a row that neither `current` nor a leaving shift has, if there are that many.
+    /// So many scores in a row that neither `current` nor a leaving running has, if there are that many.
     pub(crate) fn free_seats(&self, current: &RunningEngine, count: usize) -> Option<usize> {
-        let shifts = || self.shifts.iter().chain([current]);
-        let range = |shift: &RunningEngine| shift.shared.first_seat..shift.shared.first_seat + shift.settings.workers;
+        let engines = || self.engines.iter().chain([current]);
+        let range =
+            |running: &RunningEngine| running.shared.first_score..running.shared.first_score + running.settings.workers;
         let is_free =
-            |first: usize| shifts().map(range).all(|taken| first + count <= taken.start || taken.end <= first);
-        let candidates = [0].into_iter().chain(shifts().map(|shift| range(shift).end));
+            |first: usize| engines().map(range).all(|taken| first + count <= taken.start || taken.end <= first);
+        let candidates = [0].into_iter().chain(engines().map(|running| range(running).end));
         candidates.filter(|first| first + count <= WORKERS_MAX).find(|first| is_free(*first))
     }
 }
@@ -431,36 +432,36 @@ fn has_helper_threads(settings: &Settings) -> bool {
     settings.helpers == HelperKind::Threads && settings.architecture != Architecture::Proactor
 }
 
-/// Everything that the workers of the first shift share.
+/// Everything that the workers of the first running share.
 fn prepare(
     settings: &Settings,
     listeners: Vec<Listener>,
-    commons: &SharedMetrics,
-    first_seat: usize,
+    shared_metrics: &SharedMetrics,
+    first_score: usize,
 ) -> Result<Shared, ServeError> {
     // First of all, because later there are threads.
     let fork_server = (settings.helpers == HelperKind::Processes).then(|| ForkServer::start(settings)).transpose()?;
     let abilities = KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
     let sites = Arc::new(open_sites(settings)?);
     Ok(Shared {
-        store: Arc::new(store(settings, &sites, commons.clock, &commons.cache)),
+        store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
         sites,
-        abilities: Arc::new(KernelFeatures { counters: commons.disk.clone(), ..abilities }),
+        abilities: Arc::new(KernelFeatures { counters: shared_metrics.disk.clone(), ..abilities }),
         sending: settings.sending,
         limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
-        log: open_log(settings, &commons.log)?,
-        clock: commons.clock,
+        log: open_log(settings, &shared_metrics.log)?,
+        clock: shared_metrics.clock,
         control: control(settings)?,
         handover: Handover::new(settings.workers),
         receiver: None,
-        counters: commons.done.clone(),
-        log_counters: commons.log.clone(),
-        cache_counters: commons.cache.clone(),
-        scoreboard: commons.scoreboard.clone(),
+        counters: shared_metrics.done.clone(),
+        log_counters: shared_metrics.log.clone(),
+        cache_counters: shared_metrics.cache.clone(),
+        scoreboard: shared_metrics.scoreboard.clone(),
         connection_counters: connection_counters(settings),
-        first_seat,
-        alarm: commons.alarm.clone(),
+        first_score,
+        alarm: shared_metrics.alarm.clone(),
         fork_server: fork_server.map(Arc::new),
     })
 }

@@ -81,8 +81,8 @@ const SHORT_OF_MEMORY_PERCENT: f64 = 10.0;
 
 impl Sample {
     /// Reads everything, after the sample `before` if there was one. Peaks begin anew.
-    pub(crate) fn take(commons: &SharedMetrics, before: Option<&Sample>) -> Sample {
-        let (done, disk) = (&commons.done, &commons.disk);
+    pub(crate) fn take(shared_metrics: &SharedMetrics, before: Option<&Sample>) -> Sample {
+        let (done, disk) = (&shared_metrics.done, &shared_metrics.disk);
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Sample {
             at: Instant::now(),
@@ -107,15 +107,15 @@ impl Sample {
                     .swap(0, Relaxed)
                     .max(read(&disk.helper_jobs_begun).saturating_sub(read(&disk.helper_jobs_done))),
             },
-            waits: commons.scoreboard.waits(),
+            waits: shared_metrics.scoreboard.waits(),
             switches: thread_stats::switches(),
             tasks: thread_stats::times(before.map_or(&HashMap::new(), |before| &before.tasks)),
-            threads_busy_peak: commons.scoreboard.take_busy_peak(),
+            threads_busy_peak: shared_metrics.scoreboard.take_busy_peak(),
         }
     }
 
     /// What happened since `before`, with so many connections of each worker open now.
-    pub(crate) fn since(&self, before: &Sample, connections: &[u32], commons: &SharedMetrics) -> Between {
+    pub(crate) fn since(&self, before: &Sample, connections: &[u32], shared_metrics: &SharedMetrics) -> Between {
         let interval_us = ((self.at - before.at).as_micros() as u64).max(1);
         let cpu_us = self.cpu_us.saturating_sub(before.cpu_us);
         let run_queue_us = self.run_queue_us_since(before);
@@ -149,7 +149,7 @@ impl Sample {
         let is_short_of_memory = memory_pressure_percent.is_some_and(|percent| percent >= SHORT_OF_MEMORY_PERCENT);
         let (hits, stale) = (self.hits - before.hits, self.stale - before.stale);
         let lookups = hits + stale + self.misses - before.misses;
-        let (idle, slow) = commons.scoreboard.postures();
+        let (idle, slow) = shared_metrics.scoreboard.postures();
         let per_processor = |us: u64| us as f64 / interval_us as f64;
         let now = Now {
             interval_ms: reading.interval_ms,
@@ -228,18 +228,18 @@ mod tests {
     use super::*;
 
     fn between(happens: impl FnOnce(&SharedMetrics)) -> Between {
-        let commons = SharedMetrics::new(crate::sys::clock::Clock::start()).unwrap();
-        let before = Sample::take(&commons, None);
-        happens(&commons);
-        Sample::take(&commons, Some(&before)).since(&before, &[4, 3], &commons)
+        let shared_metrics = SharedMetrics::new(crate::sys::clock::Clock::start()).unwrap();
+        let before = Sample::take(&shared_metrics, None);
+        happens(&shared_metrics);
+        Sample::take(&shared_metrics, Some(&before)).since(&before, &[4, 3], &shared_metrics)
     }
 
     #[test]
     fn a_reading_is_what_happened_between_two_samples() {
-        let Between { reading, .. } = between(|commons| {
-            commons.done.requests.fetch_add(10, Relaxed);
-            commons.done.sent_bytes.fetch_add(5_000, Relaxed);
-            commons.disk.read_blocked.fetch_add(2, Relaxed);
+        let Between { reading, .. } = between(|shared_metrics| {
+            shared_metrics.done.requests.fetch_add(10, Relaxed);
+            shared_metrics.done.sent_bytes.fetch_add(5_000, Relaxed);
+            shared_metrics.disk.read_blocked.fetch_add(2, Relaxed);
         });
         assert_eq!((reading.requests, reading.sent_bytes, reading.connections), (10, 5_000, 7));
         assert!(reading.blocked >= 2);
@@ -249,16 +249,16 @@ mod tests {
     fn waiting_is_told_as_a_mean_and_what_nobody_did_as_nothing() {
         let nothing = between(|_| ());
         assert_eq!((nothing.helper_delay_us, nothing.thread_delay_us, nothing.now.hit_ratio), (0.0, 0.0, 0.0));
-        let some = between(|commons| {
-            commons.disk.begin_helper_job(400);
-            commons.disk.begin_helper_job(200);
-            commons.disk.end_helper_job();
-            commons.disk.helper_jobs.fetch_add(5, Relaxed);
-            commons.scoreboard.take(0);
-            (0..3).for_each(|_| commons.scoreboard.seat(0).begin_thread(30));
-            commons.scoreboard.seat(0).show_queued(2);
-            commons.done.hits.fetch_add(3, Relaxed);
-            commons.done.misses.fetch_add(1, Relaxed);
+        let some = between(|shared_metrics| {
+            shared_metrics.disk.begin_helper_job(400);
+            shared_metrics.disk.begin_helper_job(200);
+            shared_metrics.disk.end_helper_job();
+            shared_metrics.disk.helper_jobs.fetch_add(5, Relaxed);
+            shared_metrics.scoreboard.take(0);
+            (0..3).for_each(|_| shared_metrics.scoreboard.score(0).begin_thread(30));
+            shared_metrics.scoreboard.score(0).show_queued(2);
+            shared_metrics.done.hits.fetch_add(3, Relaxed);
+            shared_metrics.done.misses.fetch_add(1, Relaxed);
         });
         assert_eq!((some.helper_delay_us, some.helpers_busy_peak, some.now.helper_queue), (300.0, 2, 3));
         assert_eq!((some.thread_delay_us, some.threads_busy_peak, some.now.thread_queue), (30_000.0, 3, 2));
@@ -267,19 +267,19 @@ mod tests {
 
     #[test]
     fn who_waits_while_nobody_is_taken_up_waits_long() {
-        let stuck = between(|commons| {
-            commons.disk.helper_jobs.fetch_add(5, Relaxed);
-            commons.scoreboard.take(0);
-            commons.scoreboard.seat(0).show_queued(2);
+        let stuck = between(|shared_metrics| {
+            shared_metrics.disk.helper_jobs.fetch_add(5, Relaxed);
+            shared_metrics.scoreboard.take(0);
+            shared_metrics.scoreboard.score(0).show_queued(2);
         });
         assert!(stuck.helper_delay_us > 0.0 && stuck.thread_delay_us > 0.0);
     }
 
     #[test]
     fn a_loop_has_stood_still_no_longer_than_the_time_that_there_was() {
-        let stalled = between(|commons| {
-            commons.scoreboard.take(0);
-            commons.scoreboard.seat(0).add_stall(1 << 40);
+        let stalled = between(|shared_metrics| {
+            shared_metrics.scoreboard.take(0);
+            shared_metrics.scoreboard.score(0).add_stall(1 << 40);
             std::thread::sleep(std::time::Duration::from_millis(20));
         });
         let Reading { stalled_ms, interval_ms, .. } = stalled.reading;

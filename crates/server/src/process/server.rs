@@ -41,7 +41,7 @@ use crate::worker::migration::arrivals::Arrivals;
 use crate::worker::migration::transfer::{Receiver, Sender};
 use crate::worker::shared::Shared;
 
-/// Serves until an order ends it, in the place of the process that `heritage` comes from, if there is one. To be called
+/// Serves until an order ends it, in the place of the process that `inherited` comes from, if there is one. To be called
 /// before the process has threads.
 ///
 /// # Errors
@@ -50,62 +50,62 @@ pub fn serve(
     settings: &Settings,
     listeners: Vec<Listener>,
     mut administration: Administration,
-    heritage: Option<Inherited>,
+    inherited: Option<Inherited>,
 ) -> Result<(), ServeError> {
     allocator::set();
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let mut orders = Orders::by_signals()?;
     raise_descriptor_limit();
-    let (mut heritage, mut predecessor) = (heritage, None);
+    let (mut inherited, mut predecessor) = (inherited, None);
     let mut keeper = administration.keeper.take();
-    if let Some(heritage) = &mut heritage {
-        predecessor = heritage.predecessor.take();
-        keeper = heritage.keeper.take();
+    if let Some(inherited) = &mut inherited {
+        predecessor = inherited.predecessor.take();
+        keeper = inherited.keeper.take();
     }
     let keeper = keeper.map(Arc::new);
-    let mut succession = Succession::of_program(settings, administration.admin.listeners(), keeper.clone());
+    let mut upgrade_in_progress = Succession::of_program(settings, administration.admin.listeners(), keeper.clone());
     let mut settings = settings.clone();
-    heritage.iter().for_each(|heritage| heritage.apply(&mut settings));
-    if heritage.is_some() && settings.architecture != succession.configured().architecture {
+    inherited.iter().for_each(|inherited| inherited.apply(&mut settings));
+    if inherited.is_some() && settings.architecture != upgrade_in_progress.configured().architecture {
         administration.standing.set_chosen(settings.architecture);
     }
     let settings = &possible(&settings)?;
-    if settings.architecture != succession.configured().architecture && heritage.is_none() {
+    if settings.architecture != upgrade_in_progress.configured().architecture && inherited.is_none() {
         // What this kernel does not carry was not chosen.
-        succession.set_configured(settings.clone());
+        upgrade_in_progress.set_configured(settings.clone());
     }
-    let commons = SharedMetrics::new(heritage.as_ref().map_or_else(Clock::start, |heritage| heritage.clock))?;
-    let receiver = heritage.map(|heritage| heritage.receiver);
+    let shared_metrics = SharedMetrics::new(inherited.as_ref().map_or_else(Clock::start, |inherited| inherited.clock))?;
+    let receiver = inherited.map(|inherited| inherited.receiver);
     let result = if settings.architecture.is_of_processes() {
-        let premises = Premises { settings, commons: &commons, listeners, receiver, predecessor, keeper };
-        supervisor::serve(premises, orders, administration, succession)
+        let premises = Premises { settings, shared_metrics: &shared_metrics, listeners, receiver, predecessor, keeper };
+        supervisor::serve(premises, orders, administration, upgrade_in_progress)
     } else {
-        let server = Server::start(settings, listeners, &commons, 0, receiver.clone())?;
-        announce(settings, &server.shift.shared.listeners);
+        let server = Server::start(settings, listeners, &shared_metrics, 0, receiver.clone())?;
+        announce(settings, &server.running.shared.listeners);
         if let Some(receiver) = &receiver {
-            let listeners = server.shift.shared.listeners.iter().chain(administration.admin.listeners());
+            let listeners = server.running.shared.listeners.iter().chain(administration.admin.listeners());
             upgrade::take_over(receiver, predecessor.as_ref(), listeners);
         }
         predecessor.into_iter().for_each(|predecessor| orders.follow(predecessor));
         // Not before the place is its own: until then orders are the other one's.
         keeper.into_iter().for_each(|keeper| orders.keep(keeper));
-        Server { succession, ..server }.run(orders, Some(administration))
+        Server { upgrade_in_progress, ..server }.run(orders, Some(administration))
     };
-    report_done(&commons);
+    report_done(&shared_metrics);
     result
 }
 
 /// The server in one process: all there is, or one worker process of several.
 #[derive(Debug)]
 pub struct Server {
-    shift: RunningEngine,
+    running: RunningEngine,
     leaving: DrainingEngines,
-    commons: SharedMetrics,
+    shared_metrics: SharedMetrics,
     /// If it adapts.
     adapter: Option<Adapter>,
     /// What arrives from the process whose place this one has taken.
     arrivals: Option<Arrivals>,
-    succession: Succession,
+    upgrade_in_progress: Succession,
     /// Once another process has taken the place of this one.
     successor: Option<Departure>,
 }
@@ -138,54 +138,54 @@ impl Server {
         Server::start(&possible(settings)?, listeners, &SharedMetrics::new(Clock::start())?, 0, None)
     }
 
-    /// Starts the workers. The first takes seat `first_seat` at the scoreboard. They go on with what arrives at `receiver`.
+    /// Starts the workers. The first takes score `first_score` at the scoreboard. They go on with what arrives at `receiver`.
     pub(crate) fn start(
         settings: &Settings,
         listeners: Vec<Listener>,
-        commons: &SharedMetrics,
-        first_seat: usize,
+        shared_metrics: &SharedMetrics,
+        first_score: usize,
         receiver: Option<Arc<Receiver>>,
     ) -> Result<Server, ServeError> {
         if settings.account {
-            commons.done.account.begin();
+            shared_metrics.done.account.begin();
         }
         startup_limits::check_memory(settings)?;
-        let shift = RunningEngine::first(settings, listeners, commons, first_seat, receiver.clone())?;
-        if let Err(error) = startup_limits::check_descriptors(&shift.shared.listeners) {
-            shift.shared.control.stop();
+        let running = RunningEngine::first(settings, listeners, shared_metrics, first_score, receiver.clone())?;
+        if let Err(error) = startup_limits::check_descriptors(&running.shared.listeners) {
+            running.shared.control.stop();
             return Err(error);
         }
         let receiver = receiver.filter(|_| !settings.architecture.takes_arrivals_itself());
-        let arrivals = receiver.map(|receiver| Arrivals::start(shift.shared.clone(), receiver)).transpose()?;
+        let arrivals = receiver.map(|receiver| Arrivals::start(running.shared.clone(), receiver)).transpose()?;
         Ok(Server {
-            shift,
+            running,
             leaving: DrainingEngines::default(),
-            commons: commons.clone(),
-            adapter: Adapter::new(settings, commons),
+            shared_metrics: shared_metrics.clone(),
+            adapter: Adapter::new(settings, shared_metrics),
             arrivals,
-            succession: Succession::impossible(settings),
+            upgrade_in_progress: Succession::impossible(settings),
             successor: None,
         })
     }
 
     /// What all processes of it have in common.
-    pub(crate) fn commons(&self) -> &SharedMetrics {
-        &self.commons
+    pub(crate) fn shared_metrics(&self) -> &SharedMetrics {
+        &self.shared_metrics
     }
 
     /// What the workers of the engine that serves share.
     pub(crate) fn shared(&self) -> &Shared {
-        &self.shift.shared
+        &self.running.shared
     }
 
     /// Open connections of each worker.
     pub(crate) fn connections(&self) -> Vec<u32> {
-        self.shift.connections()
+        self.running.connections()
     }
 
     /// What it serves with.
     pub fn settings(&self) -> &Settings {
-        &self.shift.settings
+        &self.running.settings
     }
 
     /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns when
@@ -200,7 +200,7 @@ impl Server {
         let is_same_engine = self.switch(settings)? == Switched::Adjusted;
         if !is_same_engine || before != left_to_it(settings) {
             // What has been found out so far was about something else.
-            self.adapter = Adapter::new(settings, &self.commons);
+            self.adapter = Adapter::new(settings, &self.shared_metrics);
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Server {
     /// Lets the server look at itself, and change what it finds better.
     fn adapt(&mut self) {
         let Some(adapter) = &mut self.adapter else { return };
-        let looked = adapter.look(&self.shift, &self.commons);
+        let looked = adapter.look(&self.running, &self.shared_metrics);
         let Some(Wish { settings, because, engine }) = looked else {
             return;
         };
@@ -232,7 +232,7 @@ impl Server {
             Err(error) => {
                 eprintln!("lamna: going on as before, because {error}. It was to be changed: {because}");
                 if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
-                    adapter.handle_failed(engine, &self.shift.settings, &error.to_string());
+                    adapter.handle_failed(engine, &self.running.settings, &error.to_string());
                 }
             }
         }
@@ -246,24 +246,24 @@ impl Server {
             let why = "this process has threads, and was not started by the program itself, which could start another";
             return Err(SwitchError::Impossible(format!("{} takes processes: {why}", settings.architecture.name())));
         }
-        if self.shift.adjust(settings) {
+        if self.running.adjust(settings) {
             return Ok(Switched::Adjusted);
         }
-        let Some(seat) = self.leaving.free_seats(&self.shift, settings.workers) else {
+        let Some(score) = self.leaving.free_seats(&self.running, settings.workers) else {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
         };
         let open = self.open_connections();
-        match self.shift.next(settings, seat, open) {
+        match self.running.next(settings, score, open) {
             Ok(next) => {
-                let previous = std::mem::replace(&mut self.shift, next);
-                previous.leave_to(&self.shift);
+                let previous = std::mem::replace(&mut self.running, next);
+                previous.leave_to(&self.running);
                 self.leaving.push(previous);
                 Ok(Switched::Over)
             }
             Err(not_next) => {
                 let SwitchFailure { error, begun } = *not_next;
-                begun.into_iter().for_each(|shift| self.leaving.push(shift));
+                begun.into_iter().for_each(|running| self.leaving.push(running));
                 Err(error)
             }
         }
@@ -276,18 +276,18 @@ impl Server {
     /// Why not; then everything is as it was.
     pub(crate) fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), SwitchError> {
         self.check_staying()?;
-        let shared = &self.shift.shared;
-        self.succession.begin(settings, &shared.listeners, shared.clock, purpose)
+        let shared = &self.running.shared;
+        self.upgrade_in_progress.begin(settings, &shared.listeners, shared.clock, purpose)
     }
 
     /// What has come of it, once; none if that is not known yet.
     pub(crate) fn succession_outcome(&mut self) -> Option<Result<String, String>> {
-        self.succession.outcome()
+        self.upgrade_in_progress.outcome()
     }
 
     /// Whether a process has been started that may take the place of this one.
     pub(crate) fn is_succession_begun(&self) -> bool {
-        self.succession.is_begun()
+        self.upgrade_in_progress.is_begun()
     }
 
     /// Whether no other process takes the place of this one, nor has taken it.
@@ -295,11 +295,11 @@ impl Server {
     /// # Errors
     /// Why the server cannot be changed.
     pub(crate) fn check_open(&self) -> Result<(), SwitchError> {
-        self.succession.check_open()
+        self.upgrade_in_progress.check_open()
     }
 
     fn check_staying(&self) -> Result<(), SwitchError> {
-        match self.shift.shared.control.is_closing() || self.successor.is_some() {
+        match self.running.shared.control.is_closing() || self.successor.is_some() {
             true => Err(SwitchError::Impossible("the server is about to end".to_owned())),
             false => Ok(()),
         }
@@ -308,7 +308,7 @@ impl Server {
     /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
     /// orders, then connections. True if that has just happened.
     fn look_at_succession(&mut self, orders: &mut Orders, administration: &mut Option<Administration>) -> bool {
-        let successor = match self.succession.look() {
+        let successor = match self.upgrade_in_progress.look() {
             None => return false,
             Some(Err(why)) => {
                 report_not_succeeded(&why);
@@ -316,13 +316,13 @@ impl Server {
             }
             Some(Ok(successor)) => successor,
         };
-        report_succession(&successor, self.succession.keeper());
+        report_succession(&successor, self.upgrade_in_progress.keeper());
         if let Some(Administration { admin, standing, .. }) = administration {
             // Whoever waits to hear of it.
-            admin.handle(&mut self.office(standing, orders, true));
+            admin.handle(&mut self.service(standing, orders, true));
             admin.retire();
         }
-        self.shift.shared.listeners.iter().for_each(Listener::leave_file);
+        self.running.shared.listeners.iter().for_each(Listener::leave_file);
         orders.leave();
         successor.confirm();
         let (sender, takes_connections) = (successor.sender.clone(), successor.takes_connections);
@@ -332,7 +332,7 @@ impl Server {
 
     fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool, successor: Option<Successor>) {
         if takes_connections {
-            self.shift.leave_to_process(sender.clone());
+            self.running.leave_to_process(sender.clone());
         }
         self.successor = Some(Departure { sender, drains: !takes_connections, successor });
     }
@@ -349,7 +349,7 @@ impl Server {
             self.pass_on(order);
             return false;
         }
-        self.succession.end();
+        self.upgrade_in_progress.end();
         true
     }
 
@@ -361,7 +361,7 @@ impl Server {
 
     /// The configuration is another one from now on: what is the same as there was not chosen while serving.
     pub(crate) fn set_configured(&mut self, configured: Settings) {
-        self.succession.set_configured(configured);
+        self.upgrade_in_progress.set_configured(configured);
     }
 
     /// Whether an engine is still handing its connections over.
@@ -372,16 +372,16 @@ impl Server {
 
     /// Ends at once. Returns when all is over.
     pub fn stop(mut self) {
-        self.succession.end();
-        self.shift.shared.control.stop();
-        while !self.shift.is_over() || self.is_changing() {
+        self.upgrade_in_progress.end();
+        self.running.shared.control.stop();
+        while !self.running.is_over() || self.is_changing() {
             thread::sleep(DRAIN_POLL);
         }
         self.end();
     }
 
     fn reap(&mut self) {
-        if self.leaving.reap(&self.shift) {
+        if self.leaving.reap(&self.running) {
             self.take_missed();
         }
     }
@@ -389,7 +389,7 @@ impl Server {
     /// Takes connections that workers which have left may have been woken for. The kernel wakes one of those that wait for a
     /// socket, and nobody else for the same connection: without this look it would wait for the next one.
     fn take_missed(&self) {
-        let shared = &self.shift.shared;
+        let shared = &self.running.shared;
         shared.listeners.iter().for_each(|listener| take_waiting(shared, listener));
     }
 
@@ -416,8 +416,8 @@ impl Server {
             }
             report_lost(&departure.sender);
         }
-        let shared = self.shift.shared.clone();
-        let failed = self.shift.join();
+        let shared = self.running.shared.clone();
+        let failed = self.running.join();
         shared.counters.cache_bytes.fetch_add(shared.store.bytes(), Relaxed);
         shared.log.iter().for_each(|log| log.close());
         release(shared);
@@ -431,20 +431,20 @@ impl Server {
         let mut reload_later = false;
         while !self.is_over() {
             let busy = end.is_some() || self.successor.is_some() || !self.leaving.is_empty() || self.is_receiving();
-            let poll = if busy || self.succession.is_begun() { DRAIN_POLL } else { IDLE_POLL };
+            let poll = if busy || self.upgrade_in_progress.is_begun() { DRAIN_POLL } else { IDLE_POLL };
             let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
             let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
-            orders.wait(descriptors.chain(self.succession.descriptor()), Some(poll.min(look)));
+            orders.wait(descriptors.chain(self.upgrade_in_progress.descriptor()), Some(poll.min(look)));
             self.reap();
-            if end.is_none() && self.successor.is_none() && !self.succession.is_begun() {
+            if end.is_none() && self.successor.is_none() && !self.upgrade_in_progress.is_begun() {
                 self.adapt();
             }
             if let Some(Administration { admin, standing, .. }) = &mut administration {
                 let ending = end.is_some() || self.successor.is_some();
-                admin.handle(&mut self.office(standing, orders, ending));
+                admin.handle(&mut self.service(standing, orders, ending));
             }
             self.look_at_succession(orders, &mut administration);
-            if reload_later && !self.succession.is_begun() {
+            if reload_later && !self.upgrade_in_progress.is_begun() {
                 reload_later = false;
                 match self.successor.is_some() {
                     true => self.pass_on(Order::Reload),
@@ -453,11 +453,11 @@ impl Server {
             }
             while let Some(order) = orders.receive() {
                 match order {
-                    Order::Reopen => self.shift.shared.log.iter().for_each(|log| log.reopen()),
-                    Order::Reload if self.succession.is_begun() => reload_later = true,
+                    Order::Reopen => self.running.shared.log.iter().for_each(|log| log.reopen()),
+                    Order::Reload if self.upgrade_in_progress.is_begun() => reload_later = true,
                     Order::Reload => {
                         if let Some(Administration { standing, .. }) = &mut administration {
-                            report_reload(self.office(standing, orders, end.is_some()).reload());
+                            report_reload(self.service(standing, orders, end.is_some()).reload());
                         }
                     }
                     Order::Upgrade => {
@@ -471,7 +471,7 @@ impl Server {
                             self.leave_to(Arc::new(Sender::new(heir)), true, None);
                         }
                     }
-                    Order::Retire => self.shift.shared.control.retire(),
+                    Order::Retire => self.running.shared.control.retire(),
                     Order::Drain if end.is_none() => {
                         if self.end_succession(order, orders, &mut administration) {
                             let drain_time_max = self.drain_time_max(orders.have_supervisor());
@@ -489,7 +489,7 @@ impl Server {
             }
             drains |= self.successor.as_ref().is_some_and(|departure| departure.drains);
             // Not before everything is here that is still being handed over: it is to be finished as well.
-            let is_draining = self.shift.shared.control.is_draining();
+            let is_draining = self.running.shared.control.is_draining();
             if drains && !is_draining && self.leaving.is_empty() && !self.is_receiving() {
                 self.drain();
                 // Not before it is true.
@@ -498,10 +498,10 @@ impl Server {
                 }
             }
             if let Some(late) = end.and_then(|end| Instant::now().checked_duration_since(end)) {
-                if drains && !self.shift.shared.control.is_stopping() && !orders.have_supervisor() {
+                if drains && !self.running.shared.control.is_stopping() && !orders.have_supervisor() {
                     report_cut(self.open_connections(), self.settings().drain_timeout_ms);
                 }
-                self.shift.shared.control.stop();
+                self.running.shared.control.stop();
                 if late > STOP_TIME_MAX {
                     return;
                 }
@@ -511,7 +511,7 @@ impl Server {
 
     /// Has the workers finish what has begun, which includes connections that wait to be accepted, and lets nobody else in.
     fn drain(&self) {
-        let shared = &self.shift.shared;
+        let shared = &self.running.shared;
         shared.listeners.iter().for_each(Listener::begin_to_close);
         // Processes that serve one connection at a time take them one by one (`engine::mp`).
         if self.settings().architecture != Architecture::Mp && self.successor.is_none() {
@@ -554,7 +554,7 @@ impl Server {
     /// Whether nothing is left to do. What is on its way to an engine that has left goes on to the other process.
     fn is_over(&self) -> bool {
         let moved = self.successor.is_none() || self.leaving.is_empty() && !self.is_receiving();
-        self.shift.is_over() && (moved || self.shift.shared.control.is_stopping())
+        self.running.is_over() && (moved || self.running.shared.control.is_stopping())
     }
 
     /// Whether connections may still arrive from another process.
@@ -563,7 +563,7 @@ impl Server {
     }
 
     /// Answers for this server.
-    fn office<'a>(
+    fn service<'a>(
         &'a mut self,
         standing: &'a mut Standing,
         orders: &'a mut Orders,

@@ -1,7 +1,7 @@
 //! The parent of worker processes: forks them, replaces those that die, passes orders on, and outlives them.
 //!
 //! Owns: the listening sockets, so that connections that wait for a worker survive any worker; the number of processes;
-//! the scoreboard's seats. Guarantees: has one thread, so that it may fork at any time; a worker that dies is replaced at
+//! the scoreboard's slots. Guarantees: has one thread, so that it may fork at any time; a worker that dies is replaced at
 //! once, unless workers keep dying young; workers do not outlive it, because their lines end with it. Serves nothing
 //! and reads nothing that a peer has sent.
 
@@ -39,7 +39,7 @@ pub(crate) struct Premises<'a> {
     /// How.
     pub(crate) settings: &'a Settings,
     /// What they have in common.
-    pub(crate) commons: &'a SharedMetrics,
+    pub(crate) shared_metrics: &'a SharedMetrics,
     /// Where new connections come from.
     pub(crate) listeners: Vec<Listener>,
     /// Where those of the process come from whose place is taken.
@@ -58,9 +58,9 @@ pub(crate) fn serve(
     premises: Premises<'_>,
     orders: Orders,
     administration: Administration,
-    succession: Succession,
+    upgrade_in_progress: Succession,
 ) -> Result<(), ServeError> {
-    let mut supervisor = Supervisor::new(premises, orders, administration, succession);
+    let mut supervisor = Supervisor::new(premises, orders, administration, upgrade_in_progress);
     let result = supervisor.supervise();
     if result.is_err() {
         supervisor.end(Order::Stop);
@@ -78,17 +78,17 @@ struct Supervisor<'a> {
     /// Those of one worker.
     share: Settings,
     listeners: Vec<Listener>,
-    commons: &'a SharedMetrics,
+    shared_metrics: &'a SharedMetrics,
     orders: Orders,
     /// None in the copy that a worker process has.
     administration: Option<Administration>,
     receiver: Option<Arc<Receiver>>,
     predecessor: Option<ControlChannel>,
     keeper: Option<Arc<ControlChannel>>,
-    succession: Succession,
+    upgrade_in_progress: Succession,
     /// Once another process has taken the place of this one.
     successor: Option<Successor>,
-    /// By seat.
+    /// By slot.
     workers: Vec<Option<Worker>>,
     /// How many there should be, between these bounds.
     wanted: usize,
@@ -159,9 +159,9 @@ impl<'a> Supervisor<'a> {
         premises: Premises<'a>,
         orders: Orders,
         administration: Administration,
-        succession: Succession,
+        upgrade_in_progress: Succession,
     ) -> Supervisor<'a> {
-        let Premises { settings, commons, listeners, receiver, predecessor, keeper } = premises;
+        let Premises { settings, shared_metrics, listeners, receiver, predecessor, keeper } = premises;
         let (wanted, most) = match settings.architecture {
             Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
             _ => (settings.workers, settings.workers),
@@ -170,13 +170,13 @@ impl<'a> Supervisor<'a> {
             settings,
             share: share(settings),
             listeners,
-            commons,
+            shared_metrics,
             orders,
             administration: Some(administration),
             receiver,
             predecessor,
             keeper,
-            succession,
+            upgrade_in_progress,
             successor: None,
             workers: (0..most).map(|_| None).collect(),
             wanted,
@@ -206,15 +206,15 @@ impl<'a> Supervisor<'a> {
 
     fn wait(&self) {
         let lines = self.workers.iter().flatten().map(|worker| worker.line.as_fd());
-        let alarm = self.commons.alarm.descriptor().as_fd();
+        let alarm = self.shared_metrics.alarm.descriptor().as_fd();
         let now = Instant::now();
         let due = match self.end {
             Some(end) => end,
             None => self.restart.not_before().filter(|at| *at > now).map_or(self.look_at, |at| at.min(self.look_at)),
         };
         let admin = self.administration.iter().flat_map(|one| one.admin.descriptors());
-        let begun = self.succession.descriptor();
-        let due = if self.succession.is_begun() { due.min(now + LOOK_INTERVAL) } else { due };
+        let begun = self.upgrade_in_progress.descriptor();
+        let due = if self.upgrade_in_progress.is_begun() { due.min(now + LOOK_INTERVAL) } else { due };
         let due = if self.last_call.is_some() { due.min(now + LAST_CALL_POLL) } else { due };
         self.orders.wait(lines.chain([alarm]).chain(admin).chain(begun), Some(due.saturating_duration_since(now)));
     }
@@ -231,26 +231,26 @@ impl<'a> Supervisor<'a> {
             (true, None) => Phase::Serving,
             (false, None) => Phase::Starting,
         };
-        let mut office = AdminService {
+        let mut service = AdminService {
             standing,
             phase,
             orders: &mut self.orders,
             body: Body::Processes {
                 settings: self.settings,
-                commons: self.commons,
+                shared_metrics: self.shared_metrics,
                 listeners: &self.listeners,
                 ids: self.workers.iter().flatten().map(|worker| worker.process.as_raw_pid() as u32).collect(),
-                succession: &mut self.succession,
+                upgrade_in_progress: &mut self.upgrade_in_progress,
             },
         };
-        work(admin, &mut office);
+        work(admin, &mut service);
     }
 
     /// Requests of administrators, orders, reports and deaths.
     fn look_after_workers(&mut self) -> Result<(), ServeError> {
-        self.with_office(|admin, office| admin.handle(office));
+        self.with_office(|admin, service| admin.handle(service));
         self.look_at_succession();
-        if self.reload_later && !self.succession.is_begun() {
+        if self.reload_later && !self.upgrade_in_progress.is_begun() {
             self.reload_later = false;
             match &self.successor {
                 Some(successor) => successor.order(Order::Reload),
@@ -260,8 +260,8 @@ impl<'a> Supervisor<'a> {
         while let Some(order) = self.orders.receive() {
             match order {
                 Order::Reopen => self.order_all(order),
-                Order::Reload if self.succession.is_begun() => self.reload_later = true,
-                Order::Reload => self.with_office(|_, office| report_reload(office.reload())),
+                Order::Reload if self.upgrade_in_progress.is_begun() => self.reload_later = true,
+                Order::Reload => self.with_office(|_, service| report_reload(service.reload())),
                 Order::Upgrade => {
                     if let Err(error) = self.begin_succession() {
                         report_not_upgraded(&error);
@@ -280,11 +280,11 @@ impl<'a> Supervisor<'a> {
                 Then::Kill => self.kill_all(),
             }
         }
-        (0..self.workers.len()).try_for_each(|seat| self.look_after(seat))
+        (0..self.workers.len()).try_for_each(|slot| self.look_after(slot))
     }
 
-    fn look_after(&mut self, seat: usize) -> Result<(), ServeError> {
-        let Some(worker) = &self.workers[seat] else { return Ok(()) };
+    fn look_after(&mut self, slot: usize) -> Result<(), ServeError> {
+        let Some(worker) = &self.workers[slot] else { return Ok(()) };
         let ended = match waitpid(Some(worker.process), WaitOptions::NOHANG) {
             Ok(None) | Err(Errno::INTR) => None,
             Ok(Some((_, status))) => Some(Some(status)),
@@ -293,12 +293,12 @@ impl<'a> Supervisor<'a> {
         };
         // After that, so that nothing comes any more from one that has ended.
         let reports = worker.reports();
-        let worker = ended.and_then(|status| Some((self.workers[seat].take()?, status)));
+        let worker = ended.and_then(|status| Some((self.workers[slot].take()?, status)));
         for report in &reports {
-            self.handle(report, seat)?;
+            self.handle(report, slot)?;
         }
         if let Some((worker, status)) = worker {
-            self.commons.scoreboard.seat(seat).clear();
+            self.shared_metrics.scoreboard.score(slot).clear();
             let explained = reports.iter().any(|report| *report != Report::Ready);
             if !worker.leaving && !explained && self.end.is_none() {
                 self.handle_death(&worker, status)?;
@@ -307,7 +307,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn handle(&mut self, report: &Report, seat: usize) -> Result<(), ServeError> {
+    fn handle(&mut self, report: &Report, slot: usize) -> Result<(), ServeError> {
         match report {
             Report::Ready if !self.announced => {
                 self.announced = true;
@@ -321,13 +321,13 @@ impl<'a> Supervisor<'a> {
                 self.keeper.take().into_iter().for_each(|keeper| self.orders.keep(keeper));
                 self.say_why_short();
             }
-            Report::Ready => self.commons.scoreboard.set_short(false),
+            Report::Ready => self.shared_metrics.scoreboard.set_short(false),
             // A worker is succeeded with its supervisor only.
             Report::Succeeded(_) => {}
             Report::Failed { .. } if self.end.is_some() => {}
-            Report::Failed { cause, .. } if self.announced || self.staff_without(seat) > 0 => {
+            Report::Failed { cause, .. } if self.announced || self.staff_without(slot) > 0 => {
                 // What others have, this one could not get: it is not replaced before more are needed.
-                self.workers[seat].iter_mut().for_each(|worker| worker.leaving = true);
+                self.workers[slot].iter_mut().for_each(|worker| worker.leaving = true);
                 self.make_do(cause);
             }
             Report::Failed { cause, permission } => {
@@ -358,9 +358,9 @@ impl<'a> Supervisor<'a> {
         self.workers.iter().all(Option::is_none)
     }
 
-    /// Workers that have not been told to go, beside that of `seat`.
-    fn staff_without(&self, seat: usize) -> usize {
-        self.staff() - usize::from(self.workers[seat].as_ref().is_some_and(|worker| !worker.leaving))
+    /// Workers that have not been told to go, beside that of `slot`.
+    fn staff_without(&self, slot: usize) -> usize {
+        self.staff() - usize::from(self.workers[slot].as_ref().is_some_and(|worker| !worker.leaving))
     }
 
     /// Workers that have not been told to go.
@@ -374,10 +374,10 @@ impl Supervisor<'_> {
     /// Starts workers until there are as many as there should be.
     fn fill(&mut self) -> Result<(), ServeError> {
         while self.staff() < self.wanted && self.restart.not_before().is_none_or(|at| at <= Instant::now()) {
-            // All seats may be taken by workers that are leaving.
-            let Some(seat) = self.workers.iter().position(Option::is_none) else { break };
-            match self.hire(seat) {
-                Ok(worker) => self.workers[seat] = Some(worker),
+            // All slots may be taken by workers that are leaving.
+            let Some(slot) = self.workers.iter().position(Option::is_none) else { break };
+            match self.hire(slot) {
+                Ok(worker) => self.workers[slot] = Some(worker),
                 Err(errno) if self.announced || self.staff() > 0 => self.make_do(&ServeError::from(errno).to_string()),
                 Err(errno) => return Err(errno.into()),
             }
@@ -388,11 +388,11 @@ impl Supervisor<'_> {
     /// There cannot be as many workers as there should be: goes on with those that there are. One more is tried each second as long
     /// as there are fewer than there should be at least, and when all are busy.
     fn make_do(&mut self, cause: &str) {
-        if !self.commons.scoreboard.is_short() {
+        if !self.shared_metrics.scoreboard.is_short() {
             self.unsaid = Some(cause.to_owned());
             self.say_why_short();
         }
-        self.commons.scoreboard.set_short(true);
+        self.shared_metrics.scoreboard.set_short(true);
         if self.settings.architecture == Architecture::Mp {
             self.wanted = self.staff().max(1);
         }
@@ -409,33 +409,33 @@ impl Supervisor<'_> {
     }
 
     /// Forks a worker.
-    fn hire(&mut self, seat: usize) -> Result<Worker, Errno> {
+    fn hire(&mut self, slot: usize) -> Result<Worker, Errno> {
         let (ours, of_worker) = ControlChannel::pair()?;
         // Each process drops the end that is the other's: a line of which both hold both ends would never end.
         let mut ends = (Some(ours), Some(of_worker));
-        self.commons.scoreboard.take(seat);
+        self.shared_metrics.scoreboard.take(slot);
         let forked = fork(|| {
             ends.0 = None;
-            ends.1.take().map_or(1, |line| self.become_worker(seat, line))
+            ends.1.take().map_or(1, |line| self.become_worker(slot, line))
         });
         if forked.is_err() {
-            self.commons.scoreboard.seat(seat).clear();
+            self.shared_metrics.scoreboard.score(slot).clear();
         }
         let (process, line) = (forked?, ends.0.take().ok_or(Errno::PIPE)?);
         Ok(Worker { process, line, started: Instant::now(), leaving: false })
     }
 
     /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.
-    fn become_worker(&mut self, seat: usize, line: ControlChannel) -> i32 {
+    fn become_worker(&mut self, slot: usize, line: ControlChannel) -> i32 {
         self.workers.clear();
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.administration = None;
-        self.succession.forget();
+        self.upgrade_in_progress.forget();
         self.orders.leave();
         (self.predecessor, self.keeper) = (None, None);
         let listeners = std::mem::take(&mut self.listeners);
         listeners.iter().for_each(Listener::leave_file);
-        let server = match Server::start(&self.share, listeners, self.commons, seat, self.receiver.take()) {
+        let server = match Server::start(&self.share, listeners, self.shared_metrics, slot, self.receiver.take()) {
             Ok(server) => server,
             Err(error) => {
                 line.report(&Report::Failed { cause: error.to_string(), permission: error.is_permission() });
@@ -460,7 +460,7 @@ impl Supervisor<'_> {
         if self.look_at_succession() {
             return self.successor.iter().for_each(|successor| successor.order(order));
         }
-        self.succession.end();
+        self.upgrade_in_progress.end();
         if order == Order::Drain {
             report_draining(self.settings.drain_timeout_ms);
             self.listeners.iter().for_each(Listener::begin_to_close);
@@ -488,7 +488,7 @@ impl Supervisor<'_> {
 
     /// Draining has taken too long.
     fn cut(&mut self) {
-        let open: u32 = self.commons.scoreboard.connections().sum();
+        let open: u32 = self.shared_metrics.scoreboard.connections().sum();
         report_cut(open as usize, self.settings.drain_timeout_ms);
         self.order_all(Order::Stop);
         self.end = Some(Instant::now() + STOP_TIME_MAX);
@@ -518,13 +518,13 @@ impl Supervisor<'_> {
         if !self.announced {
             return Err(SwitchError::NotNow("the server has not begun to serve yet".to_owned()));
         }
-        self.succession.begin(self.settings, &self.listeners, self.commons.clock, Purpose::Upgrade)
+        self.upgrade_in_progress.begin(self.settings, &self.listeners, self.shared_metrics.clock, Purpose::Upgrade)
     }
 
     /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
     /// orders, then connections. True if that has just happened.
     fn look_at_succession(&mut self) -> bool {
-        let successor = match self.succession.look() {
+        let successor = match self.upgrade_in_progress.look() {
             None => return false,
             Some(Err(why)) => {
                 report_not_succeeded(&why);
@@ -532,12 +532,12 @@ impl Supervisor<'_> {
             }
             Some(Ok(successor)) => successor,
         };
-        report_succession(&successor, self.succession.keeper());
+        report_succession(&successor, self.upgrade_in_progress.keeper());
         // Before anybody else is answered.
         self.end = Some(Instant::now() + HANDOVER_TIME_MAX);
         self.then = Then::Kill;
         // Whoever waits to hear of it.
-        self.with_office(|admin, office| admin.handle(office));
+        self.with_office(|admin, service| admin.handle(service));
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.listeners.iter().for_each(Listener::leave_file);
         self.orders.leave();
@@ -556,7 +556,7 @@ impl Supervisor<'_> {
     fn settle(&mut self) {
         let Some(Successor { sender, takes_connections: true, .. }) = &self.successor else { return };
         if let Some(receiver) = &self.receiver {
-            sender.relay(receiver);
+            sender.mailboxes(receiver);
             report_lost(sender);
         }
     }
@@ -566,8 +566,8 @@ impl Supervisor<'_> {
 impl Supervisor<'_> {
     /// More when all are busy, fewer when many are idle.
     fn adapt(&mut self) {
-        self.commons.alarm.reset();
-        let crowded = self.commons.scoreboard.is_crowded();
+        self.shared_metrics.alarm.reset();
+        let crowded = self.shared_metrics.scoreboard.is_crowded();
         if crowded && self.staff() == self.wanted && self.wanted < self.workers.len() {
             self.wanted = (self.wanted + self.growth).min(self.workers.len());
             self.growth = (self.growth * 2).min(GROWTH_MAX);
@@ -588,17 +588,17 @@ impl Supervisor<'_> {
     /// Lets half of the idle ones go, as long as more remain than it began with: slower than it grew, because who was
     /// needed once is likely to be needed again.
     fn dismiss_surplus(&mut self) {
-        let scoreboard = &self.commons.scoreboard;
+        let scoreboard = &self.shared_metrics.scoreboard;
         let is_idle =
-            |(seat, worker): &(usize, &mut Worker)| !worker.leaving && scoreboard.seat(*seat).connections() == 0;
-        let seated = self.workers.iter_mut().enumerate().filter_map(|(seat, worker)| Some((seat, worker.as_mut()?)));
+            |(slot, worker): &(usize, &mut Worker)| !worker.leaving && scoreboard.score(*slot).connections() == 0;
+        let seated = self.workers.iter_mut().enumerate().filter_map(|(slot, worker)| Some((slot, worker.as_mut()?)));
         let mut idle: Vec<(usize, &mut Worker)> = seated.filter(is_idle).collect();
         let surplus = (idle.len() / 2).min(self.wanted.saturating_sub(self.wanted_min));
-        for (seat, worker) in idle.iter_mut().rev().take(surplus) {
+        for (slot, worker) in idle.iter_mut().rev().take(surplus) {
             worker.leaving = true;
-            // It may have taken a connection since its seat was looked at.
+            // It may have taken a connection since its slot was looked at.
             worker.line.order(Order::Retire);
-            scoreboard.seat(*seat).clear();
+            scoreboard.score(*slot).clear();
         }
         self.wanted -= surplus;
     }

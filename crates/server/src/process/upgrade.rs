@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  this process                                     the new process: the program as it is on disk now
-//!  begin: start it with LAMNA_UPGRADE ───────────>  heritage(): takes what was passed, binds nothing, owns no file
+//!  begin: start it with LAMNA_UPGRADE ───────────>  inherited(): takes what was passed, binds nothing, owns no file
 //!  look: serves as before                           starts its engine
 //!  <──────────────────── "ready VERSION" ─────────  announces itself, takes connections
 //!  leaves its files, confirms        ────────────>  owns the files of sockets, hears orders
@@ -77,7 +77,7 @@ pub struct Inherited {
 ///
 /// # Errors
 /// What was passed is not what was said.
-pub fn heritage() -> Result<Option<Inherited>, ServeError> {
+pub fn inherited() -> Result<Option<Inherited>, ServeError> {
     let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let failed = |why: String| ServeError::Inherited(why);
     let will = UpgradeEnvironment::parse(&text.to_string_lossy())
@@ -571,8 +571,8 @@ mod tests {
     #[test]
     fn a_process_that_was_not_started_by_the_program_is_not_succeeded() {
         let settings = Settings::default();
-        let mut succession = Succession::impossible(&settings);
-        assert!(succession.begin(&settings, &[], Clock::start(), Purpose::Upgrade).is_err());
-        assert!(succession.look().is_none() && !succession.is_begun());
+        let mut upgrade_in_progress = Succession::impossible(&settings);
+        assert!(upgrade_in_progress.begin(&settings, &[], Clock::start(), Purpose::Upgrade).is_err());
+        assert!(upgrade_in_progress.look().is_none() && !upgrade_in_progress.is_begun());
     }
 }

@@ -1,4 +1,4 @@
-//! `cachestat(2)`: how much of a stretch of a file is in the page cache (Linux 6.5).
+//! `cachestat(2)`: how much of a range of a file is in the page cache (Linux 6.5).
 //!
 //! Truthful, but answered only to who owns the file or may write it; others get EPERM and need another test.
 #![allow(unsafe_code)]

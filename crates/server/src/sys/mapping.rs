@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::SendFlags;
 
-/// A stretch of a file in memory. It keeps the file, even one that is removed, as long as it lives.
+/// A range of a file in memory. It keeps the file, even one that is removed, as long as it lives.
 #[derive(Debug)]
 pub struct Mapping {
     address: NonNull<u8>,

@@ -7,33 +7,33 @@
 use std::ptr::without_provenance;
 use std::sync::Arc;
 
-/// A stretch of memory: an address, which may be of anything, and a length.
+/// A range of memory: an address, which may be of anything, and a length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct FileRange {
     address: usize,
     bytes: usize,
 }
 
-impl Stretch {
+impl FileRange {
     /// `bytes` bytes from `address` on.
-    pub(crate) fn of<T>(address: *const T, bytes: usize) -> Stretch {
-        Stretch { address: address.addr(), bytes }
+    pub(crate) fn of<T>(address: *const T, bytes: usize) -> FileRange {
+        FileRange { address: address.addr(), bytes }
     }
 
     /// A value.
-    pub(crate) fn of_value<T>(value: &T) -> Stretch {
-        Stretch::of(value, size_of::<T>())
+    pub(crate) fn of_value<T>(value: &T) -> FileRange {
+        FileRange::of(value, size_of::<T>())
     }
 
     /// What is shared, with its counts, which stand before it.
-    pub(crate) fn of_shared<T>(shared: &Arc<T>) -> Stretch {
-        Stretch::of_shared_at::<T>(Arc::as_ptr(shared).addr())
+    pub(crate) fn of_shared<T>(shared: &Arc<T>) -> FileRange {
+        FileRange::of_shared_at::<T>(Arc::as_ptr(shared).addr())
     }
 
     /// The same of what is shared at `address`.
-    pub(crate) fn of_shared_at<T>(address: usize) -> Stretch {
+    pub(crate) fn of_shared_at<T>(address: usize) -> FileRange {
         let counts = 2 * size_of::<usize>();
-        Stretch { address: address.wrapping_sub(counts), bytes: counts + size_of::<T>() }
+        FileRange { address: address.wrapping_sub(counts), bytes: counts + size_of::<T>() }
     }
 
     /// Begins to fetch it to all of the processor's caches. Does not wait for it.
@@ -50,27 +50,27 @@ impl Stretch {
 ///
 /// An instruction that fetches from a page whose translation is not at hand ends when that has been found, which takes
 /// several looks at memory. Several in a row are under way at the same time, but not across a locked instruction, which waits
-/// for all before it. So stretches are collected first, while locks are taken and given back, and fetched in a row.
+/// for all before it. So ranges are collected first, while locks are taken and given back, and fetched in a row.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    stretches: Vec<Stretch>,
+    ranges: Vec<FileRange>,
 }
 
 impl Ahead {
-    /// `stretch` is to be fetched with the others.
-    pub(crate) fn add(&mut self, stretch: Stretch) {
-        self.stretches.push(stretch);
+    /// `range` is to be fetched with the others.
+    pub(crate) fn add(&mut self, range: FileRange) {
+        self.ranges.push(range);
     }
 
     /// Begins to fetch all of them, and forgets them. Does not wait for them.
     pub(crate) fn fetch(&mut self) {
-        self.stretches.drain(..).for_each(Stretch::fetch);
+        self.ranges.drain(..).for_each(FileRange::fetch);
     }
 
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.stretches.len()
+        self.ranges.len()
     }
 }
 
@@ -97,16 +97,16 @@ mod tests {
     #[test]
     fn any_address_will_do() {
         let bytes = [7u8; 1000];
-        let stretches = [
-            Stretch::of(bytes.as_ptr(), bytes.len()),
-            Stretch::of(std::ptr::null::<u8>(), 10_000),
-            Stretch::of(without_provenance::<u8>(usize::MAX), 200),
-            Stretch::of_value(&7),
-            Stretch::of_shared(&Arc::new(7)),
+        let ranges = [
+            FileRange::of(bytes.as_ptr(), bytes.len()),
+            FileRange::of(std::ptr::null::<u8>(), 10_000),
+            FileRange::of(without_provenance::<u8>(usize::MAX), 200),
+            FileRange::of_value(&7),
+            FileRange::of_shared(&Arc::new(7)),
         ];
         let mut ahead = Ahead::default();
-        stretches.into_iter().for_each(|stretch| ahead.add(stretch));
-        assert_eq!(ahead.len(), stretches.len());
+        ranges.into_iter().for_each(|range| ahead.add(range));
+        assert_eq!(ahead.len(), ranges.len());
         ahead.fetch();
         assert_eq!(ahead.len(), 0);
         assert_eq!(bytes, [7; 1000]);

@@ -426,12 +426,12 @@ mod tests {
     #[test]
     fn a_refused_request_is_told_to_come_again_and_silence_is_left_idle() {
         let (shared, _root) = testing::shared(1, 1);
-        let mut usher = Driver::refusing(&shared);
-        let (mut peer, mut slot) = pair(&usher);
-        assert_eq!(usher.refuse(&mut slot), Left::Idle);
+        let mut refuser = Driver::refusing(&shared);
+        let (mut peer, mut slot) = pair(&refuser);
+        assert_eq!(refuser.refuse(&mut slot), Left::Idle);
         peer.write_all(REQUEST).unwrap();
         slot.readable = true;
-        assert_eq!(usher.refuse(&mut slot), Left::Over);
+        assert_eq!(refuser.refuse(&mut slot), Left::Over);
         let answer = received(&mut peer);
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         assert!(answer.contains("\r\nRetry-After: 1\r\n") && answer.contains("\r\nConnection: close\r\n"), "{answer}");

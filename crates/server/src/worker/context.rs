@@ -1,8 +1,8 @@
-//! What every worker has of its own, whatever its architecture: its front of the cache, its clock readings, its part of
+//! What every worker has of its own, whatever its architecture: its local cache of the cache, its clock readings, its part of
 //! the log and of the counters.
 //!
 //! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
-//! except when the front has to ask the store. Does not wait, receive or send.
+//! except when the local cache has to ask the store. Does not wait, receive or send.
 
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -42,7 +42,7 @@ pub struct WorkerContext<'a> {
     pub now: Instant,
     /// What it sends with.
     pub sender: Sender<'a>,
-    front: LocalCache,
+    local: LocalCache,
     foresight: LookupPrefetch,
     caches: CacheSwitches,
     /// What was answered with last, if its heads were built for that.
@@ -145,14 +145,14 @@ impl<'a> WorkerContext<'a> {
         let now = shared.clock.now();
         let log = shared.log.as_deref().map(AccessLog::buffer);
         shared.store.count_front();
-        let (unix_ms, front) = (unix_ms(), LocalCache::new(&shared.store));
+        let (unix_ms, local) = (unix_ms(), LocalCache::new(&shared.store));
         let sender =
             Sender::new(shared.sending, shared.store.chunks(), shared.store.residency_predictor(), &shared.abilities);
         WorkerContext {
             shared,
             now,
             sender,
-            front,
+            local,
             foresight: LookupPrefetch::default(),
             caches: shared.store.caches(),
             last_described: None,
@@ -245,7 +245,7 @@ impl<'a> WorkerContext<'a> {
     /// The target of a request that is about to be looked up with others.
     pub fn foresee(&mut self, translate: &Translate<'_>) {
         let address = self.address(translate);
-        self.foresight.add(&self.front, &self.shared.store, address.key(), self.now.0);
+        self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.0);
         self.take_back(address);
     }
 
@@ -309,7 +309,7 @@ impl<'a> WorkerContext<'a> {
             self.take_back(address);
             return Found::Missing(target);
         }
-        let found = match self.front.lookup(store, key, self.now.0) {
+        let found = match self.local.lookup(store, key, self.now.0) {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
             Lookup::Fresh(entry) if !self.caches.entries => {
                 self.described += 1;
@@ -362,10 +362,10 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// Whether somebody else has compared an aging target with the file system meanwhile. Many threads have the same hot
-    /// files in their fronts: so one of them compares, and the others only ask the store.
+    /// files in their private caches: so one of them compares, and the others only ask the store.
     pub fn is_compared(&mut self, target: &Target) -> bool {
-        self.front.forget(target.key());
-        matches!(self.front.lookup(&self.shared.store, target.key(), self.now.0), Lookup::Fresh(_))
+        self.local.forget(target.key());
+        matches!(self.local.lookup(&self.shared.store, target.key(), self.now.0), Lookup::Fresh(_))
     }
 
     /// Keeps what a target was found to stand for.
@@ -380,7 +380,7 @@ impl<'a> WorkerContext<'a> {
             return self.shared.store.count(entry);
         }
         self.shared.store.insert(target.key(), entry.clone());
-        self.front.forget(target.key());
+        self.local.forget(target.key());
     }
 
     /// An entry was made that the cache did not have.

@@ -122,7 +122,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             self.handle_events();
             self.resume_queued();
             self.handle_time();
-            self.context.end_batch(self.shared.seat(self.index));
+            self.context.end_batch(self.shared.score(self.index));
         }
         if self.shared.control.is_handing_over() {
             self.leave();
@@ -199,7 +199,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             self.handle_deadline(token);
         }
         self.accept_again_if_due();
-        self.slots.show_load(self.shared.seat(self.index));
+        self.slots.show_load(self.shared.score(self.index));
         self.context.flush_if_due();
     }
 }

@@ -143,7 +143,7 @@ mod sync {
 
 /// How long a helper without work stays.
 const RESERVE_TIME: Duration = Duration::from_secs(10);
-/// Helpers read large stretches through a buffer of this many bytes.
+/// Helpers read large ranges through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 impl HelperThreads {

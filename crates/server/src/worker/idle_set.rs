@@ -25,7 +25,7 @@ use crate::worker::connection_table::{ConnectionState, Posture};
 use crate::worker::idle_set::parked_connections::ParkedConnections;
 use crate::worker::shared::Shared;
 
-/// What the lot is made of. The model has another one.
+/// What the parked connections is made of. The model has another one.
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};
 
@@ -62,7 +62,7 @@ pub struct Listener<'a, D> {
     dispatch: D,
     poll: Poll,
     /// Answers where `dispatch` finds no thread.
-    usher: Driver<'a>,
+    refuser: Driver<'a>,
     accepting: bool,
     reserve: DescriptorReserve,
     /// Why no more connections could be taken.
@@ -97,7 +97,7 @@ impl<'a> IdleSet<'a> {
                 index,
                 registrar,
                 generation,
-                parked_connections: ParkedConnections::new(shared.seat(index)),
+                parked_connections: ParkedConnections::new(shared.score(index)),
             },
             poll,
         ))
@@ -161,11 +161,11 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// # Errors
     /// No memory.
     pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
-        let (index, usher) = (set.index, Driver::refusing(shared));
+        let (index, refuser) = (set.index, Driver::refusing(shared));
         let (accepting, exhausted, accept_again) = (false, None, None);
         let reserve = DescriptorReserve::new();
         let mut listener =
-            Listener { shared, index, set, dispatch, poll, usher, accepting, reserve, exhausted, accept_again };
+            Listener { shared, index, set, dispatch, poll, refuser, accepting, reserve, exhausted, accept_again };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
         listener.listen()?;
@@ -198,7 +198,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     fn wait_and_dispatch(&mut self) -> Result<(), Errno> {
         let control = &self.shared.control;
         while !(control.is_stopping() || control.is_handing_over()) {
-            let flush_due = self.usher.flush_if_due();
+            let flush_due = self.refuser.flush_if_due();
             let mut due = self.set.parked_connections.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
             if control.is_draining() {
                 self.drain();
@@ -206,17 +206,17 @@ impl<'a, D: Dispatch> Listener<'a, D> {
                     break;
                 }
                 // The last thread to end wakes nobody.
-                let look_again = self.usher.now().after_ms(DRAIN_LOOK_MS);
+                let look_again = self.refuser.now().after_ms(DRAIN_LOOK_MS);
                 due = Some(due.map_or(look_again, |due| due.min(look_again)));
             }
             // One more, because the clock is coarse: waking before its tick would only mean waiting again.
-            self.poll.wait(due.map(|at| at.since(self.usher.now()) + 1))?;
-            self.usher.flush_if_due();
+            self.poll.wait(due.map(|at| at.since(self.refuser.now()) + 1))?;
+            self.refuser.flush_if_due();
             for index in 0..self.poll.event_count() {
                 let token = self.poll.event(index).token;
                 if contain(CONNECTION_ENDS, || self.handle_event(token)).is_none() {
                     // What it was doing is lost with it.
-                    self.usher = Driver::refusing(self.shared);
+                    self.refuser = Driver::refusing(self.shared);
                 }
             }
             self.handle_time();
@@ -268,7 +268,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         while let Some(mut slot) = received {
             (slot.readable, slot.writable) = (true, true);
             let Err(mut slot) = self.dispatch.dispatch(slot) else { return };
-            if self.usher.refuse(&mut slot) == Left::Over {
+            if self.refuser.refuse(&mut slot) == Left::Over {
                 return;
             }
             received = self.set.park(slot);
@@ -277,7 +277,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     /// What is not an event. Connections are closed here only: the events that are being handled have been for them.
     fn handle_time(&mut self) {
-        for slot in self.set.parked_connections.take_expired(self.usher.now()) {
+        for slot in self.set.parked_connections.take_expired(self.refuser.now()) {
             // Idle too long: closing is all there is to do. Others may be told why.
             if !slot.connection.is_idle() {
                 self.hand_over(slot);
@@ -286,11 +286,11 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         if let Some(errno) = self.exhausted.take() {
             self.pause_accepting(errno);
         }
-        if self.accept_again.is_some_and(|at| at <= self.usher.now()) {
+        if self.accept_again.is_some_and(|at| at <= self.refuser.now()) {
             let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
             // Connections may have become idle since the pause began. Without room, or if it fails again: after another.
             let listening = (room || self.shed_idle()) && self.listen().is_ok();
-            self.accept_again = (!listening).then(|| self.usher.now().after_ms(ACCEPT_PAUSE_MS));
+            self.accept_again = (!listening).then(|| self.refuser.now().after_ms(ACCEPT_PAUSE_MS));
         }
     }
 }
@@ -320,9 +320,9 @@ impl<D: Dispatch> Listener<'_, D> {
             }
             match accept(self.shared.listeners[listener].as_fd()) {
                 Ok(Accepted { socket, client }) => {
-                    self.usher.count_connection();
+                    self.refuser.count_connection();
                     let crowded = self.reserve.has_given(&socket);
-                    let mut slot = ConnectionState::new(socket, client, self.usher.now());
+                    let mut slot = ConnectionState::new(socket, client, self.refuser.now());
                     slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
                     self.hand_over(slot);
                     if crowded {
@@ -344,7 +344,7 @@ impl<D: Dispatch> Listener<'_, D> {
     fn pause_accepting(&mut self, errno: Errno) {
         if !self.shed_idle() {
             self.unlisten();
-            self.accept_again = Some(self.usher.now().after_ms(ACCEPT_PAUSE_MS));
+            self.accept_again = Some(self.refuser.now().after_ms(ACCEPT_PAUSE_MS));
             self.shared.handle_exhaustion(errno);
         }
     }

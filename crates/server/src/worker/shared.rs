@@ -62,8 +62,8 @@ pub struct Shared {
     pub scoreboard: SharedMemory<Scoreboard>,
     /// The connections of each worker of this process that move between its threads.
     pub connection_counters: Vec<ConnectionCounter>,
-    /// The seat at the scoreboard of the first worker of this process; those of the others follow.
-    pub first_seat: usize,
+    /// The score at the scoreboard of the first worker of this process; those of the others follow.
+    pub first_score: usize,
     /// Rung when all workers are busy, for a supervisor that can start more of them.
     pub alarm: Arc<Waker>,
     /// Where helper processes come from; none if helpers are threads.
@@ -71,9 +71,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The seat at the scoreboard of worker `index` of this process.
-    pub fn seat(&self, index: usize) -> &WorkerScore {
-        self.scoreboard.seat(self.first_seat + index)
+    /// The score at the scoreboard of worker `index` of this process.
+    pub fn score(&self, index: usize) -> &WorkerScore {
+        self.scoreboard.score(self.first_score + index)
     }
 
     /// Whether files are read only by who may wait, into memory of the server's own, and sent from there.

@@ -16,7 +16,7 @@ use crate::worker::connection_table::ConnectionState;
 use crate::worker::shared::Shared;
 use crate::worker::spawner::spawn_slots::SpawnSlots;
 
-/// What the shelf is made of. The model has another one.
+/// What the slots is made of. The model has another one.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -49,7 +49,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         cache_counters: SharedMemory::default(),
         scoreboard: SharedMemory::default(),
         connection_counters: (0..workers).map(|_| ConnectionCounter::default()).collect(),
-        first_seat: 0,
+        first_score: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         fork_server: None,
     };

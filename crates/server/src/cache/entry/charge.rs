@@ -1,7 +1,7 @@
-//! What one entry counts in the sums of the ledger.
+//! What one entry counts in the sums of the account of memory.
 //!
 //! The entry has it, and each representation of its resource: answers hold these when the entry is gone. Owns: for how many
-//! targets the store keeps the entry, and the bytes that the ledger knows of, in one word, so that each
+//! targets the store keeps the entry, and the bytes that the account of memory knows of, in one word, so that each
 //! change of both is one step and what follows from it for the sums is certain. Guarantees: an entry counts once as alive
 //! until it is gone, and once as held while it is kept, whichever threads keep, weigh and release it at the same time.
 //! Checked against every interleaving in `cache::model`.
@@ -23,7 +23,7 @@ pub(super) struct Charge {
 struct State {
     /// Targets that the store keeps it for: fewer than 2^24, which would be a store of 2^24 keys.
     kept: u64,
-    /// Bytes that the ledger knows of: fewer than 2^40.
+    /// Bytes that the account of memory knows of: fewer than 2^40.
     bytes: u64,
 }
 

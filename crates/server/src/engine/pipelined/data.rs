@@ -23,9 +23,9 @@ use crate::worker::file_range::TURN_BYTES;
 pub(super) struct StageQueues {
     /// With answers that are not sent yet.
     pub from_header: Takes,
-    /// With stretches that have been read.
+    /// With ranges that have been read.
     pub from_helper: Takes,
-    /// Whose stretches are not in memory.
+    /// Whose ranges are not in memory.
     pub to_helper: Gives,
     /// Whose answers are sent.
     pub to_read: Gives,
@@ -74,7 +74,7 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
             }
         }
         stage.resume_queued();
-        pool.shared.seat(pool.index).show_slow(stage.residents.count());
+        pool.shared.score(pool.index).show_slow(stage.residents.count());
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacated = true;
             stage.residents.vacate(&stage.station);

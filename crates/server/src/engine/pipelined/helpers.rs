@@ -31,9 +31,9 @@ pub(super) struct PathEnds {
 
 /// Where the read helper's connections come from and go to.
 pub(super) struct ReadEnds {
-    /// With stretches.
+    /// With ranges.
     pub from_data: Takes,
-    /// With stretches in memory.
+    /// With ranges in memory.
     pub to_data: Gives,
 }
 

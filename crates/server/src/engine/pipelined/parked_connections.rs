@@ -1,6 +1,6 @@
 //! The connections that rest with one stage, found by descriptor number, and their timeouts.
 //!
-//! Owns: parcels while they wait for their sockets. Guarantees: constant-time access; a token of a connection that has
+//! Owns: jobs while they wait for their sockets. Guarantees: constant-time access; a token of a connection that has
 //! left finds nothing. No timer is set for a request: all residents are looked at, at most once a second.
 
 use lamna_proto::limits::Limits;
@@ -9,10 +9,10 @@ use lamna_proto::time::Instant;
 use super::stage_job::{StageContext, StageJob};
 use crate::io::wait::Token;
 
-/// The parcels that rest with a stage.
+/// The jobs that rest with a stage.
 #[derive(Default)]
 pub(super) struct ParkedConnections {
-    parcels: Vec<Option<Box<StageJob>>>,
+    jobs: Vec<Option<Box<StageJob>>>,
     /// How many there are, and how many of them are idle.
     count: usize,
     idle: usize,
@@ -29,12 +29,12 @@ impl ParkedConnections {
         let due = job.slot.connection.poll_timeout(limits);
         self.next_look = earlier(self.next_look, due);
         let index = job.token().index as usize;
-        if index >= self.parcels.len() {
-            self.parcels.resize_with(index + 1, || None);
+        if index >= self.jobs.len() {
+            self.jobs.resize_with(index + 1, || None);
         }
         self.count += 1;
         self.idle += usize::from(job.slot.connection.is_idle());
-        self.parcels[index] = Some(job);
+        self.jobs[index] = Some(job);
     }
 
     /// How many there are.
@@ -49,7 +49,7 @@ impl ParkedConnections {
 
     /// Takes a job away, if it is here.
     pub(super) fn leave(&mut self, token: Token) -> Option<Box<StageJob>> {
-        let place = self.parcels.get_mut(token.index as usize)?;
+        let place = self.jobs.get_mut(token.index as usize)?;
         let job = place.take_if(|job| job.slot.generation == token.generation)?;
         self.count -= 1;
         self.idle -= usize::from(job.slot.connection.is_idle());
@@ -67,7 +67,7 @@ impl ParkedConnections {
             return Vec::new();
         }
         let (mut expired, mut next) = (Vec::new(), None);
-        for job in self.parcels.iter().flatten() {
+        for job in self.jobs.iter().flatten() {
             match job.slot.connection.poll_timeout(limits) {
                 Some(due) if due <= now => expired.push(job.token()),
                 due => next = earlier(next, due),
@@ -79,13 +79,13 @@ impl ParkedConnections {
 
     /// All of them.
     pub(super) fn tokens(&self) -> Vec<Token> {
-        self.parcels.iter().flatten().map(|job| job.token()).collect()
+        self.jobs.iter().flatten().map(|job| job.token()).collect()
     }
 
     /// All of them leave, to the successor of the pool that is handing over.
     pub(super) fn vacate(&mut self, station: &StageContext<'_>) {
         (self.count, self.idle) = (0, 0);
-        for job in self.parcels.drain(..).flatten() {
+        for job in self.jobs.drain(..).flatten() {
             let kept = station.keep(job);
             debug_assert!(kept.is_none(), "a pool that does not hand over keeps its connections");
         }
@@ -93,7 +93,7 @@ impl ParkedConnections {
 
     /// Those that have been idle longest, at most `count`.
     pub(super) fn longest_idle(&self, count: usize, limits: &Limits) -> Vec<Token> {
-        let idle = self.parcels.iter().flatten().filter(|job| job.slot.connection.is_idle());
+        let idle = self.jobs.iter().flatten().filter(|job| job.slot.connection.is_idle());
         let mut idle: Vec<_> = idle.map(|job| (job.slot.connection.poll_timeout(limits), job.token())).collect();
         idle.sort_unstable_by_key(|(due, _)| *due);
         idle.into_iter().take(count).map(|(_, token)| token).collect()

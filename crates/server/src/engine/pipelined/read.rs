@@ -89,7 +89,7 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
             stage.vacate();
         }
         stage.resume_queued();
-        pool.shared.seat(pool.index).show_idle(stage.residents.idle());
+        pool.shared.score(pool.index).show_idle(stage.residents.idle());
         stage.ends.to_find.deliver();
     }
     Ok(())

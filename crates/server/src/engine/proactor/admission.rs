@@ -66,7 +66,7 @@ impl Worker<'_> {
                 let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
                 let token = self.admit(ConnectionState::new(socket, client, self.context.now));
                 let crowded = self.reserve.has_given(&self.slots.get(token).socket);
-                self.slots.show_load(self.shared.seat(self.index));
+                self.slots.show_load(self.shared.score(self.index));
                 self.drive(token);
                 if crowded {
                     self.pause_accepting(Errno::MFILE);
@@ -93,10 +93,10 @@ impl Worker<'_> {
         let token = self.slots.admit(slot);
         self.slots.get(token).readable = false;
         let index = token.index as usize;
-        if index >= self.flows.len() {
-            self.flows.resize_with(index + 1, || RingConnection::new(self.context.now));
+        if index >= self.ring_connections.len() {
+            self.ring_connections.resize_with(index + 1, || RingConnection::new(self.context.now));
         }
-        self.flows[index] = RingConnection::new(self.context.now);
+        self.ring_connections[index] = RingConnection::new(self.context.now);
         token
     }
 
@@ -107,8 +107,8 @@ impl Worker<'_> {
         self.shared.close_arrivals(self.index);
         self.unlisten();
         for token in self.slots.tokens() {
-            self.flows[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
-            self.flows[token.index as usize].cancelled = true;
+            self.ring_connections[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
+            self.ring_connections[token.index as usize].cancelled = true;
             self.drive(token);
         }
     }
@@ -116,11 +116,11 @@ impl Worker<'_> {
     /// Gives a connection to the successor if nothing of it is with the kernel. A range of a file that is still being
     /// read for it is read for nobody.
     pub(super) fn give_if_free(&mut self, token: Token) {
-        let flow = &self.flows[token.index as usize];
-        if flow.is_over()
+        let ring_connection = &self.ring_connections[token.index as usize];
+        if ring_connection.is_over()
             && let Some(mut slot) = self.slots.take(token)
         {
-            slot.connection.return_received(&flow.arrived, self.context.now);
+            slot.connection.return_received(&ring_connection.arrived, self.context.now);
             self.shared.hand_over([slot]);
         }
     }
@@ -131,10 +131,10 @@ impl Worker<'_> {
         // The next connection that closes ends the pause.
         self.accept_again = Some(self.context.now.after_ms(ACCEPT_PAUSE_MS));
         let mut idle = self.slots.longest_idle(SHED_MAX);
-        idle.retain(|token| self.flows[token.index as usize].can_be_shed());
+        idle.retain(|token| self.ring_connections[token.index as usize].can_be_shed());
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
         for token in &idle {
-            self.flows[token.index as usize].leaving = true;
+            self.ring_connections[token.index as usize].leaving = true;
             self.finish(*token);
         }
         if idle.is_empty() {
@@ -152,13 +152,13 @@ impl Worker<'_> {
 
     /// Closes a connection as soon as the kernel has given back everything that belongs to it.
     pub(super) fn close(&mut self, token: Token) {
-        let flow = &mut self.flows[token.index as usize];
-        if !flow.closing {
-            flow.to_be_cancelled().for_each(|id| self.ring.cancel(id));
-            flow.closing = true;
+        let ring_connection = &mut self.ring_connections[token.index as usize];
+        if !ring_connection.closing {
+            ring_connection.to_be_cancelled().for_each(|id| self.ring.cancel(id));
+            ring_connection.closing = true;
             self.slots.set_deadline(token, None);
         }
-        if flow.is_over() {
+        if ring_connection.is_over() {
             self.slots.remove(token);
             if self.accept_again.is_some() {
                 self.accept_again = Some(self.context.now);
@@ -168,10 +168,10 @@ impl Worker<'_> {
 
     /// Closes an idle connection that nobody is waiting for, unless a request has just arrived.
     pub(super) fn finish(&mut self, token: Token) {
-        let flow = &mut self.flows[token.index as usize];
-        if let Some(id) = flow.receive {
+        let ring_connection = &mut self.ring_connections[token.index as usize];
+        if let Some(id) = ring_connection.receive {
             // What it has received meanwhile comes back before its end.
-            if !std::mem::replace(&mut flow.cancelled, true) {
+            if !std::mem::replace(&mut ring_connection.cancelled, true) {
                 self.ring.cancel(id);
             }
             return;
@@ -180,7 +180,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut space, RecvFlags::DONTWAIT)) {
             Ok((_, bytes @ 1..)) => {
-                flow.arrived.extend_from_slice(&space[..bytes]);
+                ring_connection.arrived.extend_from_slice(&space[..bytes]);
                 slot.readable = true;
                 self.queue.push(token, slot);
             }

@@ -30,7 +30,7 @@ use crate::worker::shared::Shared;
 pub(super) struct RingHands<'h> {
     pub(super) ring: &'h mut Ring<Tag, Option<Reservation>>,
     pub(super) disk: &'h mut Disk,
-    pub(super) flow: &'h mut RingConnection,
+    pub(super) ring_connection: &'h mut RingConnection,
     pub(super) token: Token,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     pub(super) spare_outgoing: &'h mut Vec<Box<Outgoing<Option<Reservation>>>>,
@@ -39,18 +39,18 @@ pub(super) struct RingHands<'h> {
 impl Io for RingHands<'_> {
     /// Hands the connection what has arrived.
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
-        match self.flow.take(connection.connection.receive_space()) {
+        match self.ring_connection.take(connection.connection.receive_space()) {
             0 => {
                 connection.readable = false;
-                match self.flow.end {
+                match self.ring_connection.end {
                     Some(End::Closed) => connection.connection.handle_end(),
                     Some(End::Failed) => connection.connection.handle_broken(),
                     None => {}
                 }
             }
             bytes => {
-                connection.readable = self.flow.is_readable();
-                self.flow.leaving = false;
+                connection.readable = self.ring_connection.is_readable();
+                self.ring_connection.leaving = false;
                 connection.connection.handle_received(bytes, now);
             }
         }
@@ -61,13 +61,13 @@ impl Io for RingHands<'_> {
         let origin = connection.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
         let mut transmit = connection.connection.poll_transmit()?;
         let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
-        let read = self.flow.read.take_if(|_| is_file);
+        let read = self.ring_connection.read.take_if(|_| is_file);
         let socket = connection.socket.as_fd();
         if is_file && read.is_none() {
             let weight = within_turn(&mut transmit, used);
             let sent = context.sender.send(socket, &transmit);
             if sent == Sent::Part(0) {
-                self.flow.out = Some(Out::Poll(self.ring.poll_writable(socket, Tag::Out(self.token))));
+                self.ring_connection.out = Some(Out::Poll(self.ring.poll_writable(socket, Tag::Out(self.token))));
             }
             return Some(Moved { sent, weight });
         }
@@ -84,8 +84,8 @@ impl Io for RingHands<'_> {
         outgoing.begin(transmit.bytes, transmit.more);
         outgoing.add(content, range);
         let bytes = outgoing.length() as u64;
-        self.flow.out = Some(Out::Send(self.ring.send(socket, outgoing, Tag::Out(self.token))));
-        self.flow.progress = context.now;
+        self.ring_connection.out = Some(Out::Send(self.ring.send(socket, outgoing, Tag::Out(self.token))));
+        self.ring_connection.progress = context.now;
         connection.writable = false;
         Some(Moved { sent: Sent::All(bytes), weight: 1 })
     }
@@ -106,7 +106,7 @@ impl Executor for RingHands<'_> {
 
     /// At once if it is in memory. A range that is not is read by the ring.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        self.flow.read = None;
+        self.ring_connection.read = None;
         let file = range.representation.file.clone().filter(|_| range.is_unchanged());
         let Some(file) = file else { return Some(Completed::Failed(pending)) };
         if !shared.reads_elsewhere()
@@ -116,7 +116,7 @@ impl Executor for RingHands<'_> {
         }
         let buffer = LeasedBuffer::lent_or_small(range.length, &shared.store);
         self.ring.read(file, buffer, range.offset, Tag::FileRange(pending));
-        self.flow.reading = Some(range);
+        self.ring_connection.reading = Some(range);
         None
     }
 

@@ -13,11 +13,11 @@ use crate::worker::executor::{Completed, PendingId};
 impl Worker<'_> {
     /// A range has been read, if the connection still wants it.
     pub(super) fn handle_stretch(&mut self, pending: PendingId, room: LeasedBuffer, bytes: Result<usize, Errno>) {
-        let flow = &mut self.flows[pending.token.index as usize];
-        if self.slots.find(pending.token).is_none() || flow.closing {
+        let ring_connection = &mut self.ring_connections[pending.token.index as usize];
+        if self.slots.find(pending.token).is_none() || ring_connection.closing {
             return;
         }
-        let range = flow.reading.take();
+        let range = ring_connection.reading.take();
         if let (Some(range), Ok(bytes)) = (&range, bytes) {
             // The kernel has waited where nobody counts for us.
             range.handle_read(self.shared, bytes as u64, true);
@@ -25,7 +25,7 @@ impl Worker<'_> {
         let unchanged = range.is_some_and(|range| range.is_unchanged());
         match bytes {
             Ok(bytes @ 1..) if unchanged => {
-                flow.read = Some(room);
+                ring_connection.read = Some(room);
                 self.handle_completed(Completed::Ready(pending, bytes as u64));
             }
             _ => self.handle_completed(Completed::Failed(pending)),

@@ -140,20 +140,20 @@ mod tests {
 
     #[test]
     fn what_has_arrived_is_taken_in_order_as_there_is_room() {
-        let mut flow = RingConnection::new(Instant(0));
-        flow.arrived.extend_from_slice(b"abcde");
+        let mut ring_connection = RingConnection::new(Instant(0));
+        ring_connection.arrived.extend_from_slice(b"abcde");
         let mut space = [0; 3];
-        assert_eq!((flow.take(&mut space), &space), (3, b"abc"));
-        assert_eq!((flow.take(&mut space), &space[..2]), (2, &b"de"[..]));
-        assert_eq!(flow.take(&mut space), 0);
+        assert_eq!((ring_connection.take(&mut space), &space), (3, b"abc"));
+        assert_eq!((ring_connection.take(&mut space), &space[..2]), (2, &b"de"[..]));
+        assert_eq!(ring_connection.take(&mut space), 0);
     }
 
     #[test]
     fn a_peer_that_sends_without_being_read_fills_its_own_space_only() {
-        let mut flow = RingConnection::new(Instant(0));
-        flow.arrived.resize(ARRIVED_MAX, b'x');
-        assert!(!flow.has_room());
-        assert_eq!(flow.take(&mut [0; ARRIVED_MAX]), ARRIVED_MAX);
-        assert!(flow.has_room() && flow.arrived.capacity() <= KEPT_MAX);
+        let mut ring_connection = RingConnection::new(Instant(0));
+        ring_connection.arrived.resize(ARRIVED_MAX, b'x');
+        assert!(!ring_connection.has_room());
+        assert_eq!(ring_connection.take(&mut [0; ARRIVED_MAX]), ARRIVED_MAX);
+        assert!(ring_connection.has_room() && ring_connection.arrived.capacity() <= KEPT_MAX);
     }
 }

@@ -20,7 +20,7 @@ use crate::io::read::PAGE_BYTES;
 use crate::metrics::memory_accounting::MemoryAccount;
 use crate::sys::mapping::Mapping;
 
-/// Bytes that a chunk shows at most, and what its beginning is a multiple of. A stretch that goes on in the next chunk is
+/// Bytes that a chunk shows at most, and what its beginning is a multiple of. A range that goes on in the next chunk is
 /// sent with two calls.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 

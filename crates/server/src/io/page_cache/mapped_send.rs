@@ -1,6 +1,6 @@
-//! Sending stretches of files from the chunks of them that are mapped ([`chunks`](crate::io::page_cache::mapped_chunks::Chunks)).
+//! Sending ranges of files from the chunks of them that are mapped ([`chunks`](crate::io::page_cache::mapped_chunks::Chunks)).
 //!
-//! Guarantees: what lies beyond the end of the file is not sent, if that is where it is when a stretch begins to be sent. If the
+//! Guarantees: what lies beyond the end of the file is not sent, if that is where it is when a range begins to be sent. If the
 //! file is truncated at that very moment, the rest of its last page is sent as zeros. No answer ends with them: its last page is copied,
 //! and the file looked at after that ([`send`](crate::io::send)).
 
@@ -53,8 +53,8 @@ mod tests {
 
     fn sent(store: &Store, file: &File, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
         let (ours, mut peer) = UnixStream::pair().unwrap();
-        let stretch = (file.as_fd(), offset, length);
-        let bytes = send(store.chunks(), ours.as_fd(), b"", stretch, SendFlags::DONTWAIT)?;
+        let range = (file.as_fd(), offset, length);
+        let bytes = send(store.chunks(), ours.as_fd(), b"", range, SendFlags::DONTWAIT)?;
         let mut received = vec![0; bytes];
         peer.read_exact(&mut received).unwrap();
         Ok(received)

@@ -1,9 +1,9 @@
-//! Which stretches of files a test found in memory a moment ago.
+//! Which ranges of files a test found in memory a moment ago.
 //!
 //! Owns: a table of what was found, for all workers of a process, without locks. Guarantees: nothing counts as found that was found
 //! longer ago than [`FOUND_MS`]. It is *quiet* if no test has missed for [`MISSED_MS`]; else files are read from the disk, memory is
 //! short, or the kernel takes pages back that it believes to be idle, and each puts others out: nothing should count then. Does not
-//! test. A stretch that went within that time is sent all the same, and the event loop waits for the disk.
+//! test. A range that went within that time is sent all the same, and the event loop waits for the disk.
 //!
 //! For large files that many ask for at once: to test every quarter of a megabyte of each answer took a seventh of what they cost.
 //! Sixteen files of a megabyte are tested 4,000 times a second at most, so (calculated). While it is not
@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How long a stretch that was found counts as found, at most.
+/// How long a range that was found counts as found, at most.
 const FOUND_MS: u64 = 16;
 /// How long nothing does after a test that missed.
 const MISSED_MS: u64 = 1000;

@@ -1,7 +1,7 @@
-//! Which stretches of files are likely to be in memory, for file systems and kernels where nothing can tell.
+//! Which ranges of files are likely to be in memory, for file systems and kernels where nothing can tell.
 //!
 //! Owns: what `lamna_policy::cache::residency` believes, in pieces of [`PIECE_BYTES`], for all workers of a process.
-//! Guarantees: a stretch of which nobody said that it was read is not likely. Does not test: whoever can does not ask here.
+//! Guarantees: a range of which nobody said that it was read is not likely. Does not test: whoever can does not ask here.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::BorrowedFd;
@@ -20,8 +20,8 @@ pub struct ResidencyPredictor {
     is_asked: AtomicBool,
 }
 
-/// A stretch of an open file: from where on, how many bytes.
-type Stretch<'a> = (BorrowedFd<'a>, u64, u64);
+/// A range of an open file: from where on, how many bytes.
+type FileRange<'a> = (BorrowedFd<'a>, u64, u64);
 
 impl ResidencyPredictor {
     /// Nothing is likely yet; `memory_bytes` of memory are there for files at most.
@@ -30,10 +30,10 @@ impl ResidencyPredictor {
         ResidencyPredictor { believed: Mutex::new(Residency::new(1, pieces.max(2))), is_asked: AtomicBool::new(false) }
     }
 
-    /// Whether all of `stretch` is likely to be in memory. Whoever is told so will use it.
-    pub fn is_likely(&self, stretch: Stretch<'_>) -> bool {
+    /// Whether all of `range` is likely to be in memory. Whoever is told so will use it.
+    pub fn is_likely(&self, range: FileRange<'_>) -> bool {
         self.is_asked.store(true, Relaxed);
-        let Some(mut pieces) = pieces(stretch) else { return false };
+        let Some(mut pieces) = pieces(range) else { return false };
         let mut believed = self.lock();
         pieces.all(|piece| believed.predict(piece))
     }
@@ -43,16 +43,16 @@ impl ResidencyPredictor {
         self.is_asked.load(Relaxed)
     }
 
-    /// `stretch` has been read and is in memory now. `took_disk`: that had to wait for the disk.
-    pub fn handle_read(&self, stretch: Stretch<'_>, took_disk: bool) {
-        let Some(pieces) = pieces(stretch) else { return };
+    /// `range` has been read and is in memory now. `took_disk`: that had to wait for the disk.
+    pub fn handle_read(&self, range: FileRange<'_>, took_disk: bool) {
+        let Some(pieces) = pieces(range) else { return };
         let mut believed = self.lock();
         pieces.for_each(|piece| if took_disk { believed.admit(piece) } else { believed.found(piece) });
     }
 
-    /// Sending `stretch`, which was likely, has waited for the disk.
-    pub fn handle_fault(&self, stretch: Stretch<'_>) {
-        let Some(mut pieces) = pieces(stretch) else { return };
+    /// Sending `range`, which was likely, has waited for the disk.
+    pub fn handle_fault(&self, range: FileRange<'_>) {
+        let Some(mut pieces) = pieces(range) else { return };
         if let Some(first) = pieces.next() {
             self.lock().fault(first);
         }
@@ -63,8 +63,8 @@ impl ResidencyPredictor {
     }
 }
 
-/// The pieces that a stretch is in, by file and place.
-fn pieces((file, offset, length): Stretch<'_>) -> Option<impl Iterator<Item = PieceId>> {
+/// The pieces that a range is in, by file and place.
+fn pieces((file, offset, length): FileRange<'_>) -> Option<impl Iterator<Item = PieceId>> {
     let stat = rustix::fs::fstat(file).ok()?;
     let identify = move |index: u64| {
         let mut hasher = DefaultHasher::new();

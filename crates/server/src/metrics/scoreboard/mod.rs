@@ -1,7 +1,7 @@
 //! The scoreboard: how many connections each worker has, and how long it has kept them waiting, in memory that worker
 //! processes have in common.
 //!
-//! Owns: what the seats are made of, so that a model can make them of something else.
+//! Owns: what the scores are made of, so that a model can make them of something else.
 
 #[cfg(test)]
 mod model;
@@ -13,7 +13,7 @@ pub use crate::metrics::scoreboard::scores::{Scoreboard, Waits, WorkerScore};
 /// the place of another both have theirs.
 pub const WORKERS_MAX: usize = 4096;
 
-/// What seats are made of. The model has another one.
+/// What scores are made of. The model has another one.
 mod sync {
     pub(super) use crate::sys::shared_memory::process_shared;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -27,10 +27,10 @@ mod tests {
     fn only_seats_that_are_taken_count() {
         let scoreboard = Scoreboard::default();
         scoreboard.take(3);
-        scoreboard.seat(3).show(7);
+        scoreboard.score(3).show(7);
         scoreboard.take(900);
         assert_eq!((scoreboard.load(), scoreboard.is_crowded()), ((7, 2), false));
-        scoreboard.seat(900).clear();
+        scoreboard.score(900).clear();
         assert_eq!((scoreboard.load(), scoreboard.is_crowded()), ((7, 1), true));
     }
 
@@ -39,15 +39,15 @@ mod tests {
         let scoreboard = Scoreboard::default();
         scoreboard.take(0);
         scoreboard.take(1);
-        scoreboard.seat(0).add_stall(30);
-        scoreboard.seat(1).add_stall(20);
-        (0..3).for_each(|_| scoreboard.seat(1).begin_thread(0));
-        (0..2).for_each(|_| scoreboard.seat(1).end_thread());
-        scoreboard.seat(1).begin_thread(5);
-        scoreboard.seat(1).show_queued(4);
+        scoreboard.score(0).add_stall(30);
+        scoreboard.score(1).add_stall(20);
+        (0..3).for_each(|_| scoreboard.score(1).begin_thread(0));
+        (0..2).for_each(|_| scoreboard.score(1).end_thread());
+        scoreboard.score(1).begin_thread(5);
+        scoreboard.score(1).show_queued(4);
         assert_eq!(scoreboard.waits(), Waits { stalled_ms: 50, taken_up: 4, waited_ms: 5, queued: 4 });
         assert_eq!((scoreboard.take_busy_peak(), scoreboard.take_busy_peak()), (3, 2));
-        scoreboard.seat(1).clear();
+        scoreboard.score(1).clear();
         assert_eq!(scoreboard.waits(), Waits { stalled_ms: 50, taken_up: 4, waited_ms: 5, queued: 0 });
     }
 
@@ -56,7 +56,7 @@ mod tests {
         let scoreboard = Scoreboard::default();
         assert!(!scoreboard.is_over_share(1000));
         scoreboard.take(0);
-        scoreboard.seat(0).show(1000);
+        scoreboard.score(0).show(1000);
         assert!(!scoreboard.is_over_share(1000), "the only worker takes everything");
         scoreboard.take(1);
         assert!(scoreboard.is_over_share(1000) && !scoreboard.is_over_share(500 + 500 / 16));

@@ -1,6 +1,6 @@
 //! The promise of the scoreboard about workers that become busy at once, under every reordering that the memory model allows.
 //!
-//! The source of `seats` is compiled a second time, over loom's atomics.
+//! The source of `scores` is compiled a second time, over loom's atomics.
 
 #[path = "scores.rs"]
 #[allow(
@@ -9,9 +9,9 @@
     unreachable_pub,
     reason = "the same source over other atomics, of which the model uses a part"
 )]
-mod seats;
+mod scores;
 
-/// What seats are made of in the model.
+/// What scores are made of in the model.
 mod sync {
     /// Models have one process.
     macro_rules! process_shared {
@@ -24,7 +24,7 @@ mod sync {
 
 use std::sync::Arc;
 
-use seats::Scoreboard;
+use scores::Scoreboard;
 
 const WORKERS_MAX: usize = 2;
 
@@ -35,7 +35,7 @@ fn of_two_that_become_the_last_to_be_busy_at_least_one_sees_it() {
         let scoreboard = Arc::new(Scoreboard::default());
         (0..2).for_each(|index| scoreboard.take(index));
         let busy = |scoreboard: &Scoreboard, index| {
-            scoreboard.seat(index).show(1);
+            scoreboard.score(index).show(1);
             scoreboard.is_crowded()
         };
         let other = scoreboard.clone();

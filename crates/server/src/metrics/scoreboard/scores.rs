@@ -1,8 +1,8 @@
-//! The seats of the scoreboard, one for each worker, thread or process.
+//! The scores of the scoreboard, one for each worker, thread or process.
 //!
-//! Guarantees: whoever dies leaves it right once its seat is cleared; a worker writes its own seat only, on a cache line
+//! Guarantees: whoever dies leaves it right once its score is cleared; a worker writes its own score only, on a cache line
 //! of its own. Of two that become the last to be busy at the same time at least one sees it. Else no order is promised
-//! between seats: their numbers are read for decisions that may be a little wrong (who takes the next connection).
+//! between scores: their numbers are read for decisions that may be a little wrong (who takes the next connection).
 
 use super::WORKERS_MAX;
 use super::sync::{
@@ -13,14 +13,14 @@ use super::sync::{
 const SHARE_SLACK: usize = 4;
 
 process_shared! {
-    /// A seat for each worker.
+    /// A score for each worker.
     #[derive(Debug)]
     pub struct Scoreboard {
-        /// No seat from here on has ever been taken.
+        /// No score from here on has ever been taken.
         end: AtomicUsize,
         /// The system has no room for more workers.
         short: AtomicBool,
-        seats: [WorkerScore; WORKERS_MAX],
+        scores: [WorkerScore; WORKERS_MAX],
     }
 }
 
@@ -64,36 +64,36 @@ pub struct Waits {
 impl Default for Scoreboard {
     fn default() -> Scoreboard {
         let (end, short) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Scoreboard { end, short, seats: std::array::from_fn(|_| WorkerScore::default()) }
+        Scoreboard { end, short, scores: std::array::from_fn(|_| WorkerScore::default()) }
     }
 }
 
 impl Scoreboard {
-    /// The seat of worker `index`.
+    /// The score of worker `index`.
     ///
     /// # Panics
     /// From [`WORKERS_MAX`] on: settings are checked against it.
-    pub fn seat(&self, index: usize) -> &WorkerScore {
-        &self.seats[index]
+    pub fn score(&self, index: usize) -> &WorkerScore {
+        &self.scores[index]
     }
 
-    /// A worker begins in seat `index`, without connections.
+    /// A worker begins in score `index`, without connections.
     ///
     /// # Panics
-    /// As [`Scoreboard::seat`].
+    /// As [`Scoreboard::score`].
     pub fn take(&self, index: usize) {
         self.end.fetch_max(index + 1, Relaxed);
-        let seat = self.seat(index);
-        seat.show(0);
-        seat.show_postures((0, 0));
-        seat.taken.store(true, Relaxed);
+        let score = self.score(index);
+        score.show(0);
+        score.show_postures((0, 0));
+        score.taken.store(true, Relaxed);
     }
 
     /// Whether all workers have a connection.
     pub fn is_crowded(&self) -> bool {
         // Of two that are the last to become busy at the same time, at least one sees the other.
         fence(SeqCst);
-        self.taken().all(|seat| seat.connections() > 0)
+        self.taken().all(|score| score.connections() > 0)
     }
 
     /// Whether no more workers can be started for the moment, for want of what the system has.
@@ -108,35 +108,35 @@ impl Scoreboard {
 
     /// Connections of all workers, and the number of workers.
     pub fn load(&self) -> (u32, u32) {
-        self.taken().fold((0, 0), |(connections, workers), seat| (connections + seat.connections(), workers + 1))
+        self.taken().fold((0, 0), |(connections, workers), score| (connections + score.connections(), workers + 1))
     }
 
-    /// Open connections of each worker, in the order of seats.
+    /// Open connections of each worker, in the order of scores.
     pub fn connections(&self) -> impl Iterator<Item = u32> {
         self.taken().map(WorkerScore::connections)
     }
 
     /// How many connections of all workers are idle, and how many wait for slow peers; of those workers that say so.
     pub fn postures(&self) -> (u32, u32) {
-        let read = |seat: &WorkerScore| (seat.idle.load(Relaxed), seat.slow.load(Relaxed));
+        let read = |score: &WorkerScore| (score.idle.load(Relaxed), score.slow.load(Relaxed));
         self.taken().map(read).fold((0, 0), |(idle, slow), (more, slower)| (idle + more, slow + slower))
     }
 
     /// What workers have waited for, those included that have gone.
     pub fn waits(&self) -> Waits {
         let mut waits = Waits::default();
-        for seat in &self.seats[..self.end.load(Relaxed)] {
-            waits.stalled_ms += seat.stalled_ms.load(Relaxed);
-            waits.taken_up += seat.taken_up.load(Relaxed);
-            waits.waited_ms += seat.waited_ms.load(Relaxed);
-            waits.queued += seat.queued.load(Relaxed);
+        for score in &self.scores[..self.end.load(Relaxed)] {
+            waits.stalled_ms += score.stalled_ms.load(Relaxed);
+            waits.taken_up += score.taken_up.load(Relaxed);
+            waits.waited_ms += score.waited_ms.load(Relaxed);
+            waits.queued += score.queued.load(Relaxed);
         }
         waits
     }
 
     /// The most threads that any worker had busy at a time since this was asked last.
     pub fn take_busy_peak(&self) -> u32 {
-        let peak = |seat: &WorkerScore| seat.busy_peak.swap(0, Relaxed).max(seat.busy.load(Relaxed));
+        let peak = |score: &WorkerScore| score.busy_peak.swap(0, Relaxed).max(score.busy.load(Relaxed));
         self.taken().map(peak).max().unwrap_or(0)
     }
 
@@ -148,7 +148,7 @@ impl Scoreboard {
     }
 
     fn taken(&self) -> impl Iterator<Item = &WorkerScore> {
-        self.seats[..self.end.load(Relaxed)].iter().filter(|seat| seat.taken.load(Relaxed))
+        self.scores[..self.end.load(Relaxed)].iter().filter(|score| score.taken.load(Relaxed))
     }
 }
 

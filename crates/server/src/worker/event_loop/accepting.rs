@@ -62,7 +62,7 @@ impl<C: OnSockets> Worker<'_, C> {
                     self.context.count_connection();
                     let crowded = self.reserve.has_given(&socket);
                     let token = self.slots.insert(socket, client, self.context.now);
-                    self.slots.show_load(self.shared.seat(self.index));
+                    self.slots.show_load(self.shared.score(self.index));
                     self.drive(token);
                     if crowded {
                         return self.pause_accepting(Errno::MFILE);

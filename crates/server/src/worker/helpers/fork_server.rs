@@ -1,10 +1,10 @@
-//! The nursery: a process that forks helper processes for AMPED workers, and the life of a helper process (Flash 3.4).
+//! The fork server: a process that forks helper processes for AMPED workers, and the life of a helper process (Flash 3.4).
 //!
 //! Owns: the processes, which hold no socket of the server and nothing of its memory that matters. Guarantees: they end
 //! when those they work for do, because their sockets end; a helper brings names and file content into memory that all
 //! processes have in common, the kernel's, and returns a notification and nothing else.
 //!
-//! A nursery is forked while its server has one thread, because later it could not fork: helpers are forked by it when
+//! A fork server is forked while its server has one thread, because later it could not fork: helpers are forked by it when
 //! they are needed. `helper_processes` is the worker's side.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use crate::io::{KernelFeatures, Wait, read, scm_rights};
 use crate::sys::clock::Clock;
 use crate::sys::fork::fork_bare;
 
-/// The way to a nursery, which ends when this does.
+/// The way to a fork server, which ends when this does.
 #[derive(Debug)]
 pub struct ForkServer {
     socket: OwnedFd,
@@ -51,11 +51,11 @@ pub const DONE: u8 = b'd';
 /// What it says when reading failed.
 pub const FAILED: u8 = b'f';
 
-/// Helpers read large stretches through a buffer of this many bytes.
+/// Helpers read large ranges through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 impl ForkServer {
-    /// Forks a nursery whose helpers look names up as `settings` say. To be called before this process has threads.
+    /// Forks a fork server whose helpers look names up as `settings` say. To be called before this process has threads.
     ///
     /// # Errors
     /// No descriptors, memory or processes; `EDEADLK` if there are threads.
@@ -71,7 +71,7 @@ impl ForkServer {
     /// A new helper: give it tasks over this socket, one at a time. It ends with it.
     ///
     /// # Errors
-    /// No descriptors or memory, or the nursery is gone. A helper that could not be forked is found to be gone.
+    /// No descriptors or memory, or the fork server is gone. A helper that could not be forked is found to be gone.
     pub fn helper(&self) -> Result<OwnedFd, Errno> {
         let (ours, of_helper) = scm_rights::pair()?;
         scm_rights::send(self.socket.as_fd(), b"helper", Some(of_helper.as_fd()))?;
@@ -79,7 +79,7 @@ impl ForkServer {
     }
 }
 
-/// The life of a nursery.
+/// The life of a fork server.
 fn nurse(requests: &OwnedFd, settings: &Settings) {
     let mut message = Vec::new();
     while let Ok(Some(tasks)) = scm_rights::receive(requests.as_fd(), &mut message, true) {

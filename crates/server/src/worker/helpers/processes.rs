@@ -42,7 +42,7 @@ struct Helper {
 
 /// How long a helper without work stays.
 const RESERVE_TIME_MS: u64 = 10_000;
-/// Large stretches are read through a buffer of this many bytes.
+/// Large ranges are read through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 impl HelperProcesses {

@@ -1,5 +1,5 @@
-//! The lot of idle connections, run through every interleaving (`models`): with a connection that becomes readable
-//! while it is parked, one that is parked while the lot closes, and one whose time is over before the listener thread
+//! The parked connections of idle connections, run through every interleaving (`models`): with a connection that becomes readable
+//! while it is parked, one that is parked while the parked connections closes, and one whose time is over before the listener thread
 //! would wake.
 
 #[path = "parked_connections.rs"]
@@ -131,7 +131,7 @@ struct World {
     kernel: Arc<Kernel>,
     /// Connections given to threads.
     dispatched: Tally,
-    /// Connections taken out when the lot closed.
+    /// Connections taken out when the parked connections closed.
     left: Tally,
 }
 

@@ -1,7 +1,7 @@
 //! Where connections are parked that hold no thread, by whichever thread, and taken out of by the listener thread.
 //!
 //! Owns: what is parked, with its deadlines, and until when the listener thread sleeps. Guarantees: what is put in is taken
-//! out once or comes back, also if it has an event before it is in, or if the lot closes meanwhile; no deadline is
+//! out once or comes back, also if it has an event before it is in, or if the parked connections closes meanwhile; no deadline is
 //! overslept. Checked against every interleaving in `model`. Makes no system call.
 
 use std::sync::PoisonError;
@@ -12,12 +12,12 @@ use super::sync::{ConnectionState, ConnectionTable, Mutex, MutexGuard, WorkerSco
 use crate::io::wait::Token;
 use crate::worker::connection_table::Posture;
 
-/// The lot.
+/// The parked connections.
 #[derive(Debug)]
 pub(crate) struct ParkedConnections<'a> {
     parked: Mutex<Parked>,
     /// Where others see how many are idle.
-    seat: &'a WorkerScore,
+    score: &'a WorkerScore,
 }
 
 #[derive(Debug, Default)]
@@ -32,9 +32,9 @@ struct Parked {
 }
 
 impl<'a> ParkedConnections<'a> {
-    /// An empty lot. How many in it are idle is shown at `seat`.
-    pub(crate) fn new(seat: &'a WorkerScore) -> ParkedConnections<'a> {
-        ParkedConnections { parked: Mutex::default(), seat }
+    /// An empty parked connections. How many in it are idle is shown at `score`.
+    pub(crate) fn new(score: &'a WorkerScore) -> ParkedConnections<'a> {
+        ParkedConnections { parked: Mutex::default(), score }
     }
 
     /// Puts `slot` in, whose next event bears `token` and may have been. Returns whether the listener thread sleeps too
@@ -130,7 +130,7 @@ impl<'a> ParkedConnections<'a> {
 
     /// A store to the worker's own line, under a lock that was taken anyway.
     fn show(&self, parked: &Parked) {
-        self.seat.show_idle(parked.slots.postures().0);
+        self.score.show_idle(parked.slots.postures().0);
     }
 
     /// Nothing that is done under the lock can panic half-way.

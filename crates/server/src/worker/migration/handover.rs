@@ -22,7 +22,7 @@ use crate::worker::migration::handover::mailboxes::Mailboxes;
 use crate::worker::migration::transfer::Sender;
 use crate::worker::shared::Shared;
 
-/// What the relay is made of. The model has another one.
+/// What the mailboxes is made of. The model has another one.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};

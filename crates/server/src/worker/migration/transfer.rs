@@ -86,7 +86,7 @@ impl Sender {
     }
 
     /// Sends on whatever `receiver` still gets, until its other end is gone.
-    pub fn relay(&self, receiver: &Receiver) {
+    pub fn mailboxes(&self, receiver: &Receiver) {
         let mut buffer = vec![0; scm_rights::MESSAGE_BYTES_MAX];
         loop {
             match receiver.take_message(&mut buffer, true) {
@@ -305,7 +305,7 @@ mod tests {
         let ((first, middle), (second, last), (_peer, slot)) = (ends(), ends(), connection());
         first.send(&slot);
         drop(first);
-        second.relay(&middle);
+        second.mailboxes(&middle);
         assert!(matches!(last.take(&*shared.sites, Instant(0)), Arrival::Connection(_)));
         assert!(matches!(last.take(&*shared.sites, Instant(0)), Arrival::Nothing));
     }

@@ -1,4 +1,4 @@
-//! The shelf of a spawner, run through every interleaving (`models`).
+//! The slots of a spawner, run through every interleaving (`models`).
 
 #[path = "spawn_slots.rs"]
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives")]

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Relaxed};
 
-/// The shelf, for connections `T` and what threads work with, `D`.
+/// The slots, for connections `T` and what threads work with, `D`.
 #[derive(Debug)]
 pub(crate) struct SpawnSlots<T, D> {
     threads: AtomicUsize,

@@ -3,7 +3,7 @@
 
 #[path = "mailboxes.rs"]
 #[allow(clippy::duplicate_mod, unreachable_pub, reason = "the same source over other primitives")]
-mod relay;
+mod mailboxes;
 
 /// What it is made of in the model.
 mod sync {
@@ -16,28 +16,28 @@ mod sync {
 use std::sync::Arc;
 
 use crate::loom_support::{Tally, Waker, check, spawn};
-use relay::{Heir, Mailboxes};
+use mailboxes::{Heir, Mailboxes};
 
 /// An engine of one worker, as connections see it.
 #[derive(Debug)]
 struct Engine {
-    relay: Mailboxes<usize, Arc<Engine>>,
+    mailboxes: Mailboxes<usize, Arc<Engine>>,
     waker: Waker,
 }
 
 impl Heir<usize> for Arc<Engine> {
     fn receive(&self, item: usize) -> Result<(), (usize, &Mailboxes<usize, Self>)> {
-        self.put(item).map_err(|back| (back, &self.relay))
+        self.put(item).map_err(|back| (back, &self.mailboxes))
     }
 }
 
 impl Engine {
     fn new() -> Arc<Engine> {
-        Arc::new(Engine { relay: Mailboxes::new(1), waker: Waker::default() })
+        Arc::new(Engine { mailboxes: Mailboxes::new(1), waker: Waker::default() })
     }
 
     fn put(&self, item: usize) -> Result<(), usize> {
-        self.relay.put(item, |_, _| ())?;
+        self.mailboxes.put(item, |_, _| ())?;
         self.waker.wake();
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Engine {
     /// As `Shared::adopt`.
     fn adopt(&self, item: usize) {
         if let Err(back) = self.put(item) {
-            self.relay.pass_on(back);
+            self.mailboxes.pass_on(back);
         }
     }
 
@@ -55,15 +55,15 @@ impl Engine {
         while taken.sorted().len() < count {
             self.waker.wait();
             self.waker.reset();
-            self.relay.take_all(0).into_iter().for_each(|item| taken.note(item));
+            self.mailboxes.take_all(0).into_iter().for_each(|item| taken.note(item));
         }
         taken.sorted()
     }
 
     /// The worker of an engine that hands over: what it has, what has arrived, and what arrives later.
     fn leave(&self) {
-        self.relay.take_all(0).into_iter().for_each(|item| self.relay.pass_on(item));
-        self.relay.close(0);
+        self.mailboxes.take_all(0).into_iter().for_each(|item| self.mailboxes.pass_on(item));
+        self.mailboxes.close(0);
     }
 }
 
@@ -71,21 +71,21 @@ impl Engine {
 fn what_is_given_to_an_engine_that_leaves_reaches_the_next_one_once() {
     check(|| {
         let (first, second, third) = (Engine::new(), Engine::new(), Engine::new());
-        first.relay.appoint(second.clone());
+        first.mailboxes.appoint(second.clone());
         let heir = second.clone();
         let old = spawn(move || {
-            first.relay.pass_on(1);
-            first.relay.pass_on(2);
+            first.mailboxes.pass_on(1);
+            first.mailboxes.pass_on(2);
         });
         let next = third.clone();
         let leaver = spawn(move || {
-            heir.relay.appoint(next);
+            heir.mailboxes.appoint(next);
             heir.leave();
         });
         assert_eq!(third.take(2), [1, 2]);
         old.join().unwrap();
         leaver.join().unwrap();
-        assert!(third.relay.take_one(0).is_none(), "each arrives once");
+        assert!(third.mailboxes.take_one(0).is_none(), "each arrives once");
     });
 }
 
@@ -93,7 +93,7 @@ fn what_is_given_to_an_engine_that_leaves_reaches_the_next_one_once() {
 fn what_arrives_from_elsewhere_while_an_engine_leaves_reaches_the_next_one_once() {
     check(|| {
         let (leaving, next) = (Engine::new(), Engine::new());
-        leaving.relay.appoint(next.clone());
+        leaving.mailboxes.appoint(next.clone());
         let (arrivals, leaver) = (leaving.clone(), leaving.clone());
         let arrivals = spawn(move || (1..=2).for_each(|item| arrivals.adopt(item)));
         let leaver = spawn(move || leaver.leave());
@@ -108,11 +108,11 @@ fn what_arrives_from_elsewhere_while_an_engine_leaves_reaches_the_next_one_once(
 fn a_worker_that_takes_one_at_a_time_sleeps_only_when_there_is_none() {
     check(|| {
         let (old, new) = (Engine::new(), Engine::new());
-        old.relay.appoint(new.clone());
-        let giver = spawn(move || (1..=2).for_each(|item| old.relay.pass_on(item)));
+        old.mailboxes.appoint(new.clone());
+        let giver = spawn(move || (1..=2).for_each(|item| old.mailboxes.pass_on(item)));
         let taken = Tally::default();
         while taken.sorted().len() < 2 {
-            match new.relay.take_one(0) {
+            match new.mailboxes.take_one(0) {
                 Some(item) => taken.note(item),
                 None => {
                     new.waker.wait();
