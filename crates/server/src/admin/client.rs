@@ -100,7 +100,7 @@ pub fn ask(address: &ListenAddress, method: &str, path: &str, content: &str) -> 
     ask_with(token.as_deref(), address, method, path, content)
 }
 
-/// The same with this token, which [`token::read`] reads.
+/// The same with this token, which [`read`](crate::config::token::read) reads.
 ///
 /// # Errors
 /// See [`AskError`].

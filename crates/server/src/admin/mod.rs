@@ -6,7 +6,7 @@
 //!               connection::Visit ── request ──> routes::answer ── asks ──> Steward ── Status, Stats, done or why not
 //! ```
 //!
-//! Owns: the socket ([`place`] says where), the rights of who connects ([`token`] for orders over TCP), a bounded number of
+//! Owns: the socket ([`socket_path`] says where), the rights of who connects ([`token`] for orders over TCP), a bounded number of
 //! connections for one request each. Guarantees: no thread of its own, so that a supervisor may fork; the thread that polls it is never kept waiting
 //! by a peer. Does not know how a server does what it is asked: [`AdminApi`] does.
 

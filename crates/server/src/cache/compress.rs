@@ -1,8 +1,8 @@
 //! Compressing a representation: which it is worth for, at which level, within which bounds.
 //!
-//! Owns: [`Compression`], the settings of it, and [`compress`], a pure function. Guarantees: the same bytes under the same
-//! suffix, so that a suffix may be part of a strong validator; output that is not clearly smaller is given up before it
-//! is held whole. Does not decide when or where: `cache::compressor` does.
+//! Owns: [`compress`], a pure function; its settings are [`Compression`](crate::config::compression::Compression). Guarantees:
+//! the same bytes under the same suffix, so that a suffix may be part of a strong validator; output that is not clearly
+//! smaller is given up before it is held whole. Does not decide when or where: `cache::compressor` does.
 
 use std::io::{self, Write};
 

@@ -9,7 +9,7 @@
 //! - It calls [`Control::report_begun`] once it has everything that it needs to serve, and not before.
 //! - It honours [`Control`]: on draining it takes no new connection, finishes what has begun and returns; on stopping it
 //!   returns at once; on handing over it gives its connections to its successor, in whatever state they are, and returns
-//!   ([`handover`]). It goes on with those that another engine gives it, and finds those that another process gives it
+//!   ([`handover`](crate::worker::migration::handover)). It goes on with those that another engine gives it, and finds those that another process gives it
 //!   there as well, unless it takes them from [`Shared::receiver`].
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 

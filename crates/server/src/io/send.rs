@@ -8,7 +8,7 @@
 //! - *Copy* reads the range into a buffer behind the owned bytes and sends both with one call: two system calls, two
 //!   copies. What the socket does not take has been read in vain.
 //! - *Mapped* gathers owned bytes and a mapping of the file with one call: one copy, no read, but page table entries to
-//!   make and a chunk of the file to keep ([`mapped`]).
+//!   make and a chunk of the file to keep ([`mapped_send`]).
 //! - *Sendfile* sends owned bytes and then has the kernel send pages of the page cache: a call more and no copy.
 //! - *Auto* copies what is short and has the kernel send what is long.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Owns: receiving, driving connections, sending, deadlines, logging. Guarantees: a connection gets a bounded
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
-//! are carried out: its [`Executor`] does, and that is the whole difference between the engines.
+//! are carried out: its [`Executor`](crate::worker::executor::Executor) does, and that is the whole difference between the engines.
 
 mod accepting;
 mod foresee;

@@ -134,7 +134,7 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Another number of threads is wanted: those that are too many are to see it. After [`enlist`](Hall::enlist), which
+    /// Another number of threads is wanted: those that are too many are to see it. After [`enlist`](WorkQueue::enlist), which
     /// takes the lock, so that whoever has looked at the old number waits already.
     pub(super) fn call_all(&self) {
         self.arrived.notify_all();
