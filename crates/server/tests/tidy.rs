@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&str; 12] =
     ["sys", "metrics", "config", "io", "log", "listen", "cache", "content", "worker", "engine", "admin", "process"];
 
+/// Uses of a higher layer that stay: an unsafe promise about a type can only be made in `sys`, and names the type.
+const EXCEPTIONS: [&str; 1] = ["sys::fork uses config::settings::Settings"];
+
 /// The longest file, in lines. A longer one holds two concepts.
 const LINES_MAX: usize = 700;
 
@@ -148,6 +151,9 @@ fn imports_point_downwards() {
                 upwards.insert(format!("{} uses {}", module.path, path.join("::")));
             }
         }
+    }
+    for exception in EXCEPTIONS {
+        assert!(upwards.remove(exception), "{exception} is no more: take it out of the list");
     }
     assert!(upwards.is_empty(), "{upwards:#?}");
 }

@@ -306,6 +306,45 @@ fn a_helper_that_is_killed_costs_nothing() {
 }
 
 #[test]
+fn helpers_that_are_stopped_are_replaced_and_keep_nobody_else_waiting() {
+    let large = pattern(5_000_000, 1);
+    let server =
+        Launch::new(AMPED_WITH_HELPER_PROCESSES).file("large.bin", &large).file("hello.txt", "hello\n").start();
+    let nursery = *workers(&server).first().expect("the nursery");
+    assert!(server.connect().get("/hello.txt").is_ok());
+    cool(&server.site().join("large.bin"));
+    assert!(server.connect().get("/large.bin").unwrap().content == large);
+    let stopped = children(nursery);
+    assert!(!stopped.is_empty(), "a helper has read the file");
+    stopped.iter().for_each(|helper| stop(*helper));
+    cool(&server.site().join("large.bin"));
+    let mut client = server.connect();
+    client.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(server.connect().get("/hello.txt").unwrap().content, b"hello\n");
+    assert!(client.receive(true).unwrap().content == large);
+    for helper in stopped {
+        let stat = format!("/proc/{}/stat", helper.as_raw_nonzero());
+        // Its parent may not have asked for its status yet.
+        let has_ended = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
+        eventually("it is killed", PATIENCE, || has_ended().then_some(()));
+    }
+    server.finish();
+}
+
+#[test]
+fn a_file_that_no_helper_looks_up_in_time_is_answered_503() {
+    let server = Launch::new(AMPED_WITH_HELPER_PROCESSES).file("cold.txt", "cold\n").start();
+    let nursery = *workers(&server).first().expect("the nursery");
+    stop(nursery);
+    cool(&server.site().join("cold.txt"));
+    let status = server.connect().get("/cold.txt").unwrap().status;
+    kill(nursery, Signal::CONT);
+    assert_eq!(status, 503);
+    assert_eq!(server.connect().get("/cold.txt").unwrap().content, b"cold\n");
+    server.finish();
+}
+
+#[test]
 fn amped_with_threads_has_no_children() {
     let server = hello(AMPED);
     assert!(workers(&server).is_empty());

@@ -7,6 +7,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
 use crate::cache::Entry;
@@ -86,6 +87,10 @@ impl Executor for Helped {
         self.helpers.descriptor()
     }
 
+    fn due(&self) -> Option<Instant> {
+        self.helpers.due()
+    }
+
     fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
         let mut completed = Vec::new();
         while let Some(finished) = self.helpers.finished() {
@@ -118,6 +123,12 @@ impl Helped {
                 Some(portion) => Completed::Held(pending, portion),
                 None => Completed::Ready(pending, range.quantum()),
             }),
+            Job::Translate { pending, target, .. } if finished.late => {
+                let others = pending.map(|_| self.lookups.end(&target)).unwrap_or_default();
+                let all = pending.into_iter().chain(others);
+                let overloaded = &context.shared.sites.at(target.site).errors.overloaded;
+                completed.extend(all.map(|pending| Completed::Late(pending, overloaded.clone())));
+            }
             Job::Translate { pending, target, again } => {
                 let Some(entry) = self.found(context, &target, finished.entry) else {
                     debug_assert!(!again, "a helper that was asked again returns what it found");

@@ -198,6 +198,9 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
         Completed::Translated(_, entry) => {
             connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
         }
+        Completed::Late(_, resource) => {
+            connection.connection.handle_done(exchange, Done::Translated(&resource), now);
+        }
         Completed::Ready(_, bytes) => connection.connection.handle_done(exchange, Done::Ready(bytes), now),
         Completed::Held(_, buffer) => {
             let done = connection.hold(buffer);

@@ -147,7 +147,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        self.context.wait_ms([self.slots.next_deadline(), self.accept_again].into_iter().flatten())
+        self.context.wait_ms([self.slots.next_deadline(), self.accept_again, self.executor.due()].into_iter().flatten())
     }
 
     fn update_time(&mut self) {
@@ -173,9 +173,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
 
     fn handle_wake(&mut self) {
         self.shared.control.waker(self.index).reset();
-        for completed in self.executor.completed(&mut self.context) {
-            self.handle_completed(completed);
-        }
+        self.handle_all_completed();
         for slot in self.shared.arrivals(self.index) {
             let token = self.slots.admit(slot);
             self.drive(token);
@@ -197,6 +195,9 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     fn handle_time(&mut self) {
         for token in self.slots.expired(self.context.now) {
             self.handle_deadline(token);
+        }
+        if self.executor.due().is_some_and(|due| due <= self.context.now) {
+            self.handle_all_completed();
         }
         self.accept_again_if_due();
         self.slots.show_load(self.shared.score(self.index));
@@ -296,6 +297,12 @@ impl<C: OnSockets> Worker<'_, C> {
 
 // Steps that were carried out elsewhere.
 impl<C: OnSockets> Worker<'_, C> {
+    fn handle_all_completed(&mut self) {
+        for completed in self.executor.completed(&mut self.context) {
+            self.handle_completed(completed);
+        }
+    }
+
     /// Something that was deferred has been carried out. The connection may have gone meanwhile; then what was done for it
     /// is of use to the cache only.
     fn handle_completed(&mut self, completed: Completed) {

@@ -4,6 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lamna_proto::exchange::ExchangeId;
+use lamna_proto::resource::Resource;
+use lamna_proto::time::Instant;
 
 use crate::cache::Entry;
 use crate::io::wait::Token;
@@ -29,6 +31,8 @@ pub enum Completed {
     Ready(PendingId, u64),
     /// So many bytes as this has are ready: in it.
     Held(PendingId, Box<ReadBuffer>),
+    /// A target could not be translated in time: this is answered instead.
+    Late(PendingId, Arc<Resource>),
     /// The file is no longer what was described, or cannot be read.
     Failed(PendingId),
 }
@@ -46,7 +50,7 @@ impl Completed {
     pub fn pending(&self) -> PendingId {
         match self {
             Completed::Translated(pending, _) | Completed::Ready(pending, _) => *pending,
-            Completed::Held(pending, _) | Completed::Failed(pending) => *pending,
+            Completed::Held(pending, _) | Completed::Late(pending, _) | Completed::Failed(pending) => *pending,
         }
     }
 }
@@ -67,6 +71,11 @@ pub trait Executor {
         None
     }
 
-    /// Steps that were carried out meanwhile. Called when the worker has been woken.
+    /// When to ask for such steps even if nothing has woken the worker.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Steps that were carried out meanwhile. Called when the worker has been woken, or when they are due.
     fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed>;
 }

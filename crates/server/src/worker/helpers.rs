@@ -69,6 +69,8 @@ pub struct Finished {
     pub portion: Option<Box<ReadBuffer>>,
     /// Reading failed.
     pub failed: bool,
+    /// Nobody finished it in time.
+    pub late: bool,
 }
 
 /// Who carries jobs out in place of a worker.
@@ -85,6 +87,11 @@ pub trait Helpers {
 
     /// What is readable when there may be notifications; none if they wake the worker by its waker.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When to ask for notifications even if nothing has become readable.
+    fn due(&self) -> Option<lamna_proto::time::Instant> {
         None
     }
 }
@@ -232,7 +239,7 @@ impl Pool {
                 }
             }
         }
-        Finished { job, entry, portion, failed }
+        Finished { job, entry, portion, failed, late: false }
     }
 }
 

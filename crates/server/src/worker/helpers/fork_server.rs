@@ -7,10 +7,12 @@
 //! A fork server is forked while its server has one thread, because later it could not fork: helpers are forked by it when
 //! they are needed. `helper_processes` is the worker's side.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 use crate::cache::Store;
 use crate::config::settings::Settings;
@@ -25,7 +27,13 @@ use crate::sys::fork::fork_bare;
 #[derive(Debug)]
 pub struct ForkServer {
     socket: OwnedFd,
+    /// How many helpers have been asked for: the number of the next.
+    helpers: AtomicU64,
 }
+
+/// First bytes of what a fork server is asked. The number of a helper follows.
+const BEGIN: u8 = b'b';
+const KILL: u8 = b'k';
 
 /// What a helper is asked to bring into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,28 +73,58 @@ impl ForkServer {
             nurse(requests, settings);
             0
         })?;
-        Ok(ForkServer { socket })
+        Ok(ForkServer { socket, helpers: AtomicU64::new(0) })
     }
 
-    /// A new helper: give it tasks over this socket, one at a time. It ends with it.
+    /// A new helper and its number: give it tasks over this socket, one at a time. It ends with it.
     ///
     /// # Errors
     /// No descriptors or memory, or the fork server is gone. A helper that could not be forked is found to be gone.
-    pub fn helper(&self) -> Result<OwnedFd, Errno> {
+    pub fn helper(&self) -> Result<(OwnedFd, u64), Errno> {
         let (ours, of_helper) = scm_rights::pair()?;
-        scm_rights::send(self.socket.as_fd(), b"helper", Some(of_helper.as_fd()))?;
-        Ok(ours)
+        let number = self.helpers.fetch_add(1, Relaxed);
+        scm_rights::send(self.socket.as_fd(), &request(BEGIN, number), Some(of_helper.as_fd()))?;
+        Ok((ours, number))
     }
+
+    /// Has a helper killed that may never look at its socket again. The fork server does it: it is the parent, so that the process
+    /// id cannot be another process's meanwhile.
+    pub fn kill(&self, number: u64) {
+        // If the fork server is gone, nobody can.
+        let _ = scm_rights::send(self.socket.as_fd(), &request(KILL, number), None);
+    }
+}
+
+fn request(kind: u8, number: u64) -> Vec<u8> {
+    [&[kind], &number.to_ne_bytes()[..]].concat()
 }
 
 /// The life of a fork server.
 fn nurse(requests: &OwnedFd, settings: &Settings) {
+    let mut helpers: HashMap<u64, Pid> = HashMap::new();
     let mut message = Vec::new();
-    while let Ok(Some(tasks)) = scm_rights::receive(requests.as_fd(), &mut message, true) {
-        // If it cannot be forked, its socket is closed, and that says so.
-        let _ = fork_bare(&tasks, settings, |tasks, settings| i32::from(help(tasks, settings).is_none()));
+    while let Ok(tasks) = scm_rights::receive(requests.as_fd(), &mut message, true) {
+        let Some((kind, number)) = message.split_first() else { break };
+        let Ok(number) = number.try_into().map(u64::from_ne_bytes) else { break };
+        match (*kind, tasks) {
+            (BEGIN, Some(tasks)) => {
+                let help = |tasks: &OwnedFd, settings: &Settings| i32::from(help(tasks, settings).is_none());
+                // If it cannot be forked, its socket is closed, and that says so.
+                if let Ok(id) = fork_bare(&tasks, settings, help) {
+                    helpers.insert(number, id);
+                }
+            }
+            _ => {
+                if let Some(id) = helpers.get(&number) {
+                    // It has not been waited for, so the id is its own, also if it has ended.
+                    let _ = kill_process(*id, Signal::KILL);
+                }
+            }
+        }
         // Those that have ended.
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        while let Ok(Some((ended, _))) = wait(WaitOptions::NOHANG) {
+            helpers.retain(|_, id| *id != ended);
+        }
     }
 }
 

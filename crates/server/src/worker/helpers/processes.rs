@@ -1,7 +1,7 @@
 //! Helpers of an AMPED worker that are processes, as Flash had them (Flash 3.4): the worker's side.
 //!
 //! Owns: which helper does what, spawned as jobs wait, kept in reserve for a while, bounded in number. Guarantees: a job
-//! is finished exactly once, also when its helper dies; nothing but a notification comes back. So what cannot be had
+//! is finished exactly once, also when its helper dies or stands still; nothing but a notification comes back. So what cannot be had
 //! without waiting even after a helper has just read it (listings; file systems that cannot tell) is carried out here, in
 //! line, in the hope that it still is in memory.
 
@@ -32,16 +32,27 @@ pub struct HelperProcesses {
     finished: VecDeque<Finished>,
     poll: Poll,
     message: Vec<u8>,
+    /// No job is late before.
+    due: Option<Instant>,
 }
 
 struct Helper {
     tasks: OwnedFd,
+    /// What the fork server knows it by.
+    number: u64,
     job: Option<Job>,
+    /// Its job is one that another helper did not finish in time.
+    is_second: bool,
+    /// When its job is late.
+    late_at: Instant,
     idle_since: Instant,
 }
 
 /// How long a helper without work stays.
 const RESERVE_TIME_MS: u64 = 10_000;
+/// How long a helper may take for one job: a path, or 256 KiB of a file. A disk that has to spin up takes some seconds; a
+/// process that is stopped takes for ever. Whoever takes longer is killed, and a new helper has the same time once more.
+const JOB_TIME_MAX_MS: u32 = 5_000;
 /// Large ranges are read through a buffer of this many bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
@@ -62,6 +73,7 @@ impl HelperProcesses {
             finished,
             poll: Poll::new()?,
             message: Vec::new(),
+            due: None,
         })
     }
 
@@ -80,7 +92,7 @@ impl HelperProcesses {
             }
             let Some(job) = self.waiting.take() else { return };
             match helper {
-                Ok(index) => self.give(index, job),
+                Ok(index) => self.give(index, job, false),
                 // Not even one helper: better slow than never.
                 Err(_) => {
                     self.counters().begin_helper_job(0);
@@ -93,13 +105,15 @@ impl HelperProcesses {
 
     fn spawn(&mut self, index: usize) -> Result<usize, Errno> {
         let fork_server = self.shared.fork_server.as_ref().ok_or(Errno::CHILD)?;
-        let tasks = fork_server.helper()?;
+        let (tasks, number) = fork_server.helper()?;
         self.poll.add_waker(tasks.as_fd(), Token { index: index as u32, generation: 0 })?;
-        self.helpers[index] = Some(Helper { tasks, job: None, idle_since: self.shared.clock.now() });
+        let now = self.shared.clock.now();
+        self.helpers[index] =
+            Some(Helper { tasks, number, job: None, is_second: false, late_at: now, idle_since: now });
         Ok(index)
     }
 
-    fn give(&mut self, index: usize, job: Job) {
+    fn give(&mut self, index: usize, job: Job, is_second: bool) {
         let Some(helper) = &mut self.helpers[index] else {
             self.waiting.add_at_once(job);
             return;
@@ -117,6 +131,9 @@ impl HelperProcesses {
             }
         };
         helper.job = Some(job);
+        helper.is_second = is_second;
+        helper.late_at = self.shared.clock.now().after_ms(JOB_TIME_MAX_MS);
+        self.due.get_or_insert(helper.late_at);
         if given.is_err() {
             self.dismiss(index);
         }
@@ -133,6 +150,48 @@ impl HelperProcesses {
         }
     }
 
+    /// Gives up those whose jobs are late. The idle ones go as well: what stopped one has likely stopped all.
+    fn give_up_late(&mut self) {
+        let now = self.shared.clock.now();
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        let is_late = |helper: &Helper| helper.job.is_some() && helper.late_at <= now;
+        let late: Vec<usize> =
+            (0..self.helpers.len()).filter(|index| self.helpers[*index].as_ref().is_some_and(is_late)).collect();
+        if !late.is_empty() {
+            for index in std::mem::take(&mut self.idle) {
+                self.kill(index);
+            }
+        }
+        for index in late {
+            self.replace(index);
+        }
+        let busy = self.helpers.iter().flatten().filter(|helper| helper.job.is_some());
+        self.due = busy.map(|helper| helper.late_at).min();
+    }
+
+    /// Gives a late helper up and its job to a new one, or nobody if that was the second.
+    fn replace(&mut self, index: usize) {
+        let Some(helper) = self.kill(index) else { return };
+        let Some(job) = helper.job else { return };
+        self.counters().end_helper_job();
+        if !helper.is_second && self.spawn(index).is_ok() {
+            return self.give(index, job, true);
+        }
+        // Not in line: what keeps two processes waiting might keep the worker waiting, and with it everybody.
+        self.finished.push_back(Finished { job, entry: None, portion: None, failed: true, late: true });
+    }
+
+    fn kill(&mut self, index: usize) -> Option<Helper> {
+        let helper = self.helpers[index].take()?;
+        self.poll.remove(helper.tasks.as_fd());
+        if let Some(fork_server) = &self.shared.fork_server {
+            fork_server.kill(helper.number);
+        }
+        Some(helper)
+    }
+
     fn counters(&self) -> &Counters {
         &self.shared.abilities.counters
     }
@@ -145,6 +204,7 @@ impl HelperProcesses {
             let index = self.poll.event(event).token.index as usize;
             self.receive_from(index);
         }
+        self.give_up_late();
         self.assign();
         let now = self.shared.clock.now();
         while let Some(&index) = self.idle.first()
@@ -166,7 +226,7 @@ impl HelperProcesses {
                     // Whether that took the disk was counted in its process.
                     range.handle_read(&self.shared, range.quantum(), true);
                 }
-                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed }));
+                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed, late: false }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -185,7 +245,7 @@ impl HelperProcesses {
                 (None, !range.page_in(&self.shared, &mut scratch))
             }
         };
-        self.finished.push_back(Finished { job, entry, portion: None, failed });
+        self.finished.push_back(Finished { job, entry, portion: None, failed, late: false });
         self.shared.control.waker(self.worker).wake();
     }
 }
@@ -215,5 +275,9 @@ impl Helpers for HelperProcesses {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.poll.as_fd())
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.due
     }
 }
