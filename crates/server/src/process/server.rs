@@ -150,6 +150,7 @@ impl Server {
             shared_metrics.done.account.begin();
         }
         startup_limits::check_memory(settings)?;
+        startup_limits::check_mappings(settings)?;
         let running = RunningEngine::first(settings, listeners, shared_metrics, first_score, receiver.clone())?;
         if let Err(error) = startup_limits::check_descriptors(&running.shared.listeners) {
             running.shared.control.stop();
