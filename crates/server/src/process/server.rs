@@ -153,7 +153,7 @@ impl Server {
         startup_limits::check_mappings(settings)?;
         let running = RunningEngine::first(settings, listeners, shared_metrics, first_score, receiver.clone())?;
         if let Err(error) = startup_limits::check_descriptors(&running.shared.listeners) {
-            running.shared.control.stop();
+            finish_and_stop(&running);
             return Err(error);
         }
         let receiver = receiver.filter(|_| !settings.architecture.takes_arrivals_itself());
@@ -596,6 +596,16 @@ const IDLE_POLL: Duration = Duration::from_secs(1);
 const STOP_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long helpers that still wait for a disk are waited for.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Ends an engine that cannot go on. What it has taken meanwhile is answered first.
+fn finish_and_stop(running: &RunningEngine) {
+    running.shared.control.drain();
+    let until = Instant::now() + RELEASE_TIME_MAX;
+    while !running.is_over() && Instant::now() < until {
+        thread::sleep(DRAIN_POLL);
+    }
+    running.shared.control.stop();
+}
 
 /// Lets go of what is shared, and with it of the files of Unix sockets, once helpers have done so. They end with their
 /// workers; one that still waits for a disk is not waited for.
