@@ -12,7 +12,7 @@ use std::process::Command;
 use rustix::process::{Signal, geteuid};
 
 use crate::client::{Client, PATIENCE, Response};
-use crate::engine::{AMPED, CO_AMPED, Engine, MP, THREAD_POOL, for_engines};
+use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, THREAD_POOL, for_engines};
 use crate::processes::stop;
 use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
@@ -608,6 +608,27 @@ fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
     assert!(arch.output.contains("lfu for requests") && arch.output.contains("messages up to 4KiB"), "{arch:?}");
     assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
     server.finish();
+}
+
+#[test]
+fn a_reload_to_other_sites_takes_helper_processes_that_know_them() {
+    let mut server = hello(AMPED_WITH_HELPER_PROCESSES);
+    let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
+    let mut client = server.connect();
+    assert_eq!(client.get("/hello.txt").unwrap().status, 200);
+    let other = server.directory().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("new.txt"), "new\n").unwrap();
+    let before = fs::read_to_string(&file).unwrap();
+    let alias = format!("\n[[site.alias]]\nprefix = \"/other/\"\nroot = \"{}\"\n", other.display());
+    fs::write(&file, format!("{before}{alias}")).unwrap();
+    let reloaded = ctl(&runtime, &["reload"]);
+    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    // Only a process that has just been started can fork helpers.
+    server.wait_to_hear("has taken over");
+    assert_eq!(server.connect().get("/other/new.txt").unwrap().content, b"new\n");
+    assert_eq!(server.connect().get("/hello.txt").unwrap().content, b"hello\n");
+    ctl(&runtime, &["drain"]);
 }
 
 #[test]

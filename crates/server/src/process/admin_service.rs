@@ -336,6 +336,7 @@ impl AdminService<'_> {
     fn change(&mut self, settings: &Settings, purpose: Purpose) -> Result<Progress, Refusal> {
         if let Body::Threads(server) = &mut self.body
             && !settings.architecture.is_of_processes()
+            && !server.takes_other_helpers(settings)
         {
             server.change(settings)?;
             return Ok(Progress::Done(match purpose {

@@ -15,7 +15,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admin::api::{AdminApi, Now, Phase};
-use crate::config::settings::{Architecture, Settings};
+use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::io::KernelFeatures;
 use crate::io::accept::{Accepted, accept, concerns_one_connection};
 use crate::listen::{BACKLOG, Listener};
@@ -297,6 +297,14 @@ impl Server {
     /// Why the server cannot be changed.
     pub(crate) fn check_open(&self) -> Result<(), SwitchError> {
         self.upgrade_in_progress.check_open()
+    }
+
+    /// Whether other settings take other helper processes: those that there are have opened the sites of the start, and this
+    /// process, having threads, can fork no others.
+    pub(crate) fn takes_other_helpers(&self, settings: &Settings) -> bool {
+        let before = self.settings();
+        let same_sites = settings.sites == before.sites && settings.compression == before.compression;
+        settings.helpers == HelperKind::Processes && !same_sites
     }
 
     fn check_staying(&self) -> Result<(), SwitchError> {
