@@ -62,6 +62,7 @@ fn habits(input: &mut Unstructured<'_>) -> Result<Habits> {
         defers: cycle(input, bool::arbitrary)?,
         order: cycle(input, |input| input.int_in_range(0..=7))?,
         ready_bytes: cycle(input, |input| Ok(bytes(input, 100)? as u64))?,
+        copies: cycle(input, bool::arbitrary)?,
         parks: cycle(input, bool::arbitrary)?,
         batches: cycle(input, bool::arbitrary)?,
         fails: cycle(input, |input| input.ratio(1, 8))?,

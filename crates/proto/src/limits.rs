@@ -56,6 +56,11 @@ pub const HELD_SHARE_MAX: (u64, u64) = (7, 8);
 /// is not worth a write to memory that all workers share.
 pub const UNCOUNTED_BYTES_MAX: usize = 4 * 1024;
 
+/// How long a peer may take for content of a file that was read into memory for it: at 256 KiB a second it takes the largest
+/// buffer. What it has not taken by then is given back and read again when it takes more, so that those who read slowly do not
+/// keep the memory that others need.
+pub const READ_CONTENT_TIMEOUT_MS: u32 = 4_000;
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {

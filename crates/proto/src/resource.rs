@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::codings::Codings;
 use crate::date;
+use crate::exchange::ContentBuffer;
 use crate::exchange::conditional::Validators;
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
@@ -178,6 +179,13 @@ pub struct Representation {
     pub file: Option<Arc<OwnedFd>>,
     /// Head and content in one buffer, of content that was read later.
     later: OnceLock<Box<[u8]>>,
+}
+
+impl ContentBuffer for Representation {
+    /// The content, if held; else nothing.
+    fn bytes(&self) -> &[u8] {
+        self.content().unwrap_or_default()
+    }
 }
 
 impl Representation {

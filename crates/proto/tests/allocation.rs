@@ -102,7 +102,7 @@ fn serve(
             answered += 1;
         }
     }
-    assert_eq!(connection.interest(), Interest::Receive);
+    assert_eq!(connection.interest(), Interest::RECEIVE);
     (connection.reclaim(), sent, answered)
 }
 

@@ -5,8 +5,8 @@
 //!
 //! # How to drive a connection
 //! 1. [`lend`](http1::Connection::lend) it a [`Workspace`].
-//! 2. Tell it what happened: `handle_received` after writing into `receive_space`, `handle_end`, `handle_timeout`, or
-//!    `handle_done` for a need that was deferred.
+//! 2. Tell it what happened: `handle_received` after writing into `receive_space`, `handle_end`, `handle_writable` when the
+//!    socket has room, `handle_timeout`, or `handle_done` for a need that was deferred.
 //! 3. Until neither gives anything:
 //!    - `poll_need`; carry it out and say `handle_done`, or `defer` it and say `handle_done` later. After each
 //!      `handle_done`, take what `poll_answered` has for the log.
@@ -31,20 +31,51 @@ use crate::time::Instant;
 #[cfg(doc)]
 use crate::workspace::Workspace;
 
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Bytes from the peer.
-    Receive,
+/// What a connection waits for: any of these, whichever comes first.
+///
+/// Versions of HTTP differ in which go together. HTTP/1.x waits for one thing at a time: what it has to send leaves before the next
+/// request is looked at. HTTP/2 receives while it has something to send and while needs are being met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// Bytes from the peer. Without it, input stays in the socket.
+    pub receive: bool,
     /// Room for bytes to the peer.
-    Send,
-    /// An answer to a deferred need. Input stays in the socket.
-    Done,
-    /// Nothing: close it now.
-    Close,
+    pub send: bool,
+    /// An answer to a deferred need.
+    pub done: bool,
+    /// What becomes of the connection.
+    pub fate: Fate,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on.
+    #[default]
+    Open,
     /// Shut down sending, then receive and discard until the peer closes or the timeout (RFC 9112 9.6): what it has
     /// still to send must not destroy the answer that it has still to read.
     Linger,
+    /// Nothing is waited for: close it now.
+    Close,
+}
+
+impl Interest {
+    /// Nothing but bytes from the peer.
+    pub const RECEIVE: Interest = Interest { receive: true, send: false, done: false, fate: Fate::Open };
+    /// Nothing but room for bytes to the peer.
+    pub const SEND: Interest = Interest { receive: false, send: true, done: false, fate: Fate::Open };
+    /// Nothing but an answer to a deferred need.
+    pub const DONE: Interest = Interest { receive: false, send: false, done: true, fate: Fate::Open };
+    /// The end of what the peer sends.
+    pub const LINGER: Interest = Interest { receive: true, send: false, done: false, fate: Fate::Linger };
+    /// Nothing.
+    pub const CLOSE: Interest = Interest { receive: false, send: false, done: false, fate: Fate::Close };
+
+    /// Whether the connection is to be closed now.
+    pub fn is_over(self) -> bool {
+        self.fate == Fate::Close
+    }
 }
 
 /// A request that has been answered as far as it will be.

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::Refusal;
+use crate::exchange::ContentBuffer;
 use crate::exchange::conditional::{self, Outcome, Preconditions};
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
@@ -16,6 +17,7 @@ use crate::message::{Field, FieldSet, Method, Request, Status};
 use crate::parse::host;
 use crate::parse::target::{self, Target};
 use crate::resource::{Representation, Resource, Variants, status_line};
+use crate::time::Instant;
 use crate::workspace::Outlet;
 
 /// How the answer says what becomes of the connection (RFC 9112 9.3).
@@ -53,12 +55,24 @@ pub(crate) struct Answer {
     later: VecDeque<Piece>,
     /// Bytes of `current` that the driver said are ready, for content that is in a file.
     pub(crate) ready: u64,
+    /// What holds those bytes, if they have been read into memory.
+    pub(crate) read: Option<ReadContent>,
     /// Whether a Read has been handed out and not answered.
     pub(crate) reading: bool,
     /// Whether what was ready has been withdrawn, and is not wanted again before the peer takes something.
     pub(crate) paused: bool,
     /// Bytes of content handed over so far; for the log.
     pub(crate) content_bytes: u64,
+}
+
+/// Content of a file that was read for one answer.
+#[derive(Debug)]
+pub(crate) struct ReadContent {
+    pub(crate) buffer: Arc<dyn ContentBuffer>,
+    /// Where in the representation it begins.
+    pub(crate) offset: u64,
+    /// When it was read.
+    pub(crate) since: Instant,
 }
 
 /// Which head goes with the answer.
@@ -280,6 +294,7 @@ impl Answer {
             current,
             later: VecDeque::new(),
             ready: 0,
+            read: None,
             reading: false,
             paused: false,
             content_bytes: 0,
@@ -319,6 +334,18 @@ impl Answer {
         debug_assert!(sendable && bytes > 0, "what is ready is in memory or in a file, and not nothing");
         self.reading = false;
         self.ready = bytes.min(self.wanted().length);
+        self.read = None;
+    }
+
+    /// What was wanted has been read into `buffer`, as far as that goes.
+    pub(crate) fn handle_content(&mut self, buffer: &Arc<dyn ContentBuffer>, now: Instant) {
+        self.handle_ready(buffer.bytes().len() as u64);
+        self.read = Some(ReadContent { buffer: buffer.clone(), offset: self.wanted().offset, since: now });
+    }
+
+    /// What was made ready is not ready any more. It is wanted again when the peer takes something.
+    pub(crate) fn let_go(&mut self) {
+        (self.ready, self.read, self.paused) = (0, None, true);
     }
 
     /// Whether everything has been handed over.
@@ -410,6 +437,9 @@ impl Answer {
         self.current.offset += bytes;
         self.current.length -= bytes;
         self.ready = self.ready.saturating_sub(bytes);
+        if self.ready == 0 {
+            self.read = None;
+        }
         self.content_bytes += bytes;
     }
 

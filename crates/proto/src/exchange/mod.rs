@@ -9,6 +9,7 @@ pub mod conditional;
 pub mod negotiate;
 pub mod range;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::exchange::answer::Answer;
@@ -26,7 +27,7 @@ pub enum Need<'a> {
     /// Find out what a target stands for. Answer: [`Done::Translated`].
     Translate(Translate<'a>),
     /// Make a stretch of a representation sendable without waiting: content in memory ([`Representation::fill`]) or
-    /// pages of its file resident. Answer: [`Done::Ready`] or [`Done::Failed`].
+    /// pages of its file resident. Answer: [`Done::Ready`], [`Done::Content`] or [`Done::Failed`].
     Read(Read<'a>),
 }
 
@@ -63,13 +64,21 @@ pub struct Read<'a> {
     pub length: u64,
 }
 
+/// Bytes of content in memory. They stay where they are as long as anybody holds the buffer.
+pub trait ContentBuffer: fmt::Debug + Send + Sync {
+    /// The bytes. Always the same.
+    fn bytes(&self) -> &[u8];
+}
+
 /// That something needed has been done.
 #[derive(Clone, Copy, Debug)]
 pub enum Done<'a> {
     /// The target stands for this.
     Translated(&'a Arc<Resource>),
-    /// So many bytes from the wanted offset on can be sent without waiting.
+    /// So many bytes from the wanted offset on can be sent from the file without waiting.
     Ready(u64),
+    /// These bytes, at least one, were read from the wanted offset on. The exchange keeps them until they are sent.
+    Content(&'a Arc<dyn ContentBuffer>),
     /// The content cannot be read, or is no longer what the head says: truncated, changed, or a read error.
     Failed,
 }

@@ -61,7 +61,7 @@ fn rfc_9112_9_3_an_http_1_1_connection_persists() {
         Content-Type: text/plain\r\nX-Content-Type-Options: nosniff\r\nAccept-Ranges: bytes\r\n\
         Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"small\"\r\n\r\nHello, world\n";
     assert_eq!(peer.take_output(), expected);
-    assert_eq!(peer.interest(), Interest::Receive);
+    assert_eq!(peer.interest(), Interest::RECEIVE);
     assert!(peer.connection.is_idle());
     peer.converse(GET);
     assert_eq!(peer.take_output(), expected);
@@ -72,13 +72,13 @@ fn rfc_9112_9_3_an_http_1_1_connection_persists() {
 #[test]
 fn rfc_9112_9_3_persistence_follows_version_and_connection() {
     for (version, connection, says, interest) in [
-        ("1.1", "", None, Interest::Receive),
-        ("1.1", "Connection: keep-alive\r\n", None, Interest::Receive),
-        ("1.1", "Connection: x, Close\r\n", Some("close"), Interest::Close),
-        ("1.1", "Connection: keep-alive\r\nConnection: close\r\n", Some("close"), Interest::Close),
-        ("1.0", "", Some("close"), Interest::Close),
-        ("1.0", "Connection: Keep-Alive\r\n", Some("keep-alive"), Interest::Receive),
-        ("1.0", "Connection: close, keep-alive\r\n", Some("close"), Interest::Close),
+        ("1.1", "", None, Interest::RECEIVE),
+        ("1.1", "Connection: keep-alive\r\n", None, Interest::RECEIVE),
+        ("1.1", "Connection: x, Close\r\n", Some("close"), Interest::CLOSE),
+        ("1.1", "Connection: keep-alive\r\nConnection: close\r\n", Some("close"), Interest::CLOSE),
+        ("1.0", "", Some("close"), Interest::CLOSE),
+        ("1.0", "Connection: Keep-Alive\r\n", Some("keep-alive"), Interest::RECEIVE),
+        ("1.0", "Connection: close, keep-alive\r\n", Some("close"), Interest::CLOSE),
     ] {
         for path in ["/small", "/large", "/file", "/nothing"] {
             let mut peer = peer();
@@ -102,7 +102,7 @@ fn content_comes_whole_from_wherever_it_is() {
 fn rfc_9112_9_3_2_pipelined_requests_are_answered_in_order_while_the_first_is_deferred() {
     let mut peer = deferring();
     peer.send([get("/large", ""), get("/nothing", ""), GET.into()].concat());
-    assert_eq!((peer.deferred_count(), peer.interest()), (3, Interest::Done));
+    assert_eq!((peer.deferred_count(), peer.interest()), (3, Interest::DONE));
     peer.meet(2);
     peer.meet(1);
     assert_eq!(peer.take_output(), "");
@@ -125,7 +125,7 @@ fn a_peer_that_reads_nothing_is_not_answered_without_end() {
     let mut peer = peer();
     peer.reads_answers = false;
     peer.send(GET.repeat(1_000));
-    assert_eq!(peer.interest(), Interest::Send);
+    assert_eq!(peer.interest(), Interest::SEND);
     assert!(peer.memory_bytes_max < 50_000, "{}", peer.memory_bytes_max);
     peer.reads_answers = true;
     assert_eq!(statuses(peer.settle()), [200; 1_000]);
@@ -187,7 +187,7 @@ fn rfc_9112_6_3_content_of_a_get_is_skipped_before_the_answer() {
     }
     let mut peer = peer();
     peer.converse("GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcd");
-    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::Receive));
+    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::RECEIVE));
     peer.converse("e");
     assert_eq!(statuses(&peer), [200]);
 }
@@ -227,7 +227,7 @@ fn rfc_9110_10_1_1_a_post_that_expects_is_refused_without_its_content() {
     peer.converse("POST /small HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
     assert_eq!(statuses(&peer), [405]);
     assert_eq!(responses(&peer)[0].field("connection"), Some("close"));
-    assert_eq!(peer.interest(), Interest::Linger);
+    assert_eq!(peer.interest(), Interest::LINGER);
     assert_eq!(peer.reports[0].request.as_deref(), Some("POST /small"));
 }
 
@@ -243,7 +243,7 @@ fn rfc_9110_15_5_18_another_expectation_fails() {
 fn rfc_9110_15_2_an_interim_answer_waits_for_earlier_answers() {
     let mut peer = deferring();
     peer.send([GET, &get("/file", "Expect: 100-continue\r\nContent-Length: 3\r\n")].concat());
-    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::Done));
+    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::DONE));
     peer.settle();
     let output = peer.take_output();
     assert!(output.ends_with("Hello, world\nHTTP/1.1 100 Continue\r\n\r\n"), "{output}");
@@ -258,46 +258,46 @@ fn rfc_9112_9_6_nothing_after_a_last_request_is_answered_and_the_peer_is_heard_o
     let mut peer = peer();
     peer.converse([&get("/small", "Connection: close\r\n"), GET].concat());
     assert_eq!(statuses(&peer), [200]);
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Linger, Some(2_000)));
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::LINGER, Some(2_000)));
     assert_eq!(peer.connection.memory_bytes(), 0);
     peer.converse(GET);
-    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::Linger));
-    assert_eq!(peer.end().interest(), Interest::Close);
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::LINGER));
+    assert_eq!(peer.end().interest(), Interest::CLOSE);
 }
 
 #[test]
 fn rfc_9112_9_6_bytes_after_the_content_of_a_last_request_are_heard_out_too() {
     let last = "GET /small HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1\r\n\r\na";
-    assert_eq!(peer().converse(last).interest(), Interest::Close);
+    assert_eq!(peer().converse(last).interest(), Interest::CLOSE);
     let mut peer = peer();
     peer.converse([last, GET].concat());
-    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::Linger));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::LINGER));
 }
 
 #[test]
 fn lingering_is_over_after_its_time_whatever_arrives() {
     let mut peer = peer();
     peer.converse("nonsense\r\n\r\n");
-    assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::Linger));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::LINGER));
     peer.now = peer.now.after_ms(1_500);
     peer.send("more").send("and more");
     assert_eq!(peer.timeout_ms(), Some(500));
-    assert_eq!(peer.time_out().interest(), Interest::Close);
+    assert_eq!(peer.time_out().interest(), Interest::CLOSE);
 }
 
 #[test]
 fn rfc_9112_8_a_client_that_has_closed_its_side_is_still_answered() {
-    assert_eq!(peer().end().interest(), Interest::Close);
+    assert_eq!(peer().end().interest(), Interest::CLOSE);
 
     let mut peer = peer();
     peer.converse(GET).end();
-    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::Close));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200], Interest::CLOSE));
 
     let mut peer = deferring();
     peer.send([GET, GET].concat()).end();
-    assert_eq!(peer.interest(), Interest::Done);
+    assert_eq!(peer.interest(), Interest::DONE);
     peer.settle();
-    assert_eq!((statuses(&peer), peer.interest()), (vec![200, 200], Interest::Close));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200, 200], Interest::CLOSE));
 }
 
 #[test]
@@ -305,20 +305,20 @@ fn rfc_9112_8_an_incomplete_request_is_told_so() {
     for request in ["G", "GET / HTTP/1.1\r\nHost", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc"] {
         let mut peer = peer();
         peer.send(request).end();
-        assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::Close), "{request}");
+        assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::CLOSE), "{request}");
     }
     let mut peer = deferring();
     peer.send([GET, "GET /"].concat()).end().settle();
-    assert_eq!((statuses(&peer), peer.interest()), (vec![200, 400], Interest::Close));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200, 400], Interest::CLOSE));
 }
 
 #[test]
 fn a_peer_that_is_gone_is_sent_nothing_and_its_late_answers_are_ignored() {
     let mut peer = deferring();
     peer.send([GET, GET].concat()).break_off();
-    assert_eq!(peer.interest(), Interest::Close);
+    assert_eq!(peer.interest(), Interest::CLOSE);
     peer.settle();
-    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::Close));
+    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::CLOSE));
     assert_eq!(peer.timeout_ms(), None);
 }
 
@@ -347,7 +347,7 @@ fn bytes_that_arrive_while_the_last_request_is_translated_do_not_disturb_it() {
     assert!(transmit.bytes.ends_with(SMALL) && transmit.segment.is_none());
     let bytes = transmit.bytes.len() as u64;
     connection.handle_sent(bytes, Instant(0));
-    assert_eq!(connection.interest(), Interest::Linger);
+    assert_eq!(connection.interest(), Interest::LINGER);
 }
 
 fn receive(connection: &mut Connection, bytes: &[u8]) {
@@ -362,7 +362,7 @@ fn rfc_9110_15_6_1_a_read_that_fails_before_the_head_is_sent_is_answered_with_50
     let mut peer = peer();
     peer.habits.fails = Cycle::new(vec![true]);
     peer.converse([&get("/file", ""), GET].concat());
-    assert_eq!((statuses(&peer), peer.interest()), (vec![500, 200], Interest::Receive));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![500, 200], Interest::RECEIVE));
     assert_eq!(reported(&peer), [500, 200]);
 }
 
@@ -375,7 +375,7 @@ fn rfc_9112_8_a_read_that_fails_later_ends_the_connection_after_what_could_be_se
     let (responses, rest) = responses::read(&peer.output, |_| false);
     assert_eq!(responses.len(), 1);
     assert!(rest.starts_with(b"HTTP/1.1 200 OK\r\n") && rest.ends_with(&pattern(100)));
-    assert_eq!(peer.interest(), Interest::Close);
+    assert_eq!(peer.interest(), Interest::CLOSE);
     assert_eq!(peer.reports.iter().map(|report| report.content_bytes).collect::<Vec<_>>(), [13, 100]);
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::encoding::{Encoded, Malformed};
-use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
+use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::time::Instant;
@@ -54,6 +54,8 @@ pub(crate) struct Habits {
     pub(crate) order: Cycle<usize>,
     /// Bytes of each Read that are made ready, at least 1.
     pub(crate) ready_bytes: Cycle<u64>,
+    /// Whether a Read of a file brings its bytes into memory of the connection's own.
+    pub(crate) copies: Cycle<bool>,
     /// Whether the connection is parked after a step.
     pub(crate) parks: Cycle<bool>,
     /// Whether the next need is looked for before anything is sent.
@@ -78,6 +80,7 @@ impl Default for Habits {
             defers: Cycle::new(vec![false]),
             order: Cycle::new(vec![0]),
             ready_bytes: Cycle::new(vec![u64::MAX]),
+            copies: Cycle::new(vec![false]),
             parks: Cycle::new(vec![false]),
             batches: Cycle::new(vec![true]),
             fails: Cycle::new(vec![false]),
@@ -301,13 +304,16 @@ impl Peer {
         self.lend();
         loop {
             let before = self.output.len();
+            if self.reads_answers {
+                self.connection.handle_writable();
+            }
             self.poll();
             if std::mem::take(&mut self.hopped) {
                 continue;
             }
-            assert!(self.interest() != Interest::Send || !self.reads_answers || self.output.len() > before, "stuck");
-            let waits_for_input = matches!(self.interest(), Interest::Receive | Interest::Linger);
-            if self.interest() == Interest::Send && self.reads_answers {
+            assert!(self.interest() != Interest::SEND || !self.reads_answers || self.output.len() > before, "stuck");
+            let waits_for_input = self.interest().receive;
+            if self.interest() == Interest::SEND && self.reads_answers {
                 continue;
             }
             if !waits_for_input || self.socket.is_empty() {
@@ -334,7 +340,7 @@ impl Peer {
         if self.reads_answers {
             let unsent = self.output.split_off(self.output.len().saturating_sub(bytes));
             self.connection.return_unsent(&unsent);
-            if self.interest() != Interest::Send {
+            if self.interest() != Interest::SEND {
                 // Nobody sends what remained when the connection broke: to the peer it has been sent.
                 self.output.extend(unsent);
             }
@@ -349,7 +355,7 @@ impl Peer {
         assert_eq!(arrived.encode().bytes, encoded.bytes, "nothing is lost on the way");
         self.connection = arrived;
         // What was ready to be sent is to be made ready again.
-        assert!(interest == Interest::Send || self.interest() == interest, "travelling changes nothing");
+        assert!(interest == Interest::SEND || self.interest() == interest, "travelling changes nothing");
     }
 
     fn driven(&mut self, step: impl FnOnce(&mut Connection)) {
@@ -432,7 +438,12 @@ impl Peer {
                 if representation.file.is_none() {
                     representation.fill(&pattern(representation.size as usize));
                 }
-                Done::Ready(self.habits.ready_bytes.take().clamp(1, *length))
+                let ready = self.habits.ready_bytes.take().clamp(1, *length);
+                if let Some(file) = representation.file.as_deref().filter(|_| self.habits.copies.take()) {
+                    let buffer: Arc<dyn ContentBuffer> = Arc::new(Copied::of(file, *offset, ready));
+                    return self.connection.handle_done(id, Done::Content(&buffer), self.now);
+                }
+                Done::Ready(ready)
             }
         };
         self.connection.handle_done(id, done, self.now);
@@ -440,14 +451,15 @@ impl Peer {
 
     fn poll_transmit(&mut self) -> Sent {
         let limit = if self.reads_answers { self.habits.send_bytes.take() } else { 0 };
-        let origin = self.connection.segment_origin().map(|(held, offset)| (held.clone(), offset));
+        let buffer = self.connection.segment_buffer();
         let Some(transmit) = self.connection.poll_transmit() else {
             return Sent::Nothing;
         };
-        assert_eq!(origin.is_some(), transmit.segment.is_some(), "what is sent is held by somebody");
-        if let (Some((held, offset)), Some(Segment::Shared(content))) = (&origin, &transmit.segment) {
+        let is_in_memory = matches!(transmit.segment, Some(Segment::Shared(_)));
+        assert_eq!(buffer.is_some(), is_in_memory, "what is sent from memory is held by somebody");
+        if let (Some((buffer, offset)), Some(Segment::Shared(content))) = (&buffer, &transmit.segment) {
             let at = *offset as usize;
-            assert_eq!(held.content().map(|held| &held[at..at + content.len()]), Some(*content));
+            assert_eq!(&buffer.bytes()[at..at + content.len()], *content);
         }
         let owed = transmit.bytes.len() as u64 + transmit.segment.as_ref().map_or(0, Segment::length);
         assert!(owed > 0, "a transmit is not empty");
@@ -513,6 +525,25 @@ fn is_as_described(representation: &Representation) -> bool {
     match &representation.file {
         Some(file) => length(file).is_ok_and(|found| found.len() == representation.size),
         None => representation.size <= LARGE_BYTES as u64,
+    }
+}
+
+/// Bytes of a file in memory.
+#[derive(Debug)]
+struct Copied(Vec<u8>);
+
+impl Copied {
+    fn of(file: &OwnedFd, offset: u64, length: u64) -> Copied {
+        let file = File::from(file.try_clone().expect("there are descriptors"));
+        let mut bytes = vec![0; usize::try_from(length).expect("it fits into memory")];
+        file.read_exact_at(&mut bytes, offset).expect("the file is as described");
+        Copied(bytes)
+    }
+}
+
+impl ContentBuffer for Copied {
+    fn bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -25,15 +25,29 @@ fn bytes() -> impl Strategy<Value = usize> {
 }
 
 fn habits() -> impl Strategy<Value = Habits> {
-    let read = (cycle(any::<bool>()), cycle(0..8_usize), cycle(bytes().prop_map(|bytes| bytes as u64)));
+    let ready = (cycle(bytes().prop_map(|bytes| bytes as u64)), cycle(any::<bool>()));
+    let read = (cycle(any::<bool>()), cycle(0..8_usize), ready);
     let moves = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0..3_000_usize, 1..6)];
     let hops = prop_oneof![Just(0), 1..30_usize];
     let steps = (cycle(any::<bool>()), cycle(any::<bool>()), moves, cycle(any::<bool>()), hops);
     (cycle(bytes()), cycle(bytes()), read, steps).prop_map(|(receive_bytes, send_bytes, read, steps)| {
-        let (defers, order, ready_bytes) = read;
+        let (defers, order, (ready_bytes, copies)) = read;
         let (parks, batches, moves, travels, hops) = steps;
         let fails = Cycle::new(vec![false]);
-        Habits { receive_bytes, send_bytes, defers, order, ready_bytes, parks, batches, fails, moves, travels, hops }
+        Habits {
+            receive_bytes,
+            send_bytes,
+            defers,
+            order,
+            ready_bytes,
+            copies,
+            parks,
+            batches,
+            fails,
+            moves,
+            travels,
+            hops,
+        }
     })
 }
 

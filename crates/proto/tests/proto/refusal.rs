@@ -12,7 +12,7 @@ fn assert_closes(request: &str, status: u16) {
     peer.converse([request, GET].concat());
     assert_eq!(statuses(&peer), [status], "{request:.100}");
     assert_eq!(responses(&peer)[0].field("connection"), Some("close"), "{request:.100}");
-    assert_eq!(peer.interest(), Interest::Linger, "{request:.100}");
+    assert_eq!(peer.interest(), Interest::LINGER, "{request:.100}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn rfc_9112_3_2_a_target_has_the_form_of_its_method() {
 fn what_is_not_http_is_refused_at_its_first_byte() {
     let mut peer = peer();
     peer.converse(b"\x16\x03\x01");
-    assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::Linger));
+    assert_eq!((statuses(&peer), peer.interest()), (vec![400], Interest::LINGER));
     assert_eq!(peer.reports[0].request, None);
 }
 

@@ -15,18 +15,18 @@ use crate::site::{FILE_BYTES, LARGE_BYTES, pattern};
 fn draining_closes_an_idle_connection() {
     let mut peer = peer();
     peer.converse(GET).drain();
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Close, None));
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::CLOSE, None));
 }
 
 #[test]
 fn rfc_9112_9_6_draining_finishes_what_is_under_way_and_says_that_it_was_the_last() {
     let mut peer = deferring();
     peer.send([GET, GET].concat()).drain();
-    assert_eq!(peer.interest(), Interest::Done);
+    assert_eq!(peer.interest(), Interest::DONE);
     peer.settle();
     let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
     assert_eq!(connections, [None, Some("close".to_string())]);
-    assert_eq!(peer.interest(), Interest::Close);
+    assert_eq!(peer.interest(), Interest::CLOSE);
 }
 
 #[test]
@@ -35,10 +35,10 @@ fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
     for (request, cut) in [(GET, 1), (GET, 20), (content, content.len() - 2)] {
         let mut peer = peer();
         peer.send(&request[..cut]).drain();
-        assert_eq!(peer.interest(), Interest::Receive, "{request}");
+        assert_eq!(peer.interest(), Interest::RECEIVE, "{request}");
         peer.converse(&request[cut..]);
         assert_eq!(responses(&peer)[0].field("connection"), Some("close"), "{request}");
-        assert_eq!(peer.interest(), Interest::Close);
+        assert_eq!(peer.interest(), Interest::CLOSE);
     }
 }
 
@@ -46,7 +46,7 @@ fn draining_lets_a_request_that_has_begun_to_arrive_be_the_last() {
 fn draining_lets_a_draining_worker_answer_one_request_more_of_an_idle_connection() {
     let mut peer = peer();
     peer.converse(GET).drain_worker();
-    assert_eq!(peer.interest(), Interest::Receive);
+    assert_eq!(peer.interest(), Interest::RECEIVE);
     peer.converse([GET, GET].concat());
     let connections: Vec<_> = responses(&peer).iter().map(|one| one.field("connection").map(str::to_string)).collect();
     assert_eq!(connections, [None, Some("close".to_string())]);
@@ -74,11 +74,11 @@ fn each_wait_has_its_own_time() {
     assert_eq!(peer.timeout_ms(), Some(20_008), "content may take its time as long as enough of it arrives");
     peer.habits.defers = Cycle::new(vec![true]);
     peer.send("e");
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Done, None));
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::DONE, None));
     peer.now = peer.now.after_ms(100_000);
     peer.reads_answers = false;
     peer.settle();
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::SEND, Some(60_000)));
     peer.now = peer.now.after_ms(1_000);
     peer.run();
     assert_eq!(peer.timeout_ms(), Some(59_000), "only bytes that leave are progress");
@@ -95,8 +95,8 @@ fn the_time_to_send_begins_when_there_is_something_to_send() {
     peer.now = peer.now.after_ms(29_000);
     peer.reads_answers = false;
     peer.send("Host: a\r\n\r\n");
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
-    assert_eq!(peer.time_out().interest(), Interest::Close);
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::SEND, Some(60_000)));
+    assert_eq!(peer.time_out().interest(), Interest::CLOSE);
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn rfc_9110_15_5_9_a_request_that_does_not_arrive_is_answered_with_408() {
         peer.send(request);
         peer.reads_answers = false;
         peer.time_out();
-        assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)), "{request}");
+        assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::SEND, Some(60_000)), "{request}");
         peer.reads_answers = true;
         peer.settle();
-        assert_eq!((statuses(&peer), peer.interest()), (vec![408], Interest::Linger), "{request}");
-        assert_eq!(peer.time_out().interest(), Interest::Close);
+        assert_eq!((statuses(&peer), peer.interest()), (vec![408], Interest::LINGER), "{request}");
+        assert_eq!(peer.time_out().interest(), Interest::CLOSE);
     }
 }
 
@@ -119,14 +119,14 @@ fn an_idle_connection_is_closed_without_a_word() {
     let mut peer = peer();
     peer.converse(GET).take_output();
     peer.time_out();
-    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::Close));
+    assert_eq!((peer.take_output().as_str(), peer.interest()), ("", Interest::CLOSE));
 }
 
 #[test]
 fn a_timeout_that_was_not_named_is_ignored() {
     let mut peer = deferring();
     peer.send(GET).time_out();
-    assert_eq!(peer.interest(), Interest::Done);
+    assert_eq!(peer.interest(), Interest::DONE);
     peer.settle();
     assert_eq!(statuses(&peer), [200]);
 }
@@ -228,17 +228,19 @@ fn what_a_connection_holds_counts_until_it_holds_it_no_longer() {
 }
 
 #[test]
-fn content_that_is_withdrawn_is_wanted_again_when_the_peer_takes_something() {
+fn content_that_was_read_for_a_peer_that_does_not_take_it_is_given_back_and_read_again() {
     let mut peer = peer();
+    peer.habits.copies = Cycle::new(vec![true]);
     peer.reads_answers = false;
     peer.send(get("/file", ""));
-    assert!(peer.connection.withdraw_ready());
-    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::Send, Some(60_000)));
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::SEND, Some(4_000)));
+    peer.time_out();
+    // It waits for as long as any peer may take.
+    assert_eq!((peer.interest(), peer.timeout_ms()), (Interest::SEND, Some(56_000)));
+    assert!(peer.connection.segment_buffer().is_none(), "nothing is held");
     // The head may leave, content does not follow it by itself.
     peer.run();
-    assert_eq!(peer.interest(), Interest::Send);
-    assert!(!peer.connection.withdraw_ready(), "nothing is ready");
-    peer.connection.resume_content();
+    assert_eq!(peer.interest(), Interest::SEND);
     peer.reads_answers = true;
     peer.settle();
     assert_eq!(responses(&peer)[0].content, pattern(FILE_BYTES));

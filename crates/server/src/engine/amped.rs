@@ -119,8 +119,8 @@ impl Helped {
             Job::PageIn { pending, range } if finished.failed || !range.is_unchanged() => {
                 completed.push(Completed::Failed(pending));
             }
-            Job::PageIn { pending, range } => completed.push(match finished.portion {
-                Some(portion) => Completed::Held(pending, portion),
+            Job::PageIn { pending, range } => completed.push(match finished.content {
+                Some(content) => Completed::Content(pending, content),
                 None => Completed::Ready(pending, range.quantum()),
             }),
             Job::Translate { pending, target, .. } if finished.late => {
@@ -231,8 +231,8 @@ mod tests {
         let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
         let range = range(&root);
         assert!(helped.make_ready(&shared, PENDING, range).is_none());
-        let Completed::Held(PENDING, portion) = step(&mut helped, &mut context) else { panic!("it is not held") };
-        assert_eq!((portion.length(), jobs(&shared)), (4, 1));
+        let Completed::Content(PENDING, content) = step(&mut helped, &mut context) else { panic!("it is not read") };
+        assert_eq!((content.bytes().len(), jobs(&shared)), (4, 1));
     }
 
     #[test]

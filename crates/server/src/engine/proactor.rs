@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::conn::{Connection, Fate, Interest};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
@@ -91,7 +91,7 @@ struct Worker<'a> {
     /// When to accept again.
     accept_again: Option<Instant>,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
-    spare_outgoing: Vec<Box<Outgoing<Option<Reservation>>>>,
+    spare_outgoing: Vec<Box<Outgoing>>,
     draining: bool,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
@@ -264,7 +264,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         self.workspace = Some(slot.connection.reclaim());
         let ring_connection = &mut self.ring_connections[token.index as usize];
-        if interest == Interest::Close && !ring_connection.is_sending() {
+        if interest.is_over() && !ring_connection.is_sending() {
             return self.close(token);
         }
         if (self.draining || ring_connection.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
@@ -308,12 +308,7 @@ impl Worker<'_> {
     }
 
     /// The peer has taken some, or all, of what was handed to the ring.
-    fn handle_sent(
-        &mut self,
-        token: Token,
-        mut outgoing: Box<Outgoing<Option<Reservation>>>,
-        sent: Result<usize, Errno>,
-    ) {
+    fn handle_sent(&mut self, token: Token, mut outgoing: Box<Outgoing>, sent: Result<usize, Errno>) {
         let (slot, ring_connection) = (self.slots.get(token), &mut self.ring_connections[token.index as usize]);
         ring_connection.out = None;
         ring_connection.progress = self.context.now;
@@ -345,7 +340,7 @@ impl Worker<'_> {
         self.drive(token);
     }
 
-    fn recycle(&mut self, mut outgoing: Box<Outgoing<Option<Reservation>>>) {
+    fn recycle(&mut self, mut outgoing: Box<Outgoing>) {
         outgoing.release();
         if self.spare_outgoing.len() < SPARE_MAX && outgoing.capacity() <= SPARE_BYTES_MAX {
             self.spare_outgoing.push(outgoing);
@@ -361,8 +356,8 @@ impl Worker<'_> {
             return Some(ring_connection.progress.after_ms(limits.send_timeout_ms));
         }
         let wait_ms = match slot.connection.interest() {
-            Interest::Receive if slot.connection.is_idle() => limits.idle_timeout_ms,
-            Interest::Linger => limits.linger_timeout_ms,
+            Interest { fate: Fate::Linger, .. } => limits.linger_timeout_ms,
+            interest if interest == Interest::RECEIVE && slot.connection.is_idle() => limits.idle_timeout_ms,
             _ => 0,
         };
         slot.connection.poll_timeout(limits).map(|at| at.max(ring_connection.progress.after_ms(wait_ms)))
@@ -402,5 +397,5 @@ impl Worker<'_> {
 
 /// Whether nothing is to be done for a connection until something arrives.
 fn waits_for_request(connection: &Connection) -> bool {
-    connection.is_idle() && connection.interest() == Interest::Receive
+    connection.is_idle() && connection.interest() == Interest::RECEIVE
 }

@@ -154,11 +154,11 @@ impl Poll {
 
 /// What a connection waits for that nobody drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub struct Awaited {
     /// Something to receive, or an end.
-    Bytes,
+    pub readable: bool,
     /// Its peer to take what is sent.
-    LeasedBuffer,
+    pub writable: bool,
 }
 
 /// Registers connections with a [`Poll`] from any thread.
@@ -180,11 +180,9 @@ impl Registrar {
         registered: bool,
         awaited: Awaited,
     ) -> Result<(), Errno> {
-        let awaited = match awaited {
-            Awaited::Bytes => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
-            Awaited::LeasedBuffer => epoll::EventFlags::OUT,
-        };
-        let flags = awaited | epoll::EventFlags::ONESHOT;
+        let mut flags = epoll::EventFlags::ONESHOT;
+        flags.set(epoll::EventFlags::IN | epoll::EventFlags::RDHUP, awaited.readable);
+        flags.set(epoll::EventFlags::OUT, awaited.writable);
         let _step = step_timer::step(Step::Wait);
         match registered {
             true => epoll::modify(&self.epoll, connection, data(token), flags),

@@ -21,7 +21,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-pub use self::outgoing::{Content, Outgoing};
+pub use self::outgoing::Outgoing;
 use buffers::{BUFFER_GROUP, Buffers};
 
 /// A ring, for the thread that made it. `T` is what its owner names operations by, `G` what a [`Buffer`] keeps besides its bytes.
@@ -70,7 +70,7 @@ pub enum Event<G> {
     /// Bytes, or nothing if the peer has closed its side. [`Errno::NOBUFS`]: all buffers were lent out.
     Received(Result<Option<Received>, Errno>),
     /// So many of the unsent bytes were taken.
-    Sent(Box<Outgoing<G>>, Result<usize, Errno>),
+    Sent(Box<Outgoing>, Result<usize, Errno>),
     /// So many bytes were read to the start of the room; fewer than asked for need not mean the end of the file.
     Read(Buffer<G>, Result<usize, Errno>),
     /// A file.
@@ -97,7 +97,7 @@ enum Held<G> {
     Accept,
     Receive,
     Poll,
-    Send(Box<Outgoing<G>>),
+    Send(Box<Outgoing>),
     Read { room: Buffer<G>, _file: Arc<OwnedFd> },
     Open { name: CString, how: Box<OpenHow>, directory: Arc<OwnedFd> },
 }
@@ -154,7 +154,7 @@ impl<T: Copy, G> Ring<T, G> {
     }
 
     /// Sends what is unsent of `outgoing`, or as much of it as the socket takes once it takes something.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, outgoing: Box<Outgoing<G>>, tag: T) -> OpId {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, outgoing: Box<Outgoing>, tag: T) -> OpId {
         let socket = socket.as_raw_fd();
         self.start(tag, Held::Send(outgoing), |held| match held {
             Held::Send(outgoing) => outgoing.entry(socket),
@@ -407,6 +407,8 @@ fn errno(error: std::io::Error) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamna_proto::message::Status;
+    use lamna_proto::resource::{Description, Representation};
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
@@ -449,7 +451,8 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut outgoing = Box::new(Outgoing::default());
         outgoing.begin(b"head ", false);
-        outgoing.add(Content::Read(Buffer { bytes: b"and content".to_vec(), guard: () }), 0..11);
+        let content = Representation::with_content(&Description::of(Status(200)), b"and content").unwrap();
+        outgoing.add(Arc::new(content), 0..11);
         ring.send(far.as_fd(), outgoing, 1);
         let Event::Sent(outgoing, Ok(16)) = next(&mut ring).event else { panic!("a socket has room for 16 bytes") };
         assert_eq!(outgoing.length(), 16);

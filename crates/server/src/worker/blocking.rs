@@ -152,8 +152,9 @@ impl<'a> Driver<'a> {
             self.context.flush_if_due();
             match interest {
                 None => self.poll_control(),
-                Some(Interest::Close | Interest::Done) => return Ok(Left::Over),
-                Some(Interest::Receive) if slot.connection.is_idle() => {
+                // Everything is done in this thread: nothing is waited for that is done elsewhere.
+                Some(interest) if interest.is_over() || interest == Interest::DONE => return Ok(Left::Over),
+                Some(interest) if waits_for_request(slot, interest) => {
                     return Ok(if self.draining { Left::Over } else { Left::Idle });
                 }
                 Some(interest) => return Err(interest),
@@ -191,7 +192,7 @@ impl<'a> Driver<'a> {
         let interest = self.turn(slot);
         self.context.flush_if_due();
         match interest {
-            Some(Interest::Receive) if slot.connection.is_idle() => Left::Idle,
+            Some(interest) if waits_for_request(slot, interest) => Left::Idle,
             _ => Left::Over,
         }
     }
@@ -232,7 +233,9 @@ impl<'a> Driver<'a> {
     /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
     fn await_progress(&mut self, slot: &mut ConnectionState, interest: Interest, patience_ms: Option<u32>) -> bool {
         let deadline = slot.connection.poll_timeout(&self.shared.limits);
-        let wanted = if interest == Interest::Send { PollFlags::OUT } else { PollFlags::IN };
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, interest.receive);
+        wanted.set(PollFlags::OUT, interest.send);
         let is_late = |now| deadline.is_some_and(|at| at <= now);
         if patience_ms == Some(0) && !is_late(self.context.now) {
             return false;
@@ -240,8 +243,9 @@ impl<'a> Driver<'a> {
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let ready = self.wait(Some((slot.socket.as_fd(), wanted)), earliest(deadline, until));
         // An error or a hang-up is found by trying.
-        slot.readable |= !ready.is_empty() && wanted == PollFlags::IN;
-        slot.writable |= !ready.is_empty() && wanted == PollFlags::OUT;
+        let has_failed = !ready.is_empty() && !ready.intersects(wanted);
+        slot.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
+        slot.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
         if ready.is_empty() && is_late(self.context.now) {
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
             slot.connection.handle_timeout(self.context.now);
@@ -295,6 +299,11 @@ impl<'a> Driver<'a> {
         self.draining = true;
         self.workspace.as_mut().expect(AT_HOME).drain();
     }
+}
+
+/// Whether nothing is to be done for a connection until its peer asks for something.
+fn waits_for_request(slot: &ConnectionState, interest: Interest) -> bool {
+    interest == Interest::RECEIVE && slot.connection.is_idle()
 }
 
 const AT_HOME: &str = "the workspace is lent for a turn only";

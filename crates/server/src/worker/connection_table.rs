@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use lamna_proto::conn::{Connection, Interest};
-use lamna_proto::exchange::Done;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
@@ -17,7 +16,6 @@ use crate::metrics::scoreboard::WorkerScore;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::worker::connection_counter::CountGuard;
-use crate::worker::read_buffer::ReadBuffer;
 
 /// One connection of a worker.
 #[derive(Debug)]
@@ -40,8 +38,6 @@ pub struct ConnectionState {
     pub registered: bool,
     /// It is in the list of those that are to go on without an event.
     pub queued: bool,
-    /// Content that was read for it and is not sent yet.
-    pub portion: Option<Box<ReadBuffer>>,
     /// How it was left after its last turn.
     posture: Posture,
     /// Sending has been shut down.
@@ -73,13 +69,6 @@ impl ConnectionState {
         }
     }
 
-    /// Holds content that was read for it; what it held before is sent from the file.
-    pub fn hold(&mut self, portion: Box<ReadBuffer>) -> Done<'static> {
-        let done = Done::Ready(portion.length());
-        self.portion = Some(portion);
-        done
-    }
-
     /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
     pub fn make_movable(&mut self) {
         self.connection.recall_needs();
@@ -100,7 +89,6 @@ impl ConnectionState {
             ending: false,
             registered: false,
             queued: false,
-            portion: None,
             posture: Posture::Active,
             shut: false,
             count_guard: None,
@@ -110,7 +98,7 @@ impl ConnectionState {
     /// What it waits for, if nobody works on it.
     pub fn stand(&self, interest: Interest) -> Posture {
         match interest {
-            Interest::Send if !self.writable => Posture::Slow,
+            Interest { send: true, .. } if !self.writable => Posture::Slow,
             _ if self.connection.is_idle() => Posture::Idle,
             _ => Posture::Active,
         }

@@ -13,10 +13,9 @@
 
 use std::os::fd::AsFd;
 
-use lamna_proto::conn::Interest;
+use lamna_proto::conn::{Fate, Interest};
 use lamna_proto::exchange::{Done, Need, Read};
 use lamna_proto::time::Instant;
-use lamna_proto::transmit::{Segment, Transmit};
 
 use crate::io::send::Sent;
 use crate::io::wait::Token;
@@ -24,7 +23,6 @@ use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Found, Target, WorkerContext};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::file_range::{TURN_BYTES, within_turn};
-use crate::worker::read_buffer::ReadBuffer;
 
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
@@ -80,25 +78,22 @@ pub fn turn(
         let sent = send(connection, context, hands);
         bytes_left = bytes_left.saturating_sub(sent);
         let interest = connection.connection.interest();
-        let receives = matches!(interest, Interest::Receive | Interest::Linger);
         // What has been handed to the kernel has to leave before the next request is begun, and before the end.
         let has_left = connection.writable;
-        if interest == Interest::Linger && has_left {
+        if interest.fate == Fate::Linger && has_left {
             connection.end_sending();
         }
-        let can_go_on = match interest {
-            Interest::Close => false,
-            Interest::Done => sent > 0,
-            Interest::Send => connection.writable,
-            Interest::Receive | Interest::Linger => has_left && (connection.readable || sent > 0),
-        };
-        if !can_go_on {
+        let may_send = interest.send && connection.writable;
+        let may_receive = interest.receive && (has_left || interest.send);
+        // What was sent may have been what an exchange waited for to go on.
+        let may_go_on = (interest.done || may_receive) && sent > 0;
+        if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
             return Turn::Waits(interest);
         }
         if bytes_left == 0 || receives_left == 0 {
             return Turn::GoesOn(interest);
         }
-        if receives && connection.readable && sent == 0 {
+        if may_receive && connection.readable && sent == 0 {
             receives_left -= 1;
             hands.receive(connection, context.now);
             context.report(&mut connection.connection, connection.client);
@@ -133,7 +128,7 @@ fn meet_needs(
     executor: &mut impl Executor,
 ) {
     if connection.writable {
-        connection.connection.resume_content();
+        connection.connection.handle_writable();
     }
     while let Some((exchange, need)) = connection.connection.poll_need() {
         let now = context.now;
@@ -187,12 +182,13 @@ fn read(
     executor: &mut impl Executor,
 ) {
     if let Some(completed) = executor.make_ready(context.shared, id, range) {
-        handle_completed(connection, completed, context.now);
+        handle_completed(connection, completed, context);
     }
 }
 
 /// A step that `connection` needs has been carried out. Content that was read for it is its own from now on.
-pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, now: Instant) {
+pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, context: &mut WorkerContext<'_>) {
+    let now = context.now;
     let exchange = completed.pending().exchange;
     match completed {
         Completed::Translated(_, entry) => {
@@ -202,9 +198,9 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
             connection.connection.handle_done(exchange, Done::Translated(&resource), now);
         }
         Completed::Ready(_, bytes) => connection.connection.handle_done(exchange, Done::Ready(bytes), now),
-        Completed::Held(_, buffer) => {
-            let done = connection.hold(buffer);
-            connection.connection.handle_done(exchange, done, now);
+        Completed::Content(_, content) => {
+            context.sender.file_bytes += content.bytes().len() as u64;
+            connection.connection.handle_done(exchange, Done::Content(&content), now);
         }
         Completed::Failed(_) => connection.connection.handle_done(exchange, Done::Failed, now),
     }
@@ -221,21 +217,7 @@ impl<E: OnSockets> Io for E {
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
         let mut transmit = connection.connection.poll_transmit()?;
         let weight = within_turn(&mut transmit, used);
-        let ends_buffer = take_from(connection.portion.as_deref(), &mut transmit);
         let sent = context.sender.send(connection.socket.as_fd(), &transmit);
-        if ends_buffer && matches!(sent, Sent::All(_)) {
-            connection.portion = None;
-        }
         Some(Moved { sent, weight })
     }
-}
-
-/// Has what `buffer` holds of a range of a file sent from there. True if that is the end of it.
-fn take_from<'t>(buffer: Option<&'t ReadBuffer>, transmit: &mut Transmit<'t>) -> bool {
-    let (Some(buffer), Some(Segment::File { file, offset, length, .. })) = (buffer, transmit.segment) else {
-        return false;
-    };
-    let Some(part) = buffer.part(file, offset, length) else { return false };
-    transmit.segment = Some(Segment::Shared(part));
-    buffer.ends_at(offset + length)
 }

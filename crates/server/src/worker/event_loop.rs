@@ -21,7 +21,6 @@ use crate::io::accept::DescriptorReserve;
 use crate::io::wait::{Poll, Token};
 use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
-use crate::worker::read_buffer::{PATIENCE_MS, ReadBuffer};
 use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
 
@@ -214,15 +213,12 @@ impl<C: OnSockets> Worker<'_, C> {
         self.reclaim(token);
         let slot = self.slots.get(token);
         let finished = self.draining && slot.connection.is_idle() && !slot.readable;
-        if interest == Interest::Close || finished || !self.register(token) {
+        if interest.is_over() || finished || !self.register(token) {
             self.slots.remove(token);
             return;
         }
         let slot = self.slots.get(token);
-        let now = self.context.now;
-        let patience = slot.portion.as_mut().map(|held| *held.patience.get_or_insert(now.after_ms(PATIENCE_MS)));
-        let timeout = slot.connection.poll_timeout(&self.shared.limits);
-        let (deadline, posture) = (timeout.into_iter().chain(patience).min(), slot.stand(interest));
+        let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
         self.slots.pose(token, posture);
     }
@@ -265,11 +261,6 @@ impl<C: OnSockets> Worker<'_, C> {
         let now = self.context.now;
         let limits = &self.shared.limits;
         let Some(slot) = self.slots.find(token) else { return };
-        let is_over = |held: &ReadBuffer| held.patience.is_some_and(|until| until <= now);
-        if !slot.writable && slot.portion.as_deref().is_some_and(is_over) {
-            slot.connection.withdraw_ready();
-            slot.portion = None;
-        }
         // It may have been moved since it was looked at last.
         match slot.connection.poll_timeout(limits) {
             Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
@@ -311,7 +302,7 @@ impl<C: OnSockets> Worker<'_, C> {
             return;
         }
         self.lend(token);
-        drive::handle_completed(self.slots.get(token), completed, self.context.now);
+        drive::handle_completed(self.slots.get(token), completed, &mut self.context);
         self.drive(token);
     }
 }

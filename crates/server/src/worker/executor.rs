@@ -3,14 +3,13 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_proto::exchange::ExchangeId;
+use lamna_proto::exchange::{ContentBuffer, ExchangeId};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
 use crate::cache::Entry;
 use crate::io::wait::Token;
 use crate::worker::context::{FileRange, Target, WorkerContext};
-use crate::worker::read_buffer::ReadBuffer;
 use crate::worker::shared::Shared;
 
 /// Names an exchange of a connection of this worker.
@@ -29,8 +28,8 @@ pub enum Completed {
     Translated(PendingId, Arc<Entry>),
     /// So many bytes are ready.
     Ready(PendingId, u64),
-    /// So many bytes as this has are ready: in it.
-    Held(PendingId, Box<ReadBuffer>),
+    /// These bytes were read.
+    Content(PendingId, Arc<dyn ContentBuffer>),
     /// A target could not be translated in time: this is answered instead.
     Late(PendingId, Arc<Resource>),
     /// The file is no longer what was described, or cannot be read.
@@ -50,7 +49,7 @@ impl Completed {
     pub fn pending(&self) -> PendingId {
         match self {
             Completed::Translated(pending, _) | Completed::Ready(pending, _) => *pending,
-            Completed::Held(pending, _) | Completed::Late(pending, _) | Completed::Failed(pending) => *pending,
+            Completed::Content(pending, _) | Completed::Late(pending, _) | Completed::Failed(pending) => *pending,
         }
     }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use lamna_proto::exchange::ContentBuffer;
 
 use crate::worker::helpers::job_queue::{JobId, JobQueue};
 use crate::worker::helpers::queue::Queue;
@@ -66,7 +67,7 @@ pub struct Finished {
     /// What was found, if the worker cannot find it again without waiting.
     pub entry: Option<Arc<Entry>>,
     /// What was read, if it was not brought into the page cache only.
-    pub portion: Option<Box<ReadBuffer>>,
+    pub content: Option<Arc<dyn ContentBuffer>>,
     /// Reading failed.
     pub failed: bool,
     /// Nobody finished it in time.
@@ -226,7 +227,7 @@ impl Pool {
 
     fn carry_out(&self, job: Job) -> Finished {
         let Pool { shared, .. } = self;
-        let (mut entry, mut portion, mut failed) = (None, None, false);
+        let (mut entry, mut content, mut failed) = (None, None, false);
         match &job {
             // The successor of the worker has it done.
             _ if shared.control.is_handing_over() => failed = true,
@@ -234,27 +235,26 @@ impl Pool {
             Job::PageIn { range, .. } => {
                 // `find_once` answers for a panic itself.
                 match contain(READ_FAILED, || read(shared, range)) {
-                    Some(read) => (portion, failed) = read,
+                    Some(read) => (content, failed) = read,
                     None => failed = true,
                 }
             }
         }
-        Finished { job, entry, portion, failed, late: false }
+        Finished { job, entry, content, failed, late: false }
     }
 }
 
 /// Reads the beginning of `range`, into memory of its own or into the page cache: what was read, and whether that failed.
-fn read(shared: &Shared, range: &FileRange) -> (Option<Box<ReadBuffer>>, bool) {
+fn read(shared: &Shared, range: &FileRange) -> (Option<Arc<dyn ContentBuffer>>, bool) {
     let before = Usage::now();
-    let portion = ReadBuffer::read(range, &shared.store, &shared.abilities);
-    let failed = match &portion {
-        Some(read) => {
-            range.handle_read(shared, read.length(), Usage::now().has_waited_since(before));
-            false
+    match ReadBuffer::read(range, &shared.store, &shared.abilities) {
+        Some(content) => {
+            let length = content.bytes().len() as u64;
+            range.handle_read(shared, length, Usage::now().has_waited_since(before));
+            (Some(Arc::new(content)), false)
         }
-        None => !range.page_in(shared, &mut vec![0; SCRATCH_BYTES]),
-    };
-    (portion, failed)
+        None => (None, !range.page_in(shared, &mut vec![0; SCRATCH_BYTES])),
+    }
 }
 
 /// What becomes of a connection whose file could not be read because that panicked.

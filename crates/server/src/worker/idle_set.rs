@@ -106,28 +106,29 @@ impl<'a> IdleSet<'a> {
     /// Parks an idle connection until it has something to receive. It comes back if it has already, or if the set takes
     /// nothing any more: serve it again.
     pub fn park(&self, slot: ConnectionState) -> Option<ConnectionState> {
-        self.park_until(slot, Awaited::Bytes)
+        self.park_until(slot, Interest::RECEIVE)
     }
 
     /// Parks a connection in the middle of a request or an answer, whose peer is waited for. It comes back as from
     /// [`park`](IdleSet::park).
     pub fn park_busy(&self, slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
-        self.park_until(slot, if interest == Interest::Send { Awaited::LeasedBuffer } else { Awaited::Bytes })
+        self.park_until(slot, interest)
     }
 
-    fn park_until(&self, mut slot: ConnectionState, awaited: Awaited) -> Option<ConnectionState> {
+    fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
         slot.generation = self.next_generation();
         let token = Token { index: slot.socket.as_raw_fd() as u32, generation: slot.generation };
         let deadline = slot.connection.poll_timeout(&self.shared.limits);
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
+        let awaited = Awaited { readable: interest.receive, writable: interest.send };
         if self.registrar.await_once(slot.socket.as_fd(), token, slot.registered, awaited).is_err() {
             return None;
         }
         slot.registered = true;
-        let posture = match (awaited, slot.connection.is_idle()) {
-            (Awaited::LeasedBuffer, _) => Posture::Slow,
-            (Awaited::Bytes, true) => Posture::Idle,
-            (Awaited::Bytes, false) => Posture::Active,
+        let posture = match (interest.send, slot.connection.is_idle()) {
+            (true, _) => Posture::Slow,
+            (false, true) => Posture::Idle,
+            (false, false) => Posture::Active,
         };
         match self.parked_connections.put(slot, token, deadline, posture) {
             Ok(true) => self.shared.control.waker(self.index).wake(),
@@ -418,7 +419,9 @@ mod tests {
         // What `park` does, with the listener thread in between.
         slot.generation = 1;
         let token = Token { index: slot.socket.as_raw_fd() as u32, generation: 1 };
-        set.registrar.await_once(slot.socket.as_fd(), token, false, Awaited::Bytes).unwrap();
+        set.registrar
+            .await_once(slot.socket.as_fd(), token, false, Awaited { readable: true, writable: false })
+            .unwrap();
         slot.registered = true;
         peer.write_all(b"x").unwrap();
         poll.wait(None).unwrap();

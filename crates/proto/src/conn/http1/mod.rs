@@ -18,10 +18,9 @@ use std::sync::Arc;
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
-use crate::exchange::{Done, Exchange, ExchangeId, Need, State, Translate};
-use crate::limits::Limits;
+use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
+use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
-use crate::resource::Representation;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
 use crate::workspace::{Brief, SPARE_MAX, Workspace};
@@ -61,6 +60,16 @@ enum Receiving {
     Head,
     /// Within the content that follows the head in `Active::receiving`.
     Content,
+}
+
+/// What a connection waits for: one thing at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Receive,
+    Send,
+    Done,
+    Linger,
+    Close,
 }
 
 // Being lent, parked and looked at.
@@ -139,18 +148,28 @@ impl Connection {
 
     /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
     pub fn interest(&self) -> Interest {
+        match self.wait() {
+            Wait::Receive => Interest::RECEIVE,
+            Wait::Send => Interest::SEND,
+            Wait::Done => Interest::DONE,
+            Wait::Linger => Interest::LINGER,
+            Wait::Close => Interest::CLOSE,
+        }
+    }
+
+    fn wait(&self) -> Wait {
         if self.broken {
-            Interest::Close
+            Wait::Close
         } else if self.has_output() {
-            Interest::Send
+            Wait::Send
         } else if self.is_exchanging() {
-            Interest::Done
+            Wait::Done
         } else if self.closing && self.lingers && !self.ended {
-            Interest::Linger
+            Wait::Linger
         } else if self.closing || self.ended {
-            Interest::Close
+            Wait::Close
         } else {
-            Interest::Receive
+            Wait::Receive
         }
     }
 
@@ -172,17 +191,20 @@ impl Connection {
 
     /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
     pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
-        let wait_ms = match self.interest() {
-            Interest::Done | Interest::Close => return None,
-            Interest::Send => limits.send_timeout_ms,
-            Interest::Linger => limits.linger_timeout_ms,
-            Interest::Receive => match self.receiving {
+        let wait_ms = match self.wait() {
+            Wait::Done | Wait::Close => return None,
+            Wait::Send => limits.send_timeout_ms,
+            Wait::Linger => limits.linger_timeout_ms,
+            Wait::Receive => match self.receiving {
                 Receiving::Idle => limits.idle_timeout_ms,
                 Receiving::Head => limits.head_timeout_ms,
                 Receiving::Content => limits.body_timeout_ms,
             },
         };
         let until = self.since.after_ms(wait_ms);
+        if let Some(read) = self.front_answer().and_then(|answer| answer.read.as_ref()) {
+            return Some(until.min(read.since.after_ms(READ_CONTENT_TIMEOUT_MS)));
+        }
         let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
         let patience = incoming.filter(|_| self.receiving == Receiving::Content).and_then(|one| one.patience(limits));
         Some(patience.map_or(until, |patience| patience.min(until)))
@@ -256,13 +278,33 @@ impl Connection {
     /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
     /// Ignored if no wait was named: a timer may have been overtaken.
     pub fn handle_timeout(&mut self, now: Instant) {
-        match self.interest() {
-            Interest::Receive if self.receiving != Receiving::Idle => {
+        match self.wait() {
+            Wait::Receive if self.receiving != Receiving::Idle => {
                 self.since = now;
                 self.refuse(Refusal::Timeout);
             }
-            Interest::Receive | Interest::Send | Interest::Linger => self.handle_broken(),
-            Interest::Done | Interest::Close => {}
+            Wait::Send if self.let_go_of_content(now) => {}
+            Wait::Receive | Wait::Send | Wait::Linger => self.handle_broken(),
+            Wait::Done | Wait::Close => {}
+        }
+    }
+
+    /// Gives back what was read for a peer that has not taken it in time. False if there is none.
+    fn let_go_of_content(&mut self, now: Instant) -> bool {
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        let Some(Exchange { state: State::Answering(answer), .. }) = front else { return false };
+        let is_late = answer.read.as_ref().is_some_and(|read| read.since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now);
+        if is_late {
+            answer.let_go();
+        }
+        is_late
+    }
+
+    /// The socket has room: content that was let go of because it had none is wanted again.
+    pub fn handle_writable(&mut self) {
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        if let Some(Exchange { state: State::Answering(answer), .. }) = front {
+            answer.paused = false;
         }
     }
 
@@ -299,7 +341,7 @@ impl Connection {
         if self.current_id() == Some(id) {
             match done {
                 Done::Translated(resource) => self.answer_current(resource),
-                Done::Ready(_) | Done::Failed => {
+                Done::Ready(_) | Done::Content(_) | Done::Failed => {
                     unreachable!("the request in the input waits for a translation")
                 }
             }
@@ -314,7 +356,7 @@ impl Connection {
         let held_bytes_max = driven(&mut self.workspace).outlet.held_bytes_max();
         let fits = match done {
             Done::Translated(resource) => index == 0 || active.may_hold(resource, held_bytes_max),
-            Done::Ready(_) | Done::Failed => true,
+            Done::Ready(_) | Done::Content(_) | Done::Failed => true,
         };
         let exchange = &mut active.exchanges[index];
         match (done, &mut exchange.state) {
@@ -322,6 +364,7 @@ impl Connection {
                 exchange.state = if fits { State::Translated(resource.clone()) } else { State::Postponed };
             }
             (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
+            (Done::Content(buffer), State::Answering(answer)) => answer.handle_content(buffer, now),
             (Done::Failed, State::Answering(_)) => self.fail_front(),
             (done, state) => debug_assert!(false, "{done:?} does not answer {state:?}"),
         }
@@ -336,30 +379,6 @@ impl Connection {
     pub fn defer(&mut self, id: ExchangeId) {
         if self.current_id() == Some(id) {
             self.push_current(State::Translating, true);
-        }
-    }
-
-    /// What a Read made ready of the content that is being sent is not ready any more, as its peer takes too long: the driver
-    /// needs the memory. False if nothing of the answer is. It goes on waiting for the peer, until `resume_content`.
-    ///
-    /// # Panics
-    /// If the connection is not parked.
-    pub fn withdraw_ready(&mut self) -> bool {
-        self.assert_parked();
-        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-        let Some(Exchange { state: State::Answering(answer), .. }) = front else { return false };
-        let is_sent = answer.begun && answer.current.length > 0 && answer.ready > 0;
-        if is_sent {
-            (answer.ready, answer.paused) = (0, true);
-        }
-        is_sent
-    }
-
-    /// The peer takes something: what was withdrawn is wanted again.
-    pub fn resume_content(&mut self) {
-        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
-        if let Some(Exchange { state: State::Answering(answer), .. }) = front {
-            answer.paused = false;
         }
     }
 
@@ -419,11 +438,15 @@ impl Connection {
         Some(Transmit { bytes, segment, more })
     }
 
-    /// What holds the content of the next transmit's segment, and the offset in it of the segment's first byte: for
-    /// drivers that go on sending after `handle_sent`. Whoever keeps the representation keeps the bytes.
-    pub fn segment_origin(&self) -> Option<(&Arc<Representation>, u64)> {
+    /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
+    /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
+    pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
         let answer = self.front_answer()?;
-        segment_of(answer).map(|_| (&answer.representation, answer.current.offset))
+        let Segment::Shared(_) = segment_of(answer)? else { return None };
+        Some(match &answer.read {
+            Some(read) => (read.buffer.clone(), answer.current.offset - read.offset),
+            None => (answer.representation.clone(), answer.current.offset),
+        })
     }
 
     /// A request that has been answered, for the log.

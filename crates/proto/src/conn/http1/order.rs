@@ -192,6 +192,10 @@ pub(super) fn segment_of(answer: &Answer) -> Option<Segment<'_>> {
     if let Some(content) = answer.representation.content() {
         return Some(Segment::Shared(&content[offset as usize..(offset + length) as usize]));
     }
+    if let Some(read) = &answer.read {
+        let start = (offset - read.offset) as usize;
+        return Some(Segment::Shared(&read.buffer.bytes()[start..][..answer.ready.min(length) as usize]));
+    }
     let file = answer.representation.file.as_deref().filter(|_| answer.ready > 0)?;
     let (length, version) = (answer.ready.min(length), answer.representation.version);
     let end = if answer.has_later_content() { u64::MAX } else { offset + answer.current.length };

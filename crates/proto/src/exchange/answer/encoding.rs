@@ -42,6 +42,7 @@ impl Portable for Answer {
             later: Portable::read(from)?,
             representation: Arc::new(Representation::read(from)?),
             ready: 0,
+            read: None,
             reading: false,
             paused: false,
         };

@@ -153,7 +153,7 @@ impl Data<'_> {
                 } else {
                     // It cannot be waited for.
                     self.station.work_on(&mut job, |job, _| job.slot.connection.handle_broken());
-                    send_home(&self.station, job, Interest::Close, &mut self.ends.to_read);
+                    send_home(&self.station, job, Interest::CLOSE, &mut self.ends.to_read);
                 }
             }
         }
@@ -170,13 +170,13 @@ fn turn(job: &mut StageJob, context: &mut WorkerContext<'_>) -> Next {
         bytes_left = bytes_left.saturating_sub(sent);
         let interest = job.slot.connection.interest();
         match interest {
-            Interest::Close => return Next::Leave(interest),
+            _ if interest.is_over() => return Next::Leave(interest),
             _ if job.reading.is_some() && !reads => return Next::Page,
-            Interest::Send if !job.slot.writable => return Next::Wait,
-            Interest::Send | Interest::Done if bytes_left == 0 => return Next::Again,
-            Interest::Send => {}
-            Interest::Done if sent > 0 => {}
-            Interest::Done | Interest::Receive | Interest::Linger => return Next::Leave(interest),
+            Interest { send: true, .. } if !job.slot.writable => return Next::Wait,
+            Interest { send: true, .. } | Interest { done: true, .. } if bytes_left == 0 => return Next::Again,
+            Interest { send: true, .. } => {}
+            Interest { done: true, .. } if sent > 0 => {}
+            _ => return Next::Leave(interest),
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use lamna_proto::conn::Interest;
 use lamna_proto::exchange::Done;
 use rustix::io::Errno;
 
@@ -80,7 +79,7 @@ impl Find<'_> {
             });
         });
         // What can be sent already does not wait for what cannot: the connection will be back.
-        if job.wants.is_empty() || job.slot.connection.interest() == Interest::Send {
+        if job.wants.is_empty() || job.slot.connection.interest().send {
             self.ends.to_header.put(job, Urgency::Now);
         } else {
             Counters::count(&self.station.pool.shared.abilities.counters.helper_jobs);

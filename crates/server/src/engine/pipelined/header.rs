@@ -40,8 +40,8 @@ pub(super) fn run(pool: &Pool, mut ends: StageQueues) -> Result<(), Errno> {
                 job.transmit(context);
                 job.slot.connection.interest()
             });
-            let waits_for_data = interest == Interest::Done && job.wants.is_empty();
-            if interest == Interest::Send || waits_for_data {
+            let waits_for_data = interest.done && job.wants.is_empty();
+            if interest.send || waits_for_data {
                 ends.to_data.put(job, Urgency::Now);
             } else {
                 send_home(&station, job, interest, &mut ends.to_read);
@@ -57,10 +57,10 @@ pub(super) fn run(pool: &Pool, mut ends: StageQueues) -> Result<(), Errno> {
 /// Gives a connection that waits for `interest` back to the read stage, or closes it if nothing there refers to it.
 pub(super) fn send_home(station: &StageContext<'_>, job: Box<StageJob>, interest: Interest, to_read: &mut Gives) {
     let slot = &job.slot;
-    if interest == Interest::Close && !slot.registered {
+    if interest.is_over() && !slot.registered {
         return station.pool.close(job);
     }
     // The next request of an idle connection is an event, which wakes the read stage anyway.
-    let rests = slot.registered && !slot.readable && interest == Interest::Receive && slot.connection.is_idle();
+    let rests = slot.registered && !slot.readable && interest == Interest::RECEIVE && slot.connection.is_idle();
     to_read.put(job, if rests && !station.draining { Urgency::Whenever } else { Urgency::Now });
 }

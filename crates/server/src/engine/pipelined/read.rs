@@ -6,7 +6,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use lamna_proto::conn::Interest;
+use lamna_proto::conn::{Fate, Interest};
 use rustix::io::Errno;
 
 use super::parked_connections::ParkedConnections;
@@ -207,7 +207,7 @@ impl Read<'_> {
         }
         let Some(job) = self.station.keep(job) else { return };
         let rests = job.slot.registered && !job.slot.readable && job.slot.connection.is_idle();
-        if rests && !self.station.draining && job.slot.connection.interest() == Interest::Receive {
+        if rests && !self.station.draining && job.slot.connection.interest() == Interest::RECEIVE {
             self.residents.settle(job, &self.station.pool.shared.limits);
         } else {
             self.drive(job);
@@ -218,14 +218,14 @@ impl Read<'_> {
     fn drive(&mut self, job: Box<StageJob>) {
         let Some(mut job) = self.station.keep(job) else { return };
         let interest = self.station.work_on(&mut job, |job, context| {
-            let mut interest = Interest::Receive;
+            let mut interest = Interest::RECEIVE;
             for _ in 0..TURN_RECEIVES {
                 job.take_needs(context);
                 interest = job.slot.connection.interest();
-                if interest == Interest::Linger {
+                if interest.fate == Fate::Linger {
                     job.slot.end_sending();
                 }
-                if !(matches!(interest, Interest::Receive | Interest::Linger) && job.slot.readable) {
+                if !(interest.receive && job.slot.readable) {
                     break;
                 }
                 job.slot.receive(context.now);
@@ -236,9 +236,9 @@ impl Read<'_> {
         let finished = self.station.draining && job.slot.connection.is_idle() && !job.slot.readable;
         match interest {
             _ if finished => self.station.pool.close(job),
-            Interest::Close => self.station.pool.close(job),
-            Interest::Send | Interest::Done => self.send_off(job),
-            Interest::Receive | Interest::Linger => self.settle(job),
+            _ if interest.is_over() => self.station.pool.close(job),
+            Interest { send: false, done: false, .. } => self.settle(job),
+            _ => self.send_off(job),
         }
     }
 

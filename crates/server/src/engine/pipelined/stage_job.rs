@@ -62,6 +62,9 @@ impl StageJob {
 
     /// Takes over what the core needs, to be carried to who does it. The core must have a workspace.
     pub(super) fn take_needs(&mut self, context: &mut WorkerContext<'_>) {
+        if self.slot.writable {
+            self.slot.connection.handle_writable();
+        }
         while let Some((exchange, need)) = self.slot.connection.poll_need() {
             match need {
                 Need::Translate(translate) => {

@@ -18,7 +18,7 @@ use crate::cache::leased_buffer::LeasedBuffer;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::metrics::memory_accounting::Reservation;
-use crate::sys::ring::{Content, Outgoing, Ring};
+use crate::sys::ring::{Outgoing, Ring};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{Io, Moved};
@@ -33,7 +33,7 @@ pub(super) struct RingHands<'h> {
     pub(super) ring_connection: &'h mut RingConnection,
     pub(super) token: Token,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
-    pub(super) spare_outgoing: &'h mut Vec<Box<Outgoing<Option<Reservation>>>>,
+    pub(super) spare_outgoing: &'h mut Vec<Box<Outgoing>>,
 }
 
 impl Io for RingHands<'_> {
@@ -58,12 +58,10 @@ impl Io for RingHands<'_> {
 
     /// What the ring has taken counts as sent: it will be, or the connection ends.
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
-        let origin = connection.connection.segment_origin().map(|(held, offset)| (held.clone(), offset as usize));
+        let content = connection.connection.segment_buffer();
         let mut transmit = connection.connection.poll_transmit()?;
-        let is_file = matches!(transmit.segment, Some(Segment::File { .. }));
-        let read = self.ring_connection.read.take_if(|_| is_file);
         let socket = connection.socket.as_fd();
-        if is_file && read.is_none() {
+        if matches!(transmit.segment, Some(Segment::File { .. })) {
             let weight = within_turn(&mut transmit, used);
             let sent = context.sender.send(socket, &transmit);
             if sent == Sent::Part(0) {
@@ -71,18 +69,12 @@ impl Io for RingHands<'_> {
             }
             return Some(Moved { sent, weight });
         }
-        let (content, range) = match (read, origin) {
-            (Some(buffer), _) => {
-                let length = length_of(&transmit);
-                context.sender.file_bytes += length as u64;
-                (Content::Read(buffer), 0..length)
-            }
-            (None, Some((held, offset))) => (Content::Shared(held), offset..offset + length_of(&transmit)),
-            (None, None) => (Content::None, 0..0),
-        };
         let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
         outgoing.begin(transmit.bytes, transmit.more);
-        outgoing.add(content, range);
+        if let Some((buffer, offset)) = content {
+            let offset = offset as usize;
+            outgoing.add(buffer, offset..offset + length_of(&transmit));
+        }
         let bytes = outgoing.length() as u64;
         self.ring_connection.out = Some(Out::Send(self.ring.send(socket, outgoing, Tag::Out(self.token))));
         self.ring_connection.progress = context.now;
@@ -106,7 +98,6 @@ impl Executor for RingHands<'_> {
 
     /// At once if it is in memory. A range that is not is read by the ring.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        self.ring_connection.read = None;
         let file = range.representation.file.clone().filter(|_| range.is_unchanged());
         let Some(file) = file else { return Some(Completed::Failed(pending)) };
         if !shared.reads_elsewhere()
@@ -116,7 +107,7 @@ impl Executor for RingHands<'_> {
         }
         let buffer = LeasedBuffer::lent_or_small(range.length, &shared.store);
         self.ring.read(file, buffer, range.offset, Tag::FileRange(pending));
-        self.ring_connection.reading = Some(range);
+        self.ring_connection.reading.push((pending.exchange, range));
         None
     }
 

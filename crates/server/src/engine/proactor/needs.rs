@@ -3,12 +3,15 @@
 //! Guarantees: what is brought for a connection that has gone meanwhile harms nobody. Does not start anything:
 //! [`super::hands`] does.
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 
 use super::{DRIVEN, Worker};
 use crate::cache::leased_buffer::LeasedBuffer;
 use crate::worker::drive;
 use crate::worker::executor::{Completed, PendingId};
+use crate::worker::read_buffer::ReadBuffer;
 
 impl Worker<'_> {
     /// A range has been read, if the connection still wants it.
@@ -17,19 +20,17 @@ impl Worker<'_> {
         if self.slots.find(pending.token).is_none() || ring_connection.closing {
             return;
         }
-        let range = ring_connection.reading.take();
+        let range = ring_connection.take_reading(pending.exchange);
         if let (Some(range), Ok(bytes)) = (&range, bytes) {
             // The kernel has waited where nobody counts for us.
             range.handle_read(self.shared, bytes as u64, true);
         }
-        let unchanged = range.is_some_and(|range| range.is_unchanged());
-        match bytes {
-            Ok(bytes @ 1..) if unchanged => {
-                ring_connection.read = Some(room);
-                self.handle_completed(Completed::Ready(pending, bytes as u64));
-            }
-            _ => self.handle_completed(Completed::Failed(pending)),
-        }
+        let is_unchanged = range.is_some_and(|range| range.is_unchanged());
+        let content = bytes.ok().filter(|bytes| *bytes > 0 && is_unchanged).map(|bytes| ReadBuffer::of(room, bytes));
+        self.handle_completed(match content {
+            Some(content) => Completed::Content(pending, Arc::new(content)),
+            None => Completed::Failed(pending),
+        });
     }
 
     /// What was deferred has been carried out.
@@ -44,7 +45,7 @@ impl Worker<'_> {
         let token = completed.pending().token;
         let Some(slot) = self.slots.find(token) else { return };
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
-        drive::handle_completed(slot, completed, self.context.now);
+        drive::handle_completed(slot, completed, &mut self.context);
         self.context.report(&mut slot.connection, slot.client);
         self.workspace = Some(slot.connection.reclaim());
         self.drive(token);

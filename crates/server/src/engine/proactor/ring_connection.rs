@@ -2,10 +2,10 @@
 //!
 //! Owns: the record of it, and the bytes that have arrived before the connection wants them. Does not start operations.
 
+use lamna_proto::exchange::ExchangeId;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
-use crate::cache::leased_buffer::LeasedBuffer;
 use crate::sys::ring::OpId;
 use crate::worker::context::FileRange;
 
@@ -24,10 +24,8 @@ pub(super) struct RingConnection {
     pub(super) out: Option<Out>,
     /// When the peer last took something.
     pub(super) progress: Instant,
-    /// The range of a file that is being read for the connection.
-    pub(super) reading: Option<FileRange>,
-    /// What was read of it, to be sent next.
-    pub(super) read: Option<LeasedBuffer>,
+    /// The ranges of files that are being read for exchanges of the connection.
+    pub(super) reading: Vec<(ExchangeId, FileRange)>,
     /// It is to make room for others, if nothing has arrived meanwhile.
     pub(super) leaving: bool,
     /// It is to be closed as soon as nothing is under way.
@@ -67,8 +65,7 @@ impl RingConnection {
             end: None,
             out: None,
             progress: now,
-            reading: None,
-            read: None,
+            reading: Vec::new(),
             leaving: false,
             closing: false,
         }
@@ -106,6 +103,12 @@ impl RingConnection {
             Err(Errno::NOBUFS | Errno::CANCELED) => {}
             Err(_) => self.end = Some(End::Failed),
         }
+    }
+
+    /// The range that is being read for `exchange`, which is read no longer.
+    pub(super) fn take_reading(&mut self, exchange: ExchangeId) -> Option<FileRange> {
+        let index = self.reading.iter().position(|(one, _)| *one == exchange)?;
+        Some(self.reading.swap_remove(index).1)
     }
 
     /// Whether there is something that the connection has not been told.

@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
-use lamna_proto::resource::Representation;
-
-use super::Buffer;
+use lamna_proto::exchange::ContentBuffer;
 
 /// Bytes to be sent, in order: owned ones, then content.
-pub struct Outgoing<G> {
+pub struct Outgoing {
     bytes: Vec<u8>,
-    content: Content<G>,
+    content: Option<Arc<dyn ContentBuffer>>,
     range: Range<usize>,
     /// Of all of them.
     sent: usize,
@@ -26,47 +24,26 @@ pub struct Outgoing<G> {
     message: libc::msghdr,
 }
 
-/// What holds content while it is being sent.
-#[derive(Debug)]
-pub enum Content<G> {
-    /// There is none.
-    None,
-    /// The content that a representation holds.
-    Shared(Arc<Representation>),
-    /// What was read from a file.
-    Read(Buffer<G>),
-}
-
-impl<G> Content<G> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Content::None => &[],
-            Content::Shared(representation) => representation.content().unwrap_or_default(),
-            Content::Read(room) => &room.bytes,
-        }
-    }
-}
-
-impl<G> Default for Outgoing<G> {
-    fn default() -> Outgoing<G> {
+impl Default for Outgoing {
+    fn default() -> Outgoing {
         // SAFETY: both are plain structures of the C library, for which all zeros are valid.
         let (slices, message) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        Outgoing { bytes: Vec::new(), content: Content::None, range: 0..0, sent: 0, more: false, slices, message }
+        Outgoing { bytes: Vec::new(), content: None, range: 0..0, sent: 0, more: false, slices, message }
     }
 }
 
-impl<G> std::fmt::Debug for Outgoing<G> {
+impl std::fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Outgoing({} owned, {} of content, {} sent)", self.bytes.len(), self.range.len(), self.sent)
     }
 }
 
-impl<G> Outgoing<G> {
+impl Outgoing {
     /// Begins anew with `bytes`, of which a copy is made. `more` is MSG_MORE.
     pub fn begin(&mut self, bytes: &[u8], more: bool) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        (self.content, self.range) = (Content::None, 0..0);
+        (self.content, self.range) = (None, 0..0);
         (self.sent, self.more) = (0, more);
     }
 
@@ -74,9 +51,9 @@ impl<G> Outgoing<G> {
     ///
     /// # Panics
     /// If the content is not that long.
-    pub fn add(&mut self, content: Content<G>, range: Range<usize>) {
+    pub fn add(&mut self, content: Arc<dyn ContentBuffer>, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= content.bytes().len(), "content is sent that there is");
-        (self.content, self.range) = (content, range);
+        (self.content, self.range) = (Some(content), range);
     }
 
     /// Bytes in all.
@@ -92,7 +69,7 @@ impl<G> Outgoing<G> {
 
     /// Lets go of the content.
     pub fn release(&mut self) {
-        (self.content, self.range) = (Content::None, 0..0);
+        (self.content, self.range) = (None, 0..0);
     }
 
     /// Bytes of memory that it keeps for the next time.
@@ -104,7 +81,7 @@ impl<G> Outgoing<G> {
     pub fn unsent(&self) -> [&[u8]; 2] {
         let owned = &self.bytes[self.sent.min(self.bytes.len())..];
         let content_sent = self.sent.saturating_sub(self.bytes.len());
-        let content = &self.content.bytes()[self.range.clone()];
+        let content = self.content.as_ref().map_or(&[][..], |content| &content.bytes()[self.range.clone()]);
         [owned, &content[content_sent.min(content.len())..]]
     }
 
@@ -127,11 +104,20 @@ impl<G> Outgoing<G> {
 mod tests {
     use super::*;
 
+    #[derive(Debug)]
+    struct Bytes(&'static [u8]);
+
+    impl ContentBuffer for Bytes {
+        fn bytes(&self) -> &[u8] {
+            self.0
+        }
+    }
+
     #[test]
     fn what_is_unsent_is_what_has_not_been_sent_of_both_parts() {
-        let mut outgoing = Outgoing::<()>::default();
+        let mut outgoing = Outgoing::default();
         outgoing.begin(b"head", false);
-        outgoing.add(Content::Read(Buffer { bytes: b"xcontentx".to_vec(), guard: () }), 1..8);
+        outgoing.add(Arc::new(Bytes(b"xcontentx")), 1..8);
         assert_eq!(outgoing.length(), 11);
         assert!(outgoing.handle_sent(2));
         assert_eq!(outgoing.unsent(), [&b"ad"[..], b"content"]);
@@ -145,6 +131,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "content is sent that there is")]
     fn content_that_there_is_not_is_never_sent() {
-        Outgoing::<()>::default().add(Content::Read(Buffer { bytes: vec![0; 3], guard: () }), 0..4);
+        Outgoing::default().add(Arc::new(Bytes(&[0; 3])), 0..4);
     }
 }

@@ -180,7 +180,7 @@ impl HelperProcesses {
             return self.give(index, job, true);
         }
         // Not in line: what keeps two processes waiting might keep the worker waiting, and with it everybody.
-        self.finished.push_back(Finished { job, entry: None, portion: None, failed: true, late: true });
+        self.finished.push_back(Finished { job, entry: None, content: None, failed: true, late: true });
     }
 
     fn kill(&mut self, index: usize) -> Option<Helper> {
@@ -226,7 +226,7 @@ impl HelperProcesses {
                     // Whether that took the disk was counted in its process.
                     range.handle_read(&self.shared, range.quantum(), true);
                 }
-                self.finished.extend(job.map(|job| Finished { job, entry: None, portion: None, failed, late: false }));
+                self.finished.extend(job.map(|job| Finished { job, entry: None, content: None, failed, late: false }));
                 helper.idle_since = self.shared.clock.now();
                 self.idle.push(index);
             }
@@ -245,7 +245,7 @@ impl HelperProcesses {
                 (None, !range.page_in(&self.shared, &mut scratch))
             }
         };
-        self.finished.push_back(Finished { job, entry, portion: None, failed, late: false });
+        self.finished.push_back(Finished { job, entry, content: None, failed, late: false });
         self.shared.control.waker(self.worker).wake();
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::conn::Connection;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::PagesByHost;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -72,7 +72,7 @@ impl Sender {
     /// Sends a connection that is parked, waiting for room in the queue as long as somebody may take from it. If nobody
     /// does any more it is closed, and counted as lost.
     pub fn send(&self, slot: &ConnectionState) {
-        if slot.connection.interest() == Interest::Close {
+        if slot.connection.interest().is_over() {
             return;
         }
         let sent = message_of(slot).and_then(|message| {
