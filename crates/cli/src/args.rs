@@ -303,6 +303,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     browse: bool,
 
+    /// Let clients store files: PUT, and a form in listings. Anyone who reaches the server can write into the directory
+    #[arg(long)]
+    upload: bool,
+
     /// Answer paths that are not found with the index file, for single-page applications
     #[arg(long)]
     spa: bool,
@@ -348,6 +352,7 @@ impl ServeArgs {
             log: self.log.clone(),
             log_format: self.log_format,
             browse: self.browse,
+            upload: self.upload,
             spa: self.spa,
             admin: self.admin.clone(),
             without: self.without.clone(),

@@ -84,6 +84,8 @@ refusals! {
     FieldsTooLarge = 431, true, "The header fields are more or longer than this server reads.";
     /// Our fault: reading the resource failed before a byte of the answer was sent.
     ReadFailed = 500, false, "Reading the resource failed.";
+    /// Our fault: what was to answer the request did not.
+    RunFailed = 500, false, "Answering the request failed.";
     /// RFC 9110 15.6.2: a method we do not know.
     MethodUnknown = 501, true, "This server does not know the request method.";
     /// RFC 9112 6.1: a transfer coding we do not know.

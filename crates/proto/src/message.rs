@@ -13,8 +13,16 @@ pub enum Method {
     Head,
     /// RFC 9110 9.3.7.
     Options,
-    /// Known, and not allowed on anything that is served so far: POST, PUT, DELETE, PATCH, TRACE.
-    Disallowed,
+    /// RFC 9110 9.3.3.
+    Post,
+    /// RFC 9110 9.3.4.
+    Put,
+    /// RFC 9110 9.3.5.
+    Delete,
+    /// RFC 5789.
+    Patch,
+    /// RFC 9110 9.3.8.
+    Trace,
     /// RFC 9110 9.3.6. No tunnels here.
     Connect,
     /// A token that is no method we know.
@@ -22,13 +30,22 @@ pub enum Method {
 }
 
 impl Method {
+    /// Whether a request with it reads a representation, and does nothing else.
+    pub fn reads(self) -> bool {
+        matches!(self, Method::Get | Method::Head)
+    }
+
     /// The method that `token` names; methods are case-sensitive (RFC 9110 9.1).
     pub fn of(token: &[u8]) -> Method {
         match token {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
             b"OPTIONS" => Method::Options,
-            b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"TRACE" => Method::Disallowed,
+            b"POST" => Method::Post,
+            b"PUT" => Method::Put,
+            b"DELETE" => Method::Delete,
+            b"PATCH" => Method::Patch,
+            b"TRACE" => Method::Trace,
             b"CONNECT" => Method::Connect,
             _ => Method::Unknown,
         }
@@ -63,7 +80,9 @@ impl Status {
     pub fn reason_phrase(self) -> &'static str {
         match self.0 {
             100 => "Continue",
+            103 => "Early Hints",
             200 => "OK",
+            201 => "Created",
             204 => "No Content",
             206 => "Partial Content",
             301 => "Moved Permanently",
@@ -78,6 +97,8 @@ impl Status {
             405 => "Method Not Allowed",
             408 => "Request Timeout",
             412 => "Precondition Failed",
+            409 => "Conflict",
+            411 => "Length Required",
             413 => "Content Too Large",
             414 => "URI Too Long",
             416 => "Range Not Satisfiable",
@@ -86,8 +107,11 @@ impl Status {
             431 => "Request Header Fields Too Large",
             500 => "Internal Server Error",
             501 => "Not Implemented",
+            502 => "Bad Gateway",
             503 => "Service Unavailable",
+            504 => "Gateway Timeout",
             505 => "HTTP Version Not Supported",
+            507 => "Insufficient Storage",
             _ => "",
         }
     }
@@ -256,6 +280,21 @@ impl<'a> Request<'a> {
     pub fn field(self, field: Field) -> Option<&'a [u8]> {
         let present = self.head.present.contains(field);
         present.then(|| self.head.values[field as usize].of(self.bytes))
+    }
+
+    /// The value of the first line of the field `name`, in lower case, whichever it is. Reads all lines up to it.
+    pub fn field_named(self, name: &[u8]) -> Option<&'a [u8]> {
+        let mut rest = &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)];
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let line = &rest[..end];
+            rest = &rest[end + 1..];
+            if let Some(colon) = memchr::memchr(b':', line)
+                && line[..colon].eq_ignore_ascii_case(name)
+            {
+                return Some(line[colon + 1..].trim_ascii());
+            }
+        }
+        None
     }
 
     /// The values of all lines of `field`, in order.

@@ -23,8 +23,8 @@
 pub(crate) mod framing;
 pub mod http1;
 
-pub(crate) use http1::Active;
 pub use http1::Connection;
+pub(crate) use http1::{Active, Running};
 
 use crate::message::Request;
 use crate::time::Instant;

@@ -7,12 +7,16 @@
 pub(crate) mod answer;
 pub mod conditional;
 pub mod negotiate;
+pub mod program;
 pub mod range;
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::conn::Running;
+use crate::error::Refusal;
 use crate::exchange::answer::Answer;
+use crate::exchange::program::Program;
 use crate::message::{Head, Request};
 use crate::resource::{Representation, Resource};
 use crate::time::Instant;
@@ -24,11 +28,15 @@ pub struct ExchangeId(pub u32);
 /// What an exchange needs done before it can go on. Each may block; where it is carried out is the driver's choice.
 #[derive(Clone, Copy, Debug)]
 pub enum Need<'a> {
-    /// Find out what a target stands for. Answer: [`Done::Translated`].
+    /// Find out what a request is answered with. Answer: [`Done::Translated`], [`Done::Refused`] or [`Done::Run`]. The content of the
+    /// request, if it has any, has not been received yet.
     Translate(Translate<'a>),
     /// Make a stretch of a representation sendable without waiting: content in memory ([`Representation::fill`]) or
     /// pages of its file resident. Answer: [`Done::Ready`], [`Done::Content`] or [`Done::Failed`].
     Read(Read<'a>),
+    /// Carry out a step of the program that answers the request: [`step`](crate::conn::Connection::step) gives it. Answer:
+    /// [`handle_ran`](crate::conn::Connection::handle_ran). It is never deferred by `defer`: the driver has the program meanwhile.
+    Run,
 }
 
 /// See [`Need::Translate`].
@@ -71,10 +79,14 @@ pub trait ContentBuffer: fmt::Debug + Send + Sync {
 }
 
 /// That something needed has been done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Done<'a> {
-    /// The target stands for this.
+    /// The target stands for this, which is read: what the request sends is discarded.
     Translated(&'a Arc<Resource>),
+    /// The request is not served.
+    Refused(Refusal),
+    /// This answers the request.
+    Run(Box<dyn Program>),
     /// So many bytes from the wanted offset on can be sent from the file without waiting.
     Ready(u64),
     /// These bytes, at least one, were read from the wanted offset on. The exchange keeps them until they are sent.
@@ -89,17 +101,20 @@ pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     pub(crate) request: Option<Saved>,
     pub(crate) state: State,
+    /// Its content has not been received to the end, and it is not answered before that.
+    pub(crate) awaits_content: bool,
     pub(crate) started: Instant,
 }
 
 /// ```text
 ///  Wanting --poll_need--> Translating --Translated--> Translated --first in line--> Answering --all sent--> (gone)
 ///     ^------first in line------ Postponed <--no room--'
-///     ^ (content was received first)                                 ^ refusals and immediate answers begin here
+///                               '-----Run-----> Running --Ran--> Translated
 /// ```
+/// Refusals and immediate answers begin as Answering.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// Complete, and its Translate has not been handed out.
+    /// Its head is complete, and its Translate has not been handed out.
     Wanting,
     /// The driver is finding out what the target stands for.
     Translating,
@@ -107,6 +122,8 @@ pub(crate) enum State {
     Translated(Arc<Resource>),
     /// It was known, but there was no room to hold it behind earlier exchanges: wanted again when it is first in line.
     Postponed,
+    /// A program answers it.
+    Running(Running),
     /// Waiting for its turn with an answer that is known already, or being sent.
     Answering(Answer),
 }
@@ -124,7 +141,7 @@ impl Exchange {
         match &self.state {
             State::Translated(resource) => resource.held_bytes(),
             State::Answering(answer) => answer.representation.held_bytes(),
-            State::Wanting | State::Translating | State::Postponed => 0,
+            State::Wanting | State::Translating | State::Postponed | State::Running(_) => 0,
         }
     }
 }

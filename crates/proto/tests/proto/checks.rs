@@ -60,6 +60,12 @@ pub(crate) const PHRASES: &[&str] = &[
     "OPTIONS http://b.a./small HTTP/1.1\r\nHost: .\r\n\r\n",
     "BREW / HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET / HTTP/2.0\r\n\r\n",
+    "PUT /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabcdefghi",
+    "PUT /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+    "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a\r\nabc\r\n2\r\nde\r\n0\r\nT: x\r\n\r\n",
+    "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX",
+    "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+    "PUT /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n",
 ];
 
 /// Something that happens to a connection.
@@ -161,10 +167,11 @@ pub(crate) fn damaged(
     let mut peer = Peer::new(habits);
     peer.reads_answers = reads_answers;
     peer.send(input);
-    let mut encoded = peer.connection.encode();
+    let Some(mut encoded) = peer.connection.encode() else { return };
     damage(&mut encoded.bytes);
     if let Ok(connection) = peer::decode(&encoded, Site::shared()) {
-        assert_eq!(connection.encode().bytes, encoded.bytes, "a connection is encoded in one way");
+        let again = connection.encode().map(|one| one.bytes);
+        assert_eq!(again.as_ref(), Some(&encoded.bytes), "a connection is encoded in one way");
         peer.adopt(connection);
         operations.iter().for_each(|operation| operate(&mut peer, &mut Vec::new(), operation));
     }

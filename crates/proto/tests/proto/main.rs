@@ -5,6 +5,7 @@
 mod checks;
 mod conversation;
 mod peer;
+mod programs;
 mod properties;
 mod refusal;
 mod responses;

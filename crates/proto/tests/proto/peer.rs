@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::encoding::{Encoded, Malformed};
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::program::{Program, Step};
 use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
@@ -18,7 +20,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
 
-use crate::site::{LARGE_BYTES, Site, pattern};
+use crate::site::{Echo, LARGE_BYTES, Route, Site, pattern};
 
 /// Values that are used one after another, for ever.
 #[derive(Clone, Debug)]
@@ -111,6 +113,9 @@ impl Report {
 #[derive(Debug)]
 enum Deferred {
     Translate(Arc<Resource>),
+    Refuse(Refusal),
+    Begin(Echo),
+    Step { program: Box<dyn Program>, content: Vec<u8>, is_last: bool },
     Read { representation: Arc<Representation>, offset: u64, length: u64 },
 }
 
@@ -284,7 +289,7 @@ impl Peer {
     pub(crate) fn meet(&mut self, index: usize) {
         let (id, deferred) = self.deferred.remove(index);
         self.lend();
-        self.carry_out(id, &deferred);
+        self.carry_out(id, deferred);
         self.take_reports();
         self.run();
     }
@@ -322,7 +327,10 @@ impl Peer {
             self.receive();
         }
         self.park();
-        if let Some(bytes) = self.habits.moves.pop() {
+        // A connection stays where a step of a program of it is carried out.
+        if !self.connection.is_running()
+            && let Some(bytes) = self.habits.moves.pop()
+        {
             self.move_on(bytes);
             self.run();
         }
@@ -332,8 +340,8 @@ impl Peer {
     fn move_on(&mut self, bytes: usize) {
         self.deferred.clear();
         match self.habits.travels.take() {
-            true => self.travel(),
-            false => self.connection.recall_needs(),
+            true if self.connection.can_travel() => self.travel(),
+            _ => self.connection.recall_needs(),
         }
         let received: Vec<u8> = self.socket.drain(..bytes.min(self.socket.len())).collect();
         self.connection.return_received(&received, self.now);
@@ -350,12 +358,18 @@ impl Peer {
     /// The connection goes to another process.
     fn travel(&mut self) {
         let interest = self.interest();
-        let encoded = self.connection.encode();
+        let encoded = self.connection.encode().expect("it can travel");
         let arrived = decode(&encoded, self.site).expect("what was encoded can be decoded");
-        assert_eq!(arrived.encode().bytes, encoded.bytes, "nothing is lost on the way");
+        assert_eq!(arrived.encode().map(|one| one.bytes).as_ref(), Some(&encoded.bytes), "nothing is lost on the way");
         self.connection = arrived;
-        // What was ready to be sent is to be made ready again.
-        assert!(interest == Interest::SEND || self.interest() == interest, "travelling changes nothing");
+        // What was ready to be sent is to be made ready again, and what a request whose content is awaited stands for is to be found
+        // again.
+        let may_need = interest == Interest::SEND || self.interest() == Interest::DONE;
+        assert!(
+            may_need || self.interest() == interest,
+            "travelling changes nothing: {interest:?} {:?}",
+            self.interest()
+        );
     }
 
     fn driven(&mut self, step: impl FnOnce(&mut Connection)) {
@@ -410,25 +424,40 @@ impl Peer {
                 assert!(foreseen.is_none_or(|path_and_query| path_and_query == translate.path_and_query));
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 self.asked.push((translate.host.map(text), text(translate.path), translate.query.map(text)));
-                Deferred::Translate(self.site.translate(&translate).clone())
+                match self.site.route(&translate) {
+                    Route::Resource(resource) => Deferred::Translate(resource.clone()),
+                    Route::Refused(refusal) => Deferred::Refuse(refusal),
+                    Route::Program(program) => Deferred::Begin(program),
+                }
             }
             Need::Read(Read { representation, offset, length }) => {
                 Deferred::Read { representation: representation.clone(), offset, length }
             }
+            Need::Run => {
+                let Some(Step { program, content, is_last }) = self.connection.step(id) else {
+                    self.take_reports();
+                    return true;
+                };
+                Deferred::Step { program, content: content.to_vec(), is_last }
+            }
         };
         if self.habits.defers.take() {
-            self.connection.defer(id);
+            if !matches!(deferred, Deferred::Step { .. }) {
+                self.connection.defer(id);
+            }
             self.deferred.push((id, deferred));
         } else {
-            self.carry_out(id, &deferred);
+            self.carry_out(id, deferred);
         }
         self.take_reports();
         true
     }
 
-    fn carry_out(&mut self, id: ExchangeId, deferred: &Deferred) {
-        let done = match deferred {
+    fn carry_out(&mut self, id: ExchangeId, deferred: Deferred) {
+        let done = match &deferred {
             Deferred::Translate(resource) => Done::Translated(resource),
+            Deferred::Refuse(refusal) => Done::Refused(*refusal),
+            Deferred::Begin(_) | Deferred::Step { .. } => return self.run_program(id, deferred),
             Deferred::Read { .. } if self.habits.fails.take() => Done::Failed,
             Deferred::Read { representation, offset, length } => {
                 assert!(*length > 0 && offset + length <= representation.size, "a Read lies within the content");
@@ -447,6 +476,17 @@ impl Peer {
             }
         };
         self.connection.handle_done(id, done, self.now);
+    }
+
+    fn run_program(&mut self, id: ExchangeId, deferred: Deferred) {
+        match deferred {
+            Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(Box::new(program)), self.now),
+            Deferred::Step { mut program, content, is_last } => {
+                let ran = program.run(&content, is_last);
+                self.connection.handle_ran(id, program, ran, self.now);
+            }
+            _ => unreachable!("nothing else is a program's"),
+        }
     }
 
     fn poll_transmit(&mut self) -> Sent {
@@ -484,7 +524,7 @@ impl Peer {
     fn may_park(&mut self) {
         if self.habits.parks.take() {
             self.park();
-            if self.habits.hops > 0 {
+            if self.habits.hops > 0 && self.connection.can_travel() {
                 self.habits.hops -= 1;
                 self.deferred.clear();
                 self.travel();

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
@@ -69,6 +70,16 @@ impl Site {
         }
     }
 
+    /// What a request is answered with.
+    pub(crate) fn route(&self, translate: &Translate<'_>) -> Route<'_> {
+        let reads = translate.request.is_none_or(|request| request.head.method.reads());
+        match translate.path {
+            b"/echo" | b"/early" | b"/fails" if !reads => Route::Program(Echo::new(translate.path)),
+            _ if !reads => Route::Refused(Refusal::MethodNotAllowed),
+            _ => Route::Resource(self.translate(translate)),
+        }
+    }
+
     /// What a target stands for.
     pub(crate) fn translate(&self, translate: &Translate<'_>) -> &Arc<Resource> {
         let found = self.resources.iter().find(|(path, _)| path.as_bytes() == translate.path);
@@ -88,6 +99,52 @@ impl Site {
     /// The bounds that hold here: smaller than by default, so that tests reach them.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+}
+
+/// What a request is answered with.
+pub(crate) enum Route<'a> {
+    Resource(&'a Arc<Resource>),
+    Refused(Refusal),
+    Program(Echo),
+}
+
+/// Answers with the content of the request, after that of `/echo` has ended, and of `/early` when it has begun; `/fails` does not.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    path: Vec<u8>,
+    content: Vec<u8>,
+    ended: bool,
+}
+
+/// Content that an echo takes.
+pub(crate) const ECHO_BYTES_MAX: u64 = 8_000;
+
+impl Echo {
+    fn new(path: &[u8]) -> Echo {
+        Echo { path: path.to_vec(), content: Vec::new(), ended: false }
+    }
+}
+
+impl Program for Echo {
+    fn content_bytes_max(&self) -> u64 {
+        ECHO_BYTES_MAX
+    }
+
+    fn run(&mut self, content: &[u8], is_last: bool) -> Ran {
+        assert!(!content.is_empty() || is_last, "each step has something new");
+        assert!(!self.ended, "nothing comes behind the end");
+        self.ended = is_last;
+        self.content.extend_from_slice(content);
+        match &self.path[..] {
+            b"/early" => {
+                let conflict = Description { status: Status(409), ..plain() };
+                Ran::Answer(Arc::new(Resource::one(Status(409), with_content(&conflict, b"No."))))
+            }
+            b"/fails" => Ran::Failed,
+            _ if is_last => Ran::Answer(Arc::new(Resource::one(Status(200), with_content(&plain(), &self.content)))),
+            _ => Ran::Continue,
+        }
     }
 }
 

@@ -65,7 +65,7 @@ fn each_wait_has_its_own_time() {
     peer.send("GET");
     assert_eq!(peer.timeout_ms(), Some(30_000));
     peer.now = peer.now.after_ms(10_000);
-    peer.send(" /small HTTP/1.1\r\nHost: a\r\n");
+    peer.send(" /file HTTP/1.1\r\nHost: a\r\n");
     assert_eq!(peer.timeout_ms(), Some(20_000), "a byte now and then does not extend a head's time");
     peer.send("Content-Length: 5\r\n\r\n");
     assert_eq!(peer.timeout_ms(), Some(30_000));

@@ -92,6 +92,11 @@ impl Entry {
         self.validity.disturb();
     }
 
+    /// One of its names has been changed: it is to be compared before it is used again.
+    pub(crate) fn handle_change(&self) {
+        self.validity.handle_change();
+    }
+
     /// Whether something happened since it was compared.
     pub fn is_disturbed(&self) -> bool {
         self.validity.is_disturbed()

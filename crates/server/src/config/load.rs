@@ -68,6 +68,8 @@ pub struct Overrides {
     pub log_format: Option<LogFormat>,
     /// Turns [`SiteSettings::browse`] on for every site.
     pub browse: bool,
+    /// Turns [`SiteSettings::upload`] on for every site.
+    pub upload: bool,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
     /// See [`Settings::without`].
@@ -205,6 +207,7 @@ impl Overrides {
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         for site in &mut settings.sites {
             site.browse |= self.browse;
+            site.upload |= self.upload;
             site.spa |= self.spa;
         }
     }

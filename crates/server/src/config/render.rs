@@ -96,6 +96,10 @@ fn site(site: &SiteSettings, page: &mut Page) {
     page.line("root", path(&site.root));
     page.line("index", list(&site.index));
     page.line("browse", site.browse);
+    page.line("upload", site.upload);
+    if let Some(most) = site.upload_bytes_max {
+        page.line("upload_bytes_max", bytes(most));
+    }
     page.line("spa", site.spa);
     if let Some(directory) = &site.user_directory {
         page.line("user_directory", quoted(directory));
@@ -226,6 +230,8 @@ mod tests {
                 root: root.clone(),
                 index,
                 browse,
+                upload: !browse,
+                upload_bytes_max: browse.then_some(1 << 20),
                 spa,
                 headers,
                 redirects,

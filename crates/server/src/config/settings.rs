@@ -379,6 +379,10 @@ pub struct SiteSettings {
     pub index: Vec<String>,
     /// Whether a directory without an index file is listed.
     pub browse: bool,
+    /// Whether clients may store files: PUT, and a form in listings.
+    pub upload: bool,
+    /// Bytes of one upload; none for as many as there is room for.
+    pub upload_bytes_max: Option<u64>,
     /// Whether a target that is not found, and whose last segment has no extension, is answered with the root's index
     /// file and status 200, as single-page applications want.
     pub spa: bool,
@@ -402,6 +406,8 @@ impl SiteSettings {
             root,
             index: vec!["index.html".into()],
             browse: false,
+            upload: false,
+            upload_bytes_max: None,
             spa: false,
             headers: Vec::new(),
             redirects: Vec::new(),

@@ -9,10 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
 use super::file::{AliasTable, SiteTable, Text, Texts};
+use super::limits::Unit;
 use super::redirect;
 use super::settings::{Alias, SiteSettings};
 use super::validate::Checker;
 use lamna_policy::size::format_size;
+
+/// Bounds of [`SiteSettings::upload_bytes_max`].
+pub(super) const UPLOAD_BYTES: std::ops::RangeInclusive<u64> = 1..=1 << 50;
 
 /// Fields that the server computes for each response, or that are about the connection: a fixed value would contradict it.
 const OWNED_FIELDS: [&str; 19] = [
@@ -81,6 +85,10 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
         site.index = names.iter().map(|name| index_name(name, checker)).collect();
     }
     site.browse = given.browse;
+    site.upload = given.upload;
+    if let Some(bytes) = &given.upload_bytes_max {
+        site.upload_bytes_max = checker.amount("upload_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);
+    }
     site.spa = given.spa;
     site.headers = headers(&given.headers, checker);
     site.redirects = redirect::redirects(&given.redirect, checker);

@@ -171,6 +171,8 @@ fn one_file_holds_everything() {
             root: base.join("site"),
             index: vec!["index.html".into(), "index.htm".into()],
             browse: true,
+            upload: false,
+            upload_bytes_max: None,
             spa: true,
             headers: vec![field("X-Z", "1"), field("X-A", "2"), field("X-A", "3")],
             redirects: vec![redirect("/old/*", "https://example.org/new/*", 301), redirect("/a", "/b", 302)],
@@ -237,6 +239,7 @@ fn the_command_line_overrides_the_file() {
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
         browse: true,
+        upload: true,
         spa: true,
         directory: None,
         without: Vec::new(),
@@ -257,7 +260,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.caches, settings.cache_policy.algorithm), (CacheSwitches::NONE, Algorithm::Lfu));
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
-    assert!(settings.sites[0].browse && settings.sites[0].spa);
+    assert!(settings.sites[0].browse && settings.sites[0].spa && settings.sites[0].upload);
 }
 
 #[test]

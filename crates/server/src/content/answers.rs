@@ -13,29 +13,32 @@ use rustix::io::Errno;
 use super::pages::{self, Page};
 use crate::io::Blocked;
 
-/// The methods that everything here takes.
+/// The methods that are allowed on everything, and beside them those of uploads.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
+const ALLOW_UPLOAD: &str = "GET, HEAD, OPTIONS, PUT, POST";
 
-/// What the core answers by itself for a site with these further `fields`.
+/// What the core answers by itself for a site with these further `fields`, which takes uploads or not.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn pages(fields: &[(String, String)]) -> Result<Pages, HeadTooLong> {
-    let refusals = Refusal::ALL.iter().map(|refusal| refusal_page(*refusal, fields).map(Arc::new));
-    let allowing = [fields, &[allow()]].concat();
+pub fn pages(fields: &[(String, String)], takes_uploads: bool) -> Result<Pages, HeadTooLong> {
+    let allow = ("Allow".to_owned(), if takes_uploads { ALLOW_UPLOAD } else { ALLOW }.to_owned());
+    let allowing = [fields, &[allow]].concat();
+    let refusals = Refusal::ALL.iter().map(|refusal| {
+        let (status, cause) = (refusal.status(), refusal.cause());
+        match status {
+            Status(405) if takes_uploads => error(405, UPLOAD_CAUSE, &allowing).map(Arc::new),
+            Status(405) => error(405, cause, &allowing).map(Arc::new),
+            Status(status) => error(status, cause, fields).map(Arc::new),
+        }
+    });
     let description = Description { fields: &allowing, ..Description::of(Status(204)) };
     let options = Resource::one(Status(204), Representation::with_content(&description, b"")?);
     Ok(Pages { refusals: refusals.collect::<Result<_, _>>()?, options: Arc::new(options) })
 }
 
-fn refusal_page(refusal: Refusal, fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
-    let allow = if refusal.status() == Status(405) { vec![allow()] } else { Vec::new() };
-    error(refusal.status().0, refusal.cause(), &[fields, &allow].concat())
-}
-
-fn allow() -> (String, String) {
-    ("Allow".to_owned(), ALLOW.to_owned())
-}
+const UPLOAD_CAUSE: &str =
+    "This resource can be read, and stored with PUT; a directory takes forms with files by POST.";
 
 /// An error page with further `fields`.
 ///
@@ -98,10 +101,18 @@ mod tests {
 
     #[test]
     fn there_is_a_page_for_every_refusal_and_405_says_what_is_allowed() {
-        let pages = pages(&[]).unwrap();
+        let pages = pages(&[], false).unwrap();
         assert_eq!(pages.refusals.len(), Refusal::ALL.len());
         let head = head(&pages.refusals[Refusal::MethodNotAllowed as usize]);
         assert!(head.contains("Allow: GET, HEAD, OPTIONS\r\n"), "{head}");
+    }
+
+    #[test]
+    fn a_site_that_takes_uploads_says_so() {
+        let pages = self::pages(&[], true).unwrap();
+        for page in [&pages.refusals[Refusal::MethodNotAllowed as usize], &pages.options] {
+            assert!(head(page).contains("Allow: GET, HEAD, OPTIONS, PUT, POST\r\n"), "{}", head(page));
+        }
     }
 
     fn head(resource: &Resource) -> String {
@@ -110,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_site_are_on_all_its_pages() {
-        let pages = pages(&[("X-A".to_owned(), "1".to_owned())]).unwrap();
+        let pages = pages(&[("X-A".to_owned(), "1".to_owned())], false).unwrap();
         for page in pages.refusals.iter().chain([&pages.options]) {
             assert!(head(page).contains("\r\nX-A: 1\r\n"), "{}", head(page));
         }

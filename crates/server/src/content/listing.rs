@@ -24,6 +24,8 @@ pub struct Listing<'a> {
     pub path: &'a str,
     /// What it contains, in any order, without `.` and `..`.
     pub entries: Vec<Item>,
+    /// Whether clients may store files here: the page has a form for that.
+    pub takes_uploads: bool,
 }
 
 /// One entry of a directory.
@@ -83,6 +85,11 @@ impl View {
     /// A number of its own, 0 for the default.
     pub fn number(self) -> u8 {
         self.order.key as u8 * 4 + u8::from(self.order.descending) * 2 + u8::from(self.is_json)
+    }
+
+    /// All numbers that there are.
+    pub fn numbers() -> std::ops::Range<u8> {
+        0..12
     }
 
     /// The one of this number.
@@ -211,7 +218,8 @@ mod tests {
     }
 
     fn value(path: &str, entries: Vec<Item>, query: &str) -> serde_json::Value {
-        serde_json::from_slice(&json(&Listing { path, entries }, Order::from_query(query))).expect("JSON")
+        serde_json::from_slice(&json(&Listing { path, entries, takes_uploads: false }, Order::from_query(query)))
+            .expect("JSON")
     }
 
     fn names_in_order(entries: Vec<Item>, query: &str) -> Vec<String> {

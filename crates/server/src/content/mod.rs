@@ -11,6 +11,7 @@ mod media_types;
 pub mod pages;
 pub mod site;
 pub mod translate;
+pub mod upload;
 
 pub use media_type::MediaType;
 pub use pages::Page;

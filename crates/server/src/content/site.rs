@@ -86,7 +86,9 @@ impl Sites {
                     None => sites.by_host.insert(host.as_bytes().to_vec(), index),
                 };
             }
-            let alike = sites.sites.iter().find(|other| other.settings.headers == site.headers);
+            let is_alike =
+                |other: &&Site| (&other.settings.headers, other.settings.upload) == (&site.headers, site.upload);
+            let alike = sites.sites.iter().find(is_alike);
             let pages = alike.map(|other| other.pages.clone());
             sites.sites.push(Site::open(index as u32, site, compression, pages)?);
         }
@@ -170,12 +172,21 @@ impl Site {
             errors: Errors::new(&settings.headers).map_err(too_long)?,
             pages: match pages {
                 Some(pages) => pages,
-                None => Arc::new(answers::pages(&settings.headers).map_err(too_long)?),
+                None => Arc::new(answers::pages(&settings.headers, settings.upload).map_err(too_long)?),
             },
             users: Users::default(),
             settings: settings.clone(),
         };
         Ok(site)
+    }
+
+    /// The root that serves `path`, which is normalised, and the name beneath it. Directories of users are others.
+    pub fn root_of<'p>(&self, path: &'p [u8]) -> (&Root, &'p [u8]) {
+        let alias = self.aliases.iter().find_map(|(prefix, root)| {
+            let bare = path == &prefix[..prefix.len() - 1];
+            if bare { Some((root, &b"."[..])) } else { path.strip_prefix(&prefix[..]).map(|name| (root, name)) }
+        });
+        alias.unwrap_or((&self.root, &path[1..]))
     }
 
     /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.
@@ -291,6 +302,8 @@ mod tests {
             root: root.to_owned(),
             index: vec!["index.html".to_owned()],
             browse: false,
+            upload: false,
+            upload_bytes_max: None,
             spa: false,
             headers: Vec::new(),
             redirects: Vec::new(),

@@ -26,7 +26,7 @@ use super::media_type;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
-use crate::content::site::{Root, Site};
+use crate::content::site::Site;
 use crate::io::file_state;
 use crate::io::file_state::{Kind, Stamp, Stamps};
 use crate::io::{Blocked, KernelFeatures, Wait, open};
@@ -171,11 +171,7 @@ impl Question<'_> {
             let name = if end < rest.len() { &rest[end + 1..] } else { b"." };
             return Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name });
         }
-        let alias = self.site.aliases.iter().find_map(|(prefix, root)| {
-            let bare = path == &prefix[..prefix.len() - 1];
-            if bare { Some((root, &b"."[..])) } else { path.strip_prefix(&prefix[..]).map(|name| (root, name)) }
-        });
-        let (root, name): (&Root, &[u8]) = alias.unwrap_or((&self.site.root, &path[1..]));
+        let (root, name) = self.site.root_of(path);
         Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name })
     }
 
@@ -214,8 +210,11 @@ impl Question<'_> {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
         let root = place.directory.as_fd();
-        let listed = directory::Place { root, name, path: self.path, abilities: self.abilities };
-        let resource = directory::list(opened, &listed, self.view, &self.site.settings.headers)?;
+        let settings = &self.site.settings;
+        // Directories of users are theirs alone.
+        let takes_uploads = settings.upload && !(settings.user_directory.is_some() && self.path.starts_with(b"/~"));
+        let listed = directory::Place { root, name, path: self.path, takes_uploads, abilities: self.abilities };
+        let resource = directory::list(opened, &listed, self.view, &settings.headers)?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.
         Ok(self.entry(resource, Stamps::none()))

@@ -7,6 +7,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
@@ -20,6 +21,7 @@ use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::job_queue::JobId;
 use crate::worker::helpers::processes::HelperProcesses;
+use crate::worker::helpers::runners::Runners;
 use crate::worker::helpers::{Finished, HelperThreads, Helpers, Job};
 use crate::worker::shared::Shared;
 
@@ -35,12 +37,15 @@ pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(),
         Some(_) => Box::new(HelperProcesses::new(shared.clone(), index, helpers_max)?),
         None => Box::new(HelperThreads::new(shared.clone(), index)),
     };
-    Worker::new(shared, index, Helped { helpers, lookups: CoalescedLookups::default() })?.run()
+    let runners = Runners::new(shared.clone(), index);
+    Worker::new(shared, index, Helped { helpers, runners, lookups: CoalescedLookups::default() })?.run()
 }
 
 /// Carries out in line what cannot wait, and hands the rest to helpers.
 struct Helped {
     helpers: Box<dyn Helpers>,
+    /// For what programs do, which helper processes cannot.
+    runners: Runners,
     /// Of targets, by helpers.
     lookups: CoalescedLookups<JobId>,
 }
@@ -83,6 +88,17 @@ impl Executor for Helped {
         None
     }
 
+    fn run(
+        &mut self,
+        pending: PendingId,
+        program: Box<dyn Program>,
+        content: &[u8],
+        is_last: bool,
+    ) -> Option<(Box<dyn Program>, Ran)> {
+        self.runners.submit(pending, program, content, is_last);
+        None
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.helpers.descriptor()
     }
@@ -92,7 +108,7 @@ impl Executor for Helped {
     }
 
     fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
-        let mut completed = Vec::new();
+        let mut completed: Vec<Completed> = std::iter::from_fn(|| self.runners.finished()).collect();
         while let Some(finished) = self.helpers.finished() {
             self.take(context, finished, &mut completed);
         }
@@ -183,7 +199,8 @@ mod tests {
     }
 
     fn helped(shared: &Arc<Shared>) -> Helped {
-        Helped { helpers: Box::new(HelperThreads::new(shared.clone(), 0)), lookups: CoalescedLookups::default() }
+        let (helpers, runners) = (HelperThreads::new(shared.clone(), 0), Runners::new(shared.clone(), 0));
+        Helped { helpers: Box::new(helpers), runners, lookups: CoalescedLookups::default() }
     }
 
     /// The first outcome of what a helper does.

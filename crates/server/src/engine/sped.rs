@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use lamna_proto::exchange::program::{Program, Ran};
 use rustix::io::Errno;
 
 use crate::cache::Entry;
@@ -14,6 +15,7 @@ use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
 use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
 /// Serves as worker `index` until told to drain or stop.
@@ -44,6 +46,17 @@ impl Executor for InLine {
 
     fn make_ready(&mut self, _shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
         Some(Completed::of_range(pending, &range))
+    }
+
+    fn run(
+        &mut self,
+        _: PendingId,
+        mut program: Box<dyn Program>,
+        content: &[u8],
+        is_last: bool,
+    ) -> Option<(Box<dyn Program>, Ran)> {
+        let ran = runners::run(&mut program, content, is_last);
+        Some((program, ran))
     }
 
     fn completed(&mut self, _desk: &mut WorkerContext<'_>) -> Vec<Completed> {

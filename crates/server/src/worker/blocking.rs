@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use lamna_proto::conn::Interest;
+use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,6 +30,7 @@ use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
 
 /// Serves connections one at a time.
@@ -347,6 +349,17 @@ impl Executor for InThread {
 
     fn make_ready(&mut self, _: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
         Some(Completed::of_range(pending, &range))
+    }
+
+    fn run(
+        &mut self,
+        _: PendingId,
+        mut program: Box<dyn Program>,
+        content: &[u8],
+        is_last: bool,
+    ) -> Option<(Box<dyn Program>, Ran)> {
+        let ran = runners::run(&mut program, content, is_last);
+        Some((program, ran))
     }
 
     fn completed(&mut self, _: &mut WorkerContext<'_>) -> Vec<Completed> {

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_proto::conn::{Answered, Connection};
-use lamna_proto::exchange::Translate;
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::{Done, Translate};
 use lamna_proto::message::Field;
 use lamna_proto::parse::path;
-use lamna_proto::resource::{Representation, Resource};
+use lamna_proto::resource::Representation;
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
@@ -23,6 +24,7 @@ use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
 use crate::content::listing::{Order, View};
 use crate::content::translate::{Previous, Question, translate};
+use crate::content::upload;
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -209,9 +211,17 @@ impl<'a> WorkerContext<'a> {
         self.refuses = true;
     }
 
-    /// What a new request is answered with if every request is refused.
-    pub fn refusal(&self, translate: &Translate<'_>) -> Option<&Arc<Resource>> {
-        self.refuses.then(|| &self.shared.sites.find(translate.host).errors.overloaded)
+    /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
+    pub fn route(&mut self, translate: &Translate<'_>) -> Option<Done<'a>> {
+        let Shared { sites, store, abilities, .. } = self.shared;
+        if self.refuses {
+            return Some(Done::Translated(&sites.find(translate.host).errors.overloaded));
+        }
+        let request = translate.request.filter(|request| !request.head.method.reads())?;
+        self.requests += 1;
+        let site = sites.find(translate.host);
+        let program = upload::begin(site, translate, request, upload::Means { sites, store, abilities });
+        Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
     }
 
     /// How long nothing will have to be done, in milliseconds, if nothing else is due than `due`.

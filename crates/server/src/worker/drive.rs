@@ -14,6 +14,7 @@
 use std::os::fd::AsFd;
 
 use lamna_proto::conn::{Fate, Interest};
+use lamna_proto::exchange::program::Step;
 use lamna_proto::exchange::{Done, Need, Read};
 use lamna_proto::time::Instant;
 
@@ -135,8 +136,8 @@ fn meet_needs(
         let id = PendingId { token, exchange };
         match need {
             Need::Translate(translate) => {
-                if let Some(resource) = context.refusal(&translate) {
-                    connection.connection.handle_done(exchange, Done::Translated(resource), now);
+                if let Some(done) = context.route(&translate) {
+                    connection.connection.handle_done(exchange, done, now);
                     continue;
                 }
                 match context.look_up(&translate) {
@@ -154,6 +155,7 @@ fn meet_needs(
                 let range = FileRange { representation: representation.clone(), offset, length };
                 read(connection, id, range, context, executor);
             }
+            Need::Run => run(connection, id, now, executor),
         }
         context.report(&mut connection.connection, connection.client);
     }
@@ -186,6 +188,13 @@ fn read(
     }
 }
 
+fn run(connection: &mut ConnectionState, id: PendingId, now: Instant, executor: &mut impl Executor) {
+    let Some(Step { program, content, is_last }) = connection.connection.step(id.exchange) else { return };
+    if let Some((program, ran)) = executor.run(id, program, content, is_last) {
+        connection.connection.handle_ran(id.exchange, program, ran, now);
+    }
+}
+
 /// A step that `connection` needs has been carried out. Content that was read for it is its own from now on.
 pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, context: &mut WorkerContext<'_>) {
     let now = context.now;
@@ -203,6 +212,7 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
             connection.connection.handle_done(exchange, Done::Content(&content), now);
         }
         Completed::Failed(_) => connection.connection.handle_done(exchange, Done::Failed, now),
+        Completed::Ran(_, program, ran) => connection.connection.handle_ran(exchange, program, ran, now),
     }
 }
 

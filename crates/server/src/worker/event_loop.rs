@@ -49,6 +49,8 @@ pub struct Worker<'a, C> {
 /// Tokens with this generation are listeners (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
+/// How long a worker that leaves waits between two looks at the steps that it waits for.
+const STEP_LOOK_MS: u64 = 20;
 
 impl<'a, C: OnSockets> Worker<'a, C> {
     /// A worker that has not begun.
@@ -136,9 +138,32 @@ impl<'a, C: OnSockets> Worker<'a, C> {
 
     /// Gives all connections to the successor.
     fn leave(&mut self) {
-        let tokens = self.slots.tokens();
-        self.shared.hand_over(tokens.into_iter().filter_map(|token| self.slots.take(token)));
+        for token in self.slots.tokens() {
+            self.give(token);
+        }
+        // What a program does is not done again elsewhere: its step is waited for.
+        while self.slots.count() > 0 && !self.shared.control.is_stopping() && self.poll.wait(Some(STEP_LOOK_MS)).is_ok()
+        {
+            self.shared.control.waker(self.index).reset();
+            self.update_time();
+            for completed in self.executor.completed(&mut self.context) {
+                let token = completed.pending().token;
+                if self.slots.find(token).is_some() {
+                    self.lend(token);
+                    drive::handle_completed(self.slots.get(token), completed, &mut self.context);
+                    self.reclaim(token);
+                    self.give(token);
+                }
+            }
+        }
         self.shared.close_arrivals(self.index);
+    }
+
+    /// Gives a connection to the successor, unless a step of a program is being carried out for it.
+    fn give(&mut self, token: Token) {
+        if !self.slots.get(token).connection.is_running() {
+            self.shared.hand_over(self.slots.take(token));
+        }
     }
 
     /// How long nothing will have to be done.

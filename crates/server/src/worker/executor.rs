@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::exchange::{ContentBuffer, ExchangeId};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
@@ -34,6 +35,8 @@ pub enum Completed {
     Late(PendingId, Arc<Resource>),
     /// The file is no longer what was described, or cannot be read.
     Failed(PendingId),
+    /// A step of a program was carried out.
+    Ran(PendingId, Box<dyn Program>, Ran),
 }
 
 impl Completed {
@@ -50,6 +53,7 @@ impl Completed {
         match self {
             Completed::Translated(pending, _) | Completed::Ready(pending, _) => *pending,
             Completed::Content(pending, _) | Completed::Late(pending, _) | Completed::Failed(pending) => *pending,
+            Completed::Ran(pending, ..) => *pending,
         }
     }
 }
@@ -64,6 +68,15 @@ pub trait Executor {
 
     /// Makes the beginning of a range ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed>;
+
+    /// Carries out a step of a program, given this content: at once or, returning nothing, later.
+    fn run(
+        &mut self,
+        pending: PendingId,
+        program: Box<dyn Program>,
+        content: &[u8],
+        is_last: bool,
+    ) -> Option<(Box<dyn Program>, Ran)>;
 
     /// What is readable when there may be such steps; none if they wake the worker by its waker.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

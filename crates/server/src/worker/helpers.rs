@@ -11,6 +11,7 @@ pub mod job_queue;
 mod model;
 pub mod processes;
 mod queue;
+pub mod runners;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

@@ -6,16 +6,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::incoming::Incoming;
 use super::rules::translation_of;
-use crate::conn::framing::Content;
-use crate::error::Refusal;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
 use crate::held::{Charge, Held};
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::Request;
 use crate::resource::Resource;
-use crate::time::Instant;
 
 /// What a connection holds only while it is busy.
 #[derive(Debug, Default)]
@@ -24,7 +22,7 @@ pub(crate) struct Active {
     pub(super) unread: Vec<u8>,
     /// To be sent, while parked.
     pub(super) unsent: Vec<u8>,
-    /// The request whose content is being received.
+    /// The content that is being received.
     pub(super) receiving: Option<Incoming>,
     /// Requests not yet answered in full, in order.
     pub(super) exchanges: VecDeque<Exchange>,
@@ -42,34 +40,6 @@ pub(crate) struct Active {
 const SPARE_COUNT_MAX: usize = 8;
 /// The largest space that is kept, in bytes: most heads fit, and few large ones must not make every connection large.
 const SPARE_BYTES_MAX: usize = 2 * 1024;
-
-/// A request whose content is being received.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) exchange: Exchange,
-    pub(super) content: Content,
-    /// What it will be answered with, if it cannot be served.
-    pub(super) refusal: Option<Refusal>,
-    /// Whether it is the last of the connection.
-    pub(super) closing: bool,
-    /// Since when content arrives, and how many bytes have: of what arrived at this driver.
-    pub(super) pace: Option<(Instant, u64)>,
-}
-
-impl Incoming {
-    /// `bytes` more have been received, the last of them at `now`.
-    pub(super) fn count(&mut self, bytes: usize, now: Instant) {
-        let (_, received) = self.pace.get_or_insert((now, 0));
-        *received += bytes as u64;
-    }
-
-    /// Until when more has to arrive, so that it does not come slower than it may.
-    pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
-        let (begun, received) = self.pace.filter(|_| limits.body_rate_min > 0)?;
-        let earned_ms = received.saturating_mul(1000) / u64::from(limits.body_rate_min);
-        Some(Instant(begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
-    }
-}
 
 impl Active {
     /// One that holds this, while parked.
@@ -91,8 +61,7 @@ impl Active {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let exchanges =
-            self.exchanges.iter().chain(&self.answered).chain(self.receiving.as_ref().map(|one| &one.exchange));
+        let exchanges = self.exchanges.iter().chain(&self.answered);
         let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
         let queued = (self.exchanges.capacity() + self.answered.capacity()) * size_of::<Exchange>();
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();

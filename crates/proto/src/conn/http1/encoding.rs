@@ -7,11 +7,10 @@
 
 use std::os::fd::OwnedFd;
 
-use super::active::Incoming;
+use super::incoming::Incoming;
 use super::{Active, Connection, Receiving};
 use crate::conn::framing::Content;
 use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
-use crate::error::Refusal;
 use crate::exchange::answer::{Answer, host_of};
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
@@ -22,12 +21,15 @@ use crate::time::Instant;
 use crate::workspace::PagesByHost;
 
 impl Connection {
-    /// The connection as bytes and open files.
+    /// The connection as bytes and open files; nothing if it cannot travel.
     ///
     /// # Panics
     /// If it is not parked.
-    pub fn encode(&self) -> Encoded {
+    pub fn encode(&self) -> Option<Encoded> {
         self.assert_parked();
+        if !self.can_travel() {
+            return None;
+        }
         let mut encoded = Encoded::default();
         let to = &mut encoded;
         VERSION.write(to);
@@ -43,7 +45,7 @@ impl Connection {
             active.receiving.write(to);
             active.exchanges.write(to);
         }
-        encoded
+        Some(encoded)
     }
 
     /// The connection that these bytes and files stand for, parked. `pages` are those of the workspaces that it will be
@@ -80,17 +82,26 @@ impl Connection {
     /// Whether its parts go together.
     fn is_consistent(&self) -> bool {
         let incoming = self.active.as_ref().is_some_and(|active| active.receiving.is_some());
-        let exchanges = self.active.iter().flat_map(|active| &active.exchanges);
+        let exchanges = || self.active.iter().flat_map(|active| &active.exchanges);
         let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
-        incoming == (self.receiving == Receiving::Content) && !exchanges.skip(1).any(begun)
+        let awaiting = exchanges().filter(|exchange| exchange.awaits_content).count();
+        let last_awaits = exchanges().last().is_some_and(|exchange| exchange.awaits_content);
+        incoming == (self.receiving == Receiving::Content)
+            && awaiting == usize::from(last_awaits)
+            && (incoming || !last_awaits)
+            && !exchanges().skip(1).any(begun)
+            && !exchanges().any(|exchange| exchange.awaits_content && begun(exchange))
     }
 
     fn name_exchanges(&mut self) {
         let Some(active) = &mut self.active else { return };
-        let incoming = active.receiving.as_mut().map(|incoming| &mut incoming.exchange);
-        for (exchange, name) in active.exchanges.iter_mut().chain(incoming).zip(1..) {
+        for (exchange, name) in active.exchanges.iter_mut().zip(1..) {
             exchange.id = ExchangeId(name);
             self.last_id = exchange.id;
+        }
+        let last = active.exchanges.back().filter(|exchange| exchange.awaits_content);
+        if let (Some(incoming), Some(exchange)) = (&mut active.receiving, last) {
+            incoming.id = exchange.id;
         }
     }
 }
@@ -105,20 +116,18 @@ impl Receiving {
 
 impl Portable for Incoming {
     fn write(&self, to: &mut Encoded) {
-        self.exchange.write(to);
         self.content.write(to);
-        self.refusal.map(|refusal| refusal as u16).write(to);
+        self.bytes_left.write(to);
+        self.continues.write(to);
         self.closing.write(to);
     }
 
     fn read(from: &mut Source<'_>) -> Result<Incoming, Malformed> {
-        let exchange = Exchange::read(from)?;
-        let content = Content::read(from)?;
-        let refusal = Option::<u16>::read(from)?;
-        let refusal = refusal.map(|at| Refusal::ALL.get(usize::from(at)).copied().ok_or(Malformed)).transpose()?;
-        let closing = bool::read(from)?;
-        let waits = matches!(exchange.state, State::Wanting);
-        checked(Incoming { exchange, content, refusal, closing, pace: None }, waits)
+        let (content, bytes_left) = (Content::read(from)?, u64::read(from)?);
+        let (continues, closing) = (bool::read(from)?, bool::read(from)?);
+        let comes = !matches!(content, Content::Empty);
+        // It belongs to nothing, until exchanges are named.
+        checked(Incoming { id: ExchangeId(0), content, bytes_left, continues, closing, pace: None }, comes)
     }
 }
 
@@ -130,10 +139,9 @@ impl Portable for Content {
                 1u8.write(to);
                 left.write(to);
             }
-            Content::Chunked { decoder, data_bytes_left } => {
+            Content::Chunked(decoder) => {
                 2u8.write(to);
                 decoder.write(to);
-                data_bytes_left.write(to);
             }
         }
     }
@@ -142,10 +150,7 @@ impl Portable for Content {
         match u8::read(from)? {
             0 => Ok(Content::Empty),
             1 => u64::read(from).map(Content::Sized),
-            2 => {
-                let decoder = ChunkedDecoder::read(from)?;
-                Ok(Content::Chunked { decoder, data_bytes_left: u64::read(from)? })
-            }
+            2 => ChunkedDecoder::read(from).map(Content::Chunked),
             _ => Err(Malformed),
         }
     }
@@ -159,10 +164,14 @@ impl Portable for Exchange {
     fn write(&self, to: &mut Encoded) {
         self.started.write(to);
         self.request.write(to);
+        self.awaits_content.write(to);
         let asks_for_options = self.request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         match &self.state {
             State::Translated(_) if asks_for_options => OPTIONS.write(to),
-            State::Wanting | State::Translating | State::Translated(_) | State::Postponed => WANTING.write(to),
+            // A program does not travel: see `can_travel`.
+            State::Wanting | State::Translating | State::Translated(_) | State::Postponed | State::Running(_) => {
+                WANTING.write(to)
+            }
             State::Answering(answer) => {
                 ANSWERING.write(to);
                 answer.write(to);
@@ -172,6 +181,7 @@ impl Portable for Exchange {
 
     fn read(from: &mut Source<'_>) -> Result<Exchange, Malformed> {
         let (started, request) = (Instant::read(from)?, Option::<Saved>::read(from)?);
+        let awaits_content = bool::read(from)?;
         let asks_for_options = request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
         let state = match u8::read(from)? {
             WANTING => State::Wanting,
@@ -183,7 +193,7 @@ impl Portable for Exchange {
             _ => return Err(Malformed),
         };
         let kept = request.is_some() || matches!(state, State::Answering(_));
-        checked(Exchange { id: ExchangeId(0), request, state, started }, kept)
+        checked(Exchange { id: ExchangeId(0), request, state, awaits_content, started }, kept)
     }
 }
 

@@ -6,12 +6,15 @@
 
 mod active;
 mod encoding;
+mod incoming;
 mod order;
 mod parked;
 mod receive;
 mod rules;
+mod running;
 
 pub(crate) use active::Active;
+pub(crate) use running::Running;
 
 use std::sync::Arc;
 
@@ -162,7 +165,7 @@ impl Connection {
             Wait::Close
         } else if self.has_output() {
             Wait::Send
-        } else if self.is_exchanging() {
+        } else if self.is_exchanging() && !self.is_receiving_content() {
             Wait::Done
         } else if self.closing && self.lingers && !self.ended {
             Wait::Linger
@@ -214,6 +217,13 @@ impl Connection {
     fn closes_after(&self, answer: &Answer, offered: u64) -> bool {
         let last = self.active.as_ref().is_some_and(|active| active.exchanges.len() == 1);
         self.closing && !self.lingers && last && answer.is_finished_by(offered)
+    }
+
+    /// Whether the first in line waits for nothing but its content.
+    fn is_receiving_content(&self) -> bool {
+        let front = self.active.as_ref().and_then(|active| active.exchanges.front());
+        let is_known = |one: &Exchange| matches!(one.state, State::Translated(_) | State::Answering(_));
+        front.is_some_and(|one| one.awaits_content && is_known(one)) || self.awaits_content()
     }
 
     fn is_exchanging(&self) -> bool {
@@ -330,7 +340,7 @@ impl Connection {
         }
         if let Some(active) = &mut self.active {
             let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
-            active.receiving = None;
+            (active.receiving, self.receiving) = (None, Receiving::Idle);
             active.answered.extend(active.exchanges.drain(..).filter(begun));
         }
     }
@@ -341,27 +351,48 @@ impl Connection {
         if self.current_id() == Some(id) {
             match done {
                 Done::Translated(resource) => self.answer_current(resource),
+                Done::Refused(refusal) => self.refuse_current(refusal),
+                Done::Run(program) => self.push_current(State::Running(Running::new(program)), true),
                 Done::Ready(_) | Done::Content(_) | Done::Failed => {
                     unreachable!("the request in the input waits for a translation")
                 }
             }
             return;
         }
+        if let Err(refusal) = self.handle_exchange_done(id, done, now) {
+            self.refuse(refusal);
+        }
+    }
+
+    /// The need of an exchange that has been taken from the input has been met.
+    fn handle_exchange_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) -> Result<(), Refusal> {
         let Some(active) = &mut self.active else {
-            return;
+            return Ok(());
         };
         let Some(index) = active.exchanges.iter().position(|exchange| exchange.id == id) else {
-            return;
+            return Ok(());
         };
         let held_bytes_max = driven(&mut self.workspace).outlet.held_bytes_max();
-        let fits = match done {
+        let fits = match &done {
             Done::Translated(resource) => index == 0 || active.may_hold(resource, held_bytes_max),
-            Done::Ready(_) | Done::Content(_) | Done::Failed => true,
+            _ => true,
         };
         let exchange = &mut active.exchanges[index];
+        let awaits_content = exchange.awaits_content;
         match (done, &mut exchange.state) {
             (Done::Translated(resource), State::Translating) => {
                 exchange.state = if fits { State::Translated(resource.clone()) } else { State::Postponed };
+                if awaits_content {
+                    self.begin_discarding()?;
+                }
+            }
+            (Done::Refused(refusal), State::Translating) => self.refuse_exchange(index, refusal)?,
+            (Done::Run(program), State::Translating) => {
+                let bytes_max = program.content_bytes_max();
+                exchange.state = State::Running(Running::new(program));
+                if awaits_content {
+                    self.begin_running(bytes_max)?;
+                }
             }
             (Done::Ready(bytes), State::Answering(answer)) => answer.handle_ready(bytes),
             (Done::Content(buffer), State::Answering(answer)) => answer.handle_content(buffer, now),
@@ -370,6 +401,7 @@ impl Connection {
         }
         self.since = now;
         self.advance();
+        Ok(())
     }
 }
 
@@ -393,7 +425,13 @@ impl Connection {
 impl Connection {
     /// The next thing that has to be done for an exchange. May change after every `handle_*`.
     pub fn poll_need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
-        if self.broken || !(self.has_wanting() || self.next_request()) {
+        if self.broken {
+            return None;
+        }
+        if let Some(id) = self.runnable() {
+            return Some((id, Need::Run));
+        }
+        if !(self.has_wanting() || self.next_request()) {
             return None;
         }
         if self.has_wanting() {
@@ -406,7 +444,8 @@ impl Connection {
     /// What `poll_need` will say next has to be translated, if that is what comes next: so that it can be prepared. Nothing is
     /// handed out by this, and it may say nothing where `poll_need` does.
     pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
-        if self.broken || self.has_wanting() || !self.next_request() || self.has_wanting() {
+        let comes_first = |connection: &Connection| connection.runnable().is_some() || connection.has_wanting();
+        if self.broken || comes_first(self) || !self.next_request() || comes_first(self) {
             return None;
         }
         self.current_translate()

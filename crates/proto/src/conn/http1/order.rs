@@ -57,21 +57,68 @@ impl Connection {
         self.advance();
     }
 
-    /// Refuses the request that is being received, as far as it is known, and closes.
+    /// Refuses the request that is being received, as far as it is known, and closes. If it has been answered already: only closes.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
-        self.closing = true;
-        self.lingers = true;
-        self.receiving = Receiving::Idle;
-        let mut exchange = match self.active().receiving.take() {
-            Some(incoming) => incoming.exchange,
-            None => Exchange { id: self.new_id(), request: None, state: State::Wanting, started: self.received },
+        let incoming = self.stop_receiving();
+        let index = match incoming {
+            Some(id) => self.active().exchanges.iter().position(|exchange| exchange.id == id),
+            None => {
+                let (id, state, started) = (self.new_id(), State::Wanting, self.received);
+                let exchange = Exchange { id, request: None, state, awaits_content: false, started };
+                self.active().exchanges.push_back(exchange);
+                Some(self.active().exchanges.len() - 1)
+            }
         };
-        let workspace = driven(&mut self.workspace);
-        workspace.input.clear();
+        let active = self.active.as_mut().expect("what is refused is an exchange");
+        let Some(exchange) = index.map(|index| &mut active.exchanges[index]) else { return };
+        if matches!(&exchange.state, State::Answering(answer) if answer.begun) {
+            return;
+        }
         let request = exchange.request.as_ref().map(Saved::request);
-        exchange.state = State::Answering(answer::refuse(refusal, request, Persistence::Close, &workspace.outlet));
-        self.active().exchanges.push_back(exchange);
+        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
+        exchange.state = State::Answering(answer::refuse(refusal, request, Persistence::Close, outlet));
+        exchange.awaits_content = false;
         self.advance();
+    }
+
+    /// Nothing more is read as requests. Returns the exchange whose content was being received.
+    pub(super) fn stop_receiving(&mut self) -> Option<ExchangeId> {
+        (self.closing, self.lingers, self.receiving) = (true, true, Receiving::Idle);
+        driven(&mut self.workspace).input.clear();
+        self.active.as_mut().and_then(|active| active.receiving.take()).map(|incoming| incoming.id)
+    }
+
+    /// Refuses an exchange that has been taken from the input.
+    ///
+    /// # Errors
+    /// Its content cannot be discarded either.
+    pub(super) fn refuse_exchange(&mut self, index: usize, refusal: Refusal) -> Result<(), Refusal> {
+        if !self.active.as_ref().is_some_and(|active| active.exchanges[index].awaits_content) {
+            let active = self.active.as_mut().expect("an exchange is refused");
+            let exchange = &mut active.exchanges[index];
+            let host = exchange.request.as_ref().and_then(|saved| answer::host_of(saved.request()));
+            let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
+            exchange.state = State::Translated(outlet.pages.pages_of(host).refusal(refusal).clone());
+            return Ok(());
+        }
+        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
+        let waits = incoming.is_some_and(|incoming| incoming.continues);
+        if refusal.closes() || waits {
+            // A client that waits to be told to go on may send its content or not.
+            return Err(if refusal == Refusal::MethodNotAllowed { Refusal::MethodNotAllowedUnread } else { refusal });
+        }
+        self.begin_discarding()?;
+        let active = self.active.as_mut().expect("an exchange is refused");
+        let closing = active.receiving.as_ref().map_or(self.closing, |incoming| incoming.closing) || self.draining;
+        let exchange = &mut active.exchanges[index];
+        let request = exchange.request.as_ref().map(Saved::request);
+        let persistence = request.map_or(Persistence::Close, |request| persistence_of(request, closing));
+        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
+        exchange.state = State::Answering(answer::refuse(refusal, request, persistence, outlet));
+        // Of content whose length is known nothing can be wrong: the client is told before it has sent it.
+        let is_sized = active.receiving.as_ref().is_some_and(|incoming| incoming.content.known_bytes() > 0);
+        exchange.awaits_content = !is_sized;
+        Ok(())
     }
 
     pub(super) fn answer_options(&mut self) {
@@ -97,6 +144,14 @@ impl Connection {
             };
             if matches!(exchange.state, State::Postponed) {
                 exchange.state = State::Wanting;
+            }
+            if exchange.awaits_content {
+                return;
+            }
+            if matches!(&exchange.state, State::Running(running) if running.is_lost) {
+                let request = exchange.request.as_ref().map(Saved::request);
+                let answer = answer::refuse(Refusal::RunFailed, request, Persistence::Close, &workspace.outlet);
+                exchange.state = State::Answering(answer);
             }
             if let State::Translated(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
@@ -151,7 +206,7 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head };
         let request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
         self.consume_current();
-        Exchange { id, request, state, started: self.received }
+        Exchange { id, request, state, awaits_content: false, started: self.received }
     }
 
     /// The current request has been taken from the input. What follows a last request is not read, only discarded.

@@ -16,13 +16,23 @@ impl Connection {
     /// If the connection is not parked, as with the other methods here.
     pub fn recall_needs(&mut self) {
         self.assert_parked();
+        let mut has_lost = false;
         let exchanges = self.active.iter_mut().flat_map(|active| &mut active.exchanges);
         for exchange in exchanges {
             match &mut exchange.state {
                 State::Translating => exchange.state = State::Wanting,
                 State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
+                // A step that its driver has not finished is not done again.
+                State::Running(running) if running.program.is_none() => {
+                    (running.is_lost, exchange.awaits_content, has_lost) = (true, false, true);
+                }
+                State::Running(_) => {}
                 State::Wanting | State::Translated(_) | State::Postponed => {}
             }
+        }
+        if let Some(active) = self.active.as_mut().filter(|_| has_lost) {
+            active.receiving = None;
+            (self.closing, self.lingers, self.receiving) = (true, true, Receiving::Idle);
         }
     }
 

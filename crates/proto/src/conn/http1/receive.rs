@@ -2,13 +2,13 @@
 //!
 //! Owns: where one request ends and the next begins, and in which order a request is judged. Does not answer.
 
-use super::active::Incoming;
-use super::rules::{Judged, is_persistent, judge, persistence_of};
+use super::incoming::{Incoming, Taker};
+use super::rules::{Judged, is_persistent, judge};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::framing::Content;
 use crate::error::Refusal;
-use crate::exchange::answer::{self, Persistence};
-use crate::exchange::{Saved, State};
+use crate::exchange::State;
+use crate::exchange::answer;
 use crate::message::{Head, Method, Request};
 use crate::parse::head::{self, Parsed};
 
@@ -28,10 +28,11 @@ impl Connection {
         if self.current_id().is_some() {
             return true;
         }
-        while !self.closing && self.has_room() {
+        while !self.closing {
             let taken = match self.receiving {
                 Receiving::Content => self.receive_content(),
-                Receiving::Idle | Receiving::Head => self.receive_head(),
+                Receiving::Idle | Receiving::Head if self.has_room() => self.receive_head(),
+                Receiving::Idle | Receiving::Head => return false,
             };
             match taken {
                 Ok(Taken::Nothing) => return false,
@@ -78,12 +79,9 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head: &head };
         let persists = !self.draining && !workspace.draining && is_persistent(request);
         let judged = judge(request, &workspace.outlet.limits);
-        if judged.as_ref().is_ok_and(|judged| judged.continues) {
-            if !idle {
-                // The interim answer would be taken for one to an earlier request.
-                return Taken::Nothing;
-            }
-            workspace.outlet.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        if judged.as_ref().is_ok_and(|judged| judged.continues) && !idle {
+            // An interim answer would be taken for one to an earlier request.
+            return Taken::Nothing;
         }
         workspace.current = Some(head);
         self.new_id();
@@ -94,48 +92,45 @@ impl Connection {
             Err(refusal) => self.refuse_current(refusal),
             Ok(Judged { content: Content::Empty, .. }) if head.method == Method::Options => self.answer_options(),
             Ok(Judged { content: Content::Empty, .. }) => return Taken::Request,
-            Ok(Judged { content, refusal, .. }) => self.await_content(content, refusal),
+            Ok(Judged { content, continues }) => return self.await_content(head.method, content, continues),
         }
         Taken::Part
     }
 
-    /// Keeps the current request until its content has been received.
-    fn await_content(&mut self, content: Content, refusal: Option<Refusal>) {
+    /// Begins the exchange of the current request, whose content follows.
+    fn await_content(&mut self, method: Method, content: Content, continues: bool) -> Taken {
         let closing = std::mem::replace(&mut self.closing, false);
         self.receiving = Receiving::Content;
-        let exchange = self.take_current(State::Wanting, true);
-        self.active().receiving = Some(Incoming { exchange, content, refusal, closing, pace: None });
+        let mut exchange = self.take_current(State::Wanting, true);
+        exchange.awaits_content = true;
+        let bytes_left = u64::MAX;
+        let incoming = Incoming { id: exchange.id, content, bytes_left, continues, closing, pace: None };
+        let is_options = method == Method::Options;
+        if let Some(saved) = exchange.request.as_ref().filter(|_| is_options) {
+            let pages = &self.workspace.as_ref().expect(DRIVEN).outlet.pages;
+            exchange.state = State::Translated(pages.pages_of(answer::host_of(saved.request())).options.clone());
+        }
+        let active = self.active();
+        active.exchanges.push_back(exchange);
+        active.receiving = Some(incoming);
+        match is_options.then(|| self.begin_discarding()) {
+            None => Taken::Request,
+            Some(Ok(())) => Taken::Part,
+            Some(Err(refusal)) => {
+                self.refuse(refusal);
+                Taken::Part
+            }
+        }
     }
 
     fn receive_content(&mut self) -> Result<Taken, Refusal> {
-        let workspace = self.workspace.as_mut().expect(DRIVEN);
-        let active = self.active.as_mut().expect("content follows a request that is kept");
-        let incoming = active.receiving.as_mut().expect("content follows a request that is kept");
-        let (consumed, ended) = incoming.content.skip(workspace.input.unread())?;
-        workspace.input.consume(consumed);
-        incoming.count(consumed, self.received);
-        if !ended {
-            return if self.ended { Err(Refusal::Incomplete) } else { Ok(Taken::Nothing) };
+        if self.taker() != Taker::Nobody {
+            return Ok(Taken::Nothing);
         }
-        let Some(Incoming { mut exchange, refusal, closing, .. }) = active.receiving.take() else {
-            return Ok(Taken::Part);
-        };
-        let closing = closing || self.draining;
-        exchange.started = self.received;
-        self.receiving = Receiving::Idle;
-        self.closing = closing;
-        self.lingers |= workspace.input.discard_if(closing);
-        let options = exchange.request.as_ref().filter(|saved| saved.head.method == Method::Options);
-        if let Some(refusal) = refusal {
-            let request = exchange.request.as_ref().map(Saved::request);
-            let persistence = request.map_or(Persistence::Close, |request| persistence_of(request, closing));
-            exchange.state = State::Answering(answer::refuse(refusal, request, persistence, &workspace.outlet));
-        } else if let Some(saved) = options {
-            let host = answer::host_of(saved.request());
-            exchange.state = State::Translated(workspace.outlet.pages.pages_of(host).options.clone());
+        if self.discard_content()? {
+            self.advance();
+            return Ok(if self.has_wanting() { Taken::Request } else { Taken::Part });
         }
-        active.exchanges.push_back(exchange);
-        self.advance();
-        Ok(if self.has_wanting() { Taken::Request } else { Taken::Part })
+        if self.ended { Err(Refusal::Incomplete) } else { Ok(Taken::Nothing) }
     }
 }

@@ -17,8 +17,6 @@ pub(super) struct Judged {
     pub(super) content: Content,
     /// Whether the client waits for an interim answer before it sends the content.
     pub(super) continues: bool,
-    /// With what the request is refused once its content has been received.
-    pub(super) refusal: Option<Refusal>,
 }
 
 /// Judges a head.
@@ -28,16 +26,11 @@ pub(super) struct Judged {
 pub(super) fn judge(request: Request<'_>, limits: &Limits) -> Result<Judged, Refusal> {
     check_host_and_target(request)?;
     let content = Content::of(request, limits)?;
-    let has_content = !matches!(content, Content::Empty);
-    let continues = expects_continue(request)? && has_content;
-    let refusal = match request.head.method {
-        Method::Get | Method::Head | Method::Options => None,
-        Method::Disallowed if continues => return Err(Refusal::MethodNotAllowedUnread),
-        Method::Disallowed if has_content => Some(Refusal::MethodNotAllowed),
-        Method::Disallowed => return Err(Refusal::MethodNotAllowed),
-        Method::Connect | Method::Unknown => return Err(Refusal::MethodUnknown),
-    };
-    Ok(Judged { content, continues, refusal })
+    let continues = expects_continue(request)? && !matches!(content, Content::Empty);
+    match request.head.method {
+        Method::Connect | Method::Unknown => Err(Refusal::MethodUnknown),
+        _ => Ok(Judged { content, continues }),
+    }
 }
 
 /// RFC 9112 3.2 and 3.3: the form of the target, and the host that is asked.

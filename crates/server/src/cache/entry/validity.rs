@@ -65,6 +65,11 @@ impl Validity {
         events > 1 && self.seen.load(Relaxed) != events
     }
 
+    /// Something has happened to one of its names, whoever watches them.
+    pub(super) fn handle_change(&self) {
+        if self.is_being_watched() { self.disturb() } else { self.end_watch() }
+    }
+
     /// Its names are being watched from now on.
     pub(super) fn begin_watch(&self) {
         // If it is watched already, or was, this is like an event.

@@ -32,9 +32,16 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     }
     page.push_str("</tbody>\n</table>\n");
     push_summary(&mut page, listing, omitted);
+    if listing.takes_uploads {
+        page.push_str(UPLOAD_FORM);
+    }
     page.push_str(concat!("</main>\n<script>", include_str!("../assets/listing.js"), "</script>\n</body>\n</html>\n"));
     page.into_bytes()
 }
+
+/// Works without the script. Sent to the address of the listing.
+const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
+    <label>Upload files <input type=\"file\" name=\"file\" multiple required></label> <button>Upload</button></form>\n";
 
 const HEAD_AFTER_TITLE: &str = concat!(
     "</title>\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>\n",
@@ -175,7 +182,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
-        String::from_utf8(html(&Listing { path, entries }, Order::from_query(query))).expect("UTF-8")
+        String::from_utf8(html(&Listing { path, entries, takes_uploads: false }, Order::from_query(query)))
+            .expect("UTF-8")
     }
 
     /// The names that the links of the rows lead to.
@@ -226,6 +234,16 @@ mod tests {
             page.contains("<bdi aria-current=\"page\">&lt;b&gt;</bdi>")
                 && page.contains("<title>/a/&lt;b&gt;/</title>")
         );
+    }
+
+    #[test]
+    fn a_form_is_there_where_uploads_are_taken() {
+        let page = |takes_uploads| {
+            let listing = Listing { path: "/", entries: Vec::new(), takes_uploads };
+            String::from_utf8(html(&listing, Order::default())).unwrap()
+        };
+        assert!(page(true).contains("<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">"));
+        assert!(!page(false).contains("<form"));
     }
 
     #[test]

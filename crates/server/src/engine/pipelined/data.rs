@@ -77,7 +77,7 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
         pool.shared.score(pool.index).show_slow(stage.residents.count());
         if pool.shared.control.is_handing_over() && !stage.vacated {
             stage.vacated = true;
-            stage.residents.vacate(&stage.station);
+            stage.residents.vacate(&mut stage.station);
         }
         stage.ends.to_read.deliver();
         stage.ends.to_helper.deliver();

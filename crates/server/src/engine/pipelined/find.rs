@@ -65,6 +65,10 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
 impl Find<'_> {
     fn find(&mut self, job: Box<StageJob>) {
         let Some(mut job) = self.station.keep(job) else { return };
+        if job.step.as_ref().is_some_and(|step| step.ran.is_none()) {
+            return self.ends.to_helper.put(HelperJob::Run(job), Urgency::Now);
+        }
+        self.station.finish_step(&mut job);
         let to_helper = &mut self.ends.to_helper;
         self.station.work_on(&mut job, |job, context| {
             let StageJob { slot, wants, .. } = job;

@@ -7,7 +7,7 @@
 use rustix::io::Errno;
 
 use super::queue::Urgency;
-use super::stage_job::StageJob;
+use super::stage_job::{HeldStep, StageJob};
 use super::{Gives, Pool, Takes};
 use crate::sys::contain::contain;
 use crate::worker::context::{Target, find_once};
@@ -17,6 +17,8 @@ use crate::worker::helpers::READ_FAILED;
 pub(super) enum HelperJob {
     /// Find the first target that the connection waits for.
     Translate(Box<StageJob>),
+    /// Carry out the step of a program that the connection waits for.
+    Run(Box<StageJob>),
     /// Compare a target with the file system, for nobody in particular.
     Refresh(Target),
 }
@@ -52,6 +54,10 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
             match helper_job {
                 HelperJob::Translate(mut job) => {
                     translate_first(pool, &mut job);
+                    ends.to_find.put(job, Urgency::Now);
+                }
+                HelperJob::Run(mut job) => {
+                    job.step.iter_mut().for_each(HeldStep::carry_out);
                     ends.to_find.put(job, Urgency::Now);
                 }
                 HelperJob::Refresh(_) if pool.shared.control.is_handing_over() => {}

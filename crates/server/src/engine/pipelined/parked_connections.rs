@@ -83,7 +83,7 @@ impl ParkedConnections {
     }
 
     /// All of them leave, to the successor of the pool that is handing over.
-    pub(super) fn vacate(&mut self, station: &StageContext<'_>) {
+    pub(super) fn vacate(&mut self, station: &mut StageContext<'_>) {
         (self.count, self.idle) = (0, 0);
         for job in self.jobs.drain(..).flatten() {
             let kept = station.keep(job);

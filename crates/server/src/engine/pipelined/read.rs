@@ -179,7 +179,7 @@ impl Read<'_> {
     /// Hands over all that rest here; the others as they come home.
     fn vacate(&mut self) {
         self.vacated = true;
-        self.residents.vacate(&self.station);
+        self.residents.vacate(&mut self.station);
     }
 
     fn drain(&mut self) {

@@ -6,6 +6,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
+use lamna_proto::exchange::program::{Program, Ran, Step};
 use lamna_proto::exchange::{ExchangeId, Need, Read};
 use lamna_proto::workspace::Workspace;
 
@@ -16,6 +17,7 @@ use crate::io::wait::Token;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::file_range::{TURN_BYTES, within_turn};
+use crate::worker::helpers::runners;
 
 /// A connection that moves from stage to stage.
 pub(super) struct StageJob {
@@ -25,6 +27,8 @@ pub(super) struct StageJob {
     pub wants: Vec<Want>,
     /// The range of a file that it waits for.
     pub reading: Option<Reading>,
+    /// The step of a program that it waits for.
+    pub step: Option<HeldStep>,
     /// Whether the data stage is told when sending becomes possible.
     pub sender_registered: bool,
 }
@@ -49,10 +53,30 @@ pub(super) struct Reading {
     pub paged_in: Option<bool>,
 }
 
+/// A step of a program.
+pub(super) struct HeldStep {
+    /// For this exchange.
+    pub exchange: ExchangeId,
+    program: Box<dyn Program>,
+    content: Vec<u8>,
+    is_last: bool,
+    /// What came of it. Nothing if it has not been carried out.
+    pub ran: Option<Ran>,
+}
+
+impl HeldStep {
+    /// Carries it out, once.
+    pub(super) fn carry_out(&mut self) {
+        if self.ran.is_none() {
+            self.ran = Some(runners::run(&mut self.program, &self.content, self.is_last));
+        }
+    }
+}
+
 impl StageJob {
     /// A connection that nothing is wanted for yet.
     pub(super) fn new(slot: ConnectionState) -> Box<StageJob> {
-        Box::new(StageJob { slot, wants: Vec::new(), reading: None, sender_registered: false })
+        Box::new(StageJob { slot, wants: Vec::new(), reading: None, step: None, sender_registered: false })
     }
 
     /// What it is found by.
@@ -68,6 +92,10 @@ impl StageJob {
         while let Some((exchange, need)) = self.slot.connection.poll_need() {
             match need {
                 Need::Translate(translate) => {
+                    if let Some(done) = context.route(&translate) {
+                        self.slot.connection.handle_done(exchange, done, context.now);
+                        continue;
+                    }
                     let target = context.take(&translate);
                     self.slot.connection.defer(exchange);
                     self.wants.push(Want { exchange, target, found: None });
@@ -75,6 +103,12 @@ impl StageJob {
                 Need::Read(Read { representation, offset, length }) => {
                     let range = FileRange { representation: representation.clone(), offset, length };
                     self.reading = Some(Reading { exchange, range, paged_in: None });
+                }
+                Need::Run => {
+                    if let Some(Step { program, content, is_last }) = self.slot.connection.step(exchange) {
+                        let content = content.to_vec();
+                        self.step = Some(HeldStep { exchange, program, content, is_last, ran: None });
+                    }
                 }
             }
         }
@@ -136,14 +170,25 @@ impl<'a> StageContext<'a> {
         begins
     }
 
-    /// The job, unless the pool hands its connections over: then it has gone.
-    pub(super) fn keep(&self, job: Box<StageJob>) -> Option<Box<StageJob>> {
+    /// The job, unless the pool hands its connections over: then it has gone. What has to be carried out in this pool has been.
+    pub(super) fn keep(&mut self, mut job: Box<StageJob>) -> Option<Box<StageJob>> {
         if !self.pool.shared.control.is_handing_over() {
             return Some(job);
         }
+        self.finish_step(&mut job);
         self.pool.shared.hand_over([job.slot]);
         self.pool.count_out();
         None
+    }
+
+    /// Tells the core what came of the step of a program, which is carried out if it has not been.
+    pub(super) fn finish_step(&mut self, job: &mut StageJob) {
+        let Some(mut step) = job.step.take() else { return };
+        step.carry_out();
+        self.work_on(job, |job, context| {
+            let HeldStep { exchange, program, ran, .. } = step;
+            job.slot.connection.handle_ran(exchange, program, ran.unwrap_or(Ran::Failed), context.now);
+        });
     }
 
     /// Works on `job` with a workspace.

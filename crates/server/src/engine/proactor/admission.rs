@@ -117,7 +117,9 @@ impl Worker<'_> {
     /// read for it is read for nobody.
     pub(super) fn give_if_free(&mut self, token: Token) {
         let ring_connection = &self.ring_connections[token.index as usize];
+        // What a program does is not done again elsewhere: its step is waited for.
         if ring_connection.is_over()
+            && !self.slots.get(token).connection.is_running()
             && let Some(mut slot) = self.slots.take(token)
         {
             slot.connection.return_received(&ring_connection.arrived, self.context.now);

@@ -28,6 +28,7 @@ use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
 use crate::worker::context::{Target, WorkerContext};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::helpers::job_queue::{JobId, JobQueue};
+use crate::worker::helpers::runners::Runners;
 use crate::worker::helpers::{HelperThreads, Helpers, Job};
 use crate::worker::shared::Shared;
 
@@ -40,6 +41,8 @@ pub(super) struct Disk {
     /// In the ring.
     wanted: Vec<Option<Wanted>>,
     helpers: HelperThreads,
+    /// For what programs do.
+    pub(super) runners: Runners,
 }
 
 /// Where a translation waits to be taken up.
@@ -75,6 +78,7 @@ impl Disk {
             job_queue: JobQueue::default(),
             wanted: Vec::new(),
             helpers: HelperThreads::new(shared.clone(), index),
+            runners: Runners::new(shared.clone(), index),
         }
     }
 
@@ -234,7 +238,7 @@ impl Disk {
 
     /// What helpers have found meanwhile.
     pub(super) fn completed(&mut self, context: &mut WorkerContext<'_>) -> Vec<Completed> {
-        let mut completed = Vec::new();
+        let mut completed: Vec<Completed> = std::iter::from_fn(|| self.runners.finished()).collect();
         while let Some(finished) = self.helpers.finished() {
             if let (Job::Translate { pending, target, .. }, Some(entry)) = (finished.job, finished.entry) {
                 completed.extend(self.end(context, pending, &target, &entry));

@@ -7,6 +7,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 
@@ -108,6 +109,17 @@ impl Executor for RingHands<'_> {
         let buffer = LeasedBuffer::lent_or_small(range.length, &shared.store);
         self.ring.read(file, buffer, range.offset, Tag::FileRange(pending));
         self.ring_connection.reading.push((pending.exchange, range));
+        None
+    }
+
+    fn run(
+        &mut self,
+        pending: PendingId,
+        program: Box<dyn Program>,
+        content: &[u8],
+        is_last: bool,
+    ) -> Option<(Box<dyn Program>, Ran)> {
+        self.disk.runners.submit(pending, program, content, is_last);
         None
     }
 

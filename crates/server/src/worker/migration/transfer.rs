@@ -199,7 +199,7 @@ struct Message {
 }
 
 fn message_of(slot: &ConnectionState) -> Result<Message, Errno> {
-    let encoded = slot.connection.encode();
+    let encoded = slot.connection.encode().ok_or(Errno::BUSY)?;
     let mut files = encoded.files;
     if encoded.bytes.len() <= HERE_BYTES_MAX {
         return Ok(Message { bytes: [&[HERE], &*encoded.bytes].concat(), files });
@@ -295,7 +295,8 @@ mod tests {
         slot.connection.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
         sender.send(&slot);
         let Arrival::Connection(arrived) = receiver.take(&*shared.sites, Instant(0)) else { panic!("nothing") };
-        assert_eq!(arrived.connection.encode().bytes, slot.connection.encode().bytes);
+        let bytes = |slot: &ConnectionState| slot.connection.encode().map(|encoded| encoded.bytes);
+        assert_eq!(bytes(&arrived), bytes(&slot));
         assert_eq!(sender.lost(), 0);
     }
 
@@ -323,7 +324,7 @@ mod tests {
         fn any_message_is_a_connection_or_none(message in proptest::collection::vec(any::<u8>(), 0..60), files in 0..3_usize) {
             let passed = (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect();
             // That it does not panic is what is tested: all that begins right is tested by the core.
-            let slot = slot_of(&message, passed, &crate::content::answers::pages(&[]).unwrap(), Instant(0));
+            let slot = slot_of(&message, passed, &crate::content::answers::pages(&[], false).unwrap(), Instant(0));
             prop_assert!(slot.is_none() || files > 0);
         }
     }

@@ -1,0 +1,135 @@
+//! The content of a request on its way in: how much may still come, how slowly, and discarding what nobody takes.
+//!
+//! Owns: [`Incoming`]. Content is looked at when it is known who takes it: a program ([`super::running`]) or nobody. Guarantees: what
+//! nobody takes is bounded, and read to its end, so that the connection stays in step.
+
+use super::{Connection, DRIVEN, Receiving};
+use crate::conn::framing::{Content, Piece};
+use crate::error::Refusal;
+use crate::exchange::{Exchange, ExchangeId, State};
+use crate::limits::Limits;
+use crate::time::Instant;
+
+/// Content that is being received.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// The exchange that it belongs to, which may have been answered already.
+    pub(super) id: ExchangeId,
+    pub(super) content: Content,
+    /// How many bytes of it may still come.
+    pub(super) bytes_left: u64,
+    /// The client waits for an interim answer before it sends it.
+    pub(super) continues: bool,
+    /// Whether the request is the last of the connection.
+    pub(super) closing: bool,
+    /// Since when content arrives, and how many bytes have: of what arrived at this driver.
+    pub(super) pace: Option<(Instant, u64)>,
+}
+
+impl Incoming {
+    /// The next piece of it in `input`, the last of which was received at `now`.
+    pub(super) fn take(&mut self, input: &[u8], now: Instant) -> Result<Piece, Refusal> {
+        let piece = self.content.next(input)?;
+        self.bytes_left = self.bytes_left.checked_sub(piece.content.len() as u64).ok_or(Refusal::ContentTooLarge)?;
+        let (_, received) = self.pace.get_or_insert((now, 0));
+        *received += piece.consumed as u64;
+        Ok(piece)
+    }
+
+    /// From now on at most `bytes_max` may come.
+    ///
+    /// # Errors
+    /// It is known that more will.
+    pub(super) fn limit(&mut self, bytes_max: u64) -> Result<(), Refusal> {
+        self.bytes_left = bytes_max;
+        if self.content.known_bytes() > bytes_max { Err(Refusal::ContentTooLarge) } else { Ok(()) }
+    }
+
+    /// Until when more has to arrive, so that it does not come slower than it may.
+    pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
+        let (begun, received) = self.pace.filter(|_| limits.body_rate_min > 0)?;
+        let earned_ms = received.saturating_mul(1000) / u64::from(limits.body_rate_min);
+        Some(Instant(begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
+    }
+
+    /// For so long it was not for the peer that nothing arrived.
+    pub(super) fn forgive(&mut self, ms: u64) {
+        if let Some((begun, _)) = &mut self.pace {
+            begun.0 += ms;
+        }
+    }
+}
+
+/// Whose the content is that is being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taker {
+    /// It is not known yet.
+    Unknown,
+    /// A program.
+    Program,
+    /// Nobody: it is discarded.
+    Nobody,
+}
+
+impl Connection {
+    /// The exchange whose content is being received, unless it has been answered.
+    fn receiving_exchange(&mut self) -> Option<&mut Exchange> {
+        let active = self.active.as_mut()?;
+        let id = active.receiving.as_ref()?.id;
+        active.exchanges.iter_mut().find(|exchange| exchange.id == id)
+    }
+
+    pub(super) fn taker(&mut self) -> Taker {
+        match self.receiving_exchange().map(|exchange| &exchange.state) {
+            Some(State::Wanting | State::Translating) => Taker::Unknown,
+            Some(State::Running(_)) => Taker::Program,
+            Some(State::Translated(_) | State::Postponed | State::Answering(_)) | None => Taker::Nobody,
+        }
+    }
+
+    /// Discards what has arrived of content that nobody takes. Whether that was the end of it.
+    pub(super) fn discard_content(&mut self) -> Result<bool, Refusal> {
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
+        let Some(incoming) = incoming else { return Ok(true) };
+        loop {
+            let piece = incoming.take(workspace.input.unread(), self.received)?;
+            workspace.input.consume(piece.consumed);
+            if piece.ended {
+                self.end_content();
+                return Ok(true);
+            }
+            if workspace.input.unread().is_empty() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The content has been received.
+    pub(super) fn end_content(&mut self) {
+        let received = self.received;
+        if let Some(exchange) = self.receiving_exchange() {
+            exchange.awaits_content = false;
+            exchange.started = received;
+        }
+        let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.take()) else { return };
+        self.receiving = Receiving::Idle;
+        self.closing = incoming.closing || self.draining;
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        self.lingers |= workspace.input.discard_if(self.closing);
+    }
+
+    /// What the request is answered with is known, and it is nothing that takes its content: at most so much may come.
+    pub(super) fn begin_discarding(&mut self) -> Result<(), Refusal> {
+        let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
+        let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) else { return Ok(()) };
+        incoming.limit(outlet.limits.body_bytes_max)?;
+        if std::mem::take(&mut incoming.continues) {
+            outlet.output.extend_from_slice(CONTINUE);
+        }
+        Ok(())
+    }
+}
+
+/// RFC 9110 15.2.1.
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

@@ -1,0 +1,287 @@
+//! Uploads: files that clients send, by PUT or with a form.
+//!
+//! Owns: which requests are uploads, where their files go, and what is answered. Guarantees: a file is moved into place whole, in one
+//! step, or not at all, and nothing is left behind of one that is not; nothing is written outside of the root or under a hidden
+//! name. A request is begun without touching the disk: everything that may wait is in the steps of the program.
+
+mod form;
+mod multipart;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lamna_proto::exchange::Translate;
+use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
+use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::message::{Field, Method, Request, Status};
+use lamna_proto::parse::path;
+use lamna_proto::resource::{Description, Representation, Resource};
+use rustix::io::Errno;
+
+use crate::cache::Store;
+use crate::cache::two_generation_map::Key;
+use crate::content::answers;
+use crate::content::listing::View;
+use crate::content::site::{Site, Sites};
+use crate::io::file_state::{self, Kind};
+use crate::io::new_file::{Before, NewFile};
+use crate::io::{Blocked, KernelFeatures, Wait, open};
+
+/// What uploads need of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'a> {
+    /// Where they go.
+    pub sites: &'a Arc<Sites>,
+    /// What has been found out about targets, and is no longer true of what was uploaded.
+    pub store: &'a Arc<Store>,
+    /// What the kernel can do.
+    pub abilities: &'a Arc<KernelFeatures>,
+}
+
+/// The program that answers `request`, which changes something; none if `site` does not let it.
+pub fn begin(
+    site: &Site,
+    translate: &Translate<'_>,
+    request: Request<'_>,
+    means: Means<'_>,
+) -> Option<Box<dyn Program>> {
+    let is_users = site.settings.user_directory.is_some() && translate.path.starts_with(b"/~");
+    if !site.settings.upload || is_users {
+        return None;
+    }
+    let mut name = Vec::new();
+    // What cannot be normalised is refused by the first step.
+    let _ = path::normalise(translate.path, &mut name);
+    let place = Place {
+        sites: means.sites.clone(),
+        store: means.store.clone(),
+        abilities: means.abilities.clone(),
+        site: site.index,
+        path: name,
+    };
+    match request.head.method {
+        Method::Put => Some(Box::new(Put { place, conditions: Conditions::of(request), file: None })),
+        Method::Post => {
+            let boundary = multipart::boundary(request.field_named(b"content-type")?)?;
+            Some(Box::new(form::Form::new(place, &boundary)))
+        }
+        _ => None,
+    }
+}
+
+/// Where a request wants to write.
+#[derive(Debug)]
+struct Place {
+    sites: Arc<Sites>,
+    store: Arc<Store>,
+    abilities: Arc<KernelFeatures>,
+    site: u32,
+    /// The path, normalised; empty if it cannot be.
+    path: Vec<u8>,
+}
+
+/// Why something cannot be stored: the status, and a sentence for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused(u16, &'static str);
+
+impl Place {
+    fn bytes_max(&self) -> u64 {
+        self.site().settings.upload_bytes_max.unwrap_or(u64::MAX)
+    }
+
+    fn site(&self) -> &Site {
+        self.sites.at(self.site)
+    }
+
+    /// The directory that `path` names, which ends with a slash.
+    fn directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
+        let (root, name) = self.site().root_of(path);
+        let root = root.directory(Wait::Yes, 0).map_err(refused_by)?;
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let opened = open::open_beneath(root.as_fd(), name, Wait::Yes, &self.abilities).map_err(refused_by)?;
+        match file_state::inspect(opened.as_fd()).map_err(|_| FAILED)?.0 {
+            Kind::Directory => Ok(opened),
+            _ => Err(NO_DIRECTORY),
+        }
+    }
+
+    /// `path`, a file's, has changed: what was found out about it is not used any more, nor are listings of its directory.
+    fn handle_change(&self, path: &[u8]) {
+        self.forget(path);
+        let end = memchr::memrchr(b'/', path).map_or(0, |at| at + 1);
+        let directory = &path[..end];
+        self.forget(directory);
+        for number in View::numbers() {
+            self.forget(&[directory, &[0, number]].concat());
+        }
+    }
+
+    fn forget(&self, path: &[u8]) {
+        if let Some(entry) = self.store.lookup(Key { site: self.site, path }, 0) {
+            entry.handle_change();
+        }
+    }
+
+    fn refusal(&self, Refused(status, cause): Refused) -> Ran {
+        match answers::error(status, cause, &self.site().settings.headers) {
+            Ok(resource) => Ran::Answer(Arc::new(resource)),
+            Err(_) => Ran::Failed,
+        }
+    }
+
+    /// An answer without content.
+    fn done(&self, status: u16, location: Option<&str>) -> Ran {
+        let status = Status(status);
+        let fields = &self.site().settings.headers;
+        let description = Description { location, fields, ..Description::of(status) };
+        match Representation::with_content(&description, b"") {
+            Ok(representation) => Ran::Answer(Arc::new(Resource::one(status, representation))),
+            Err(_) => Ran::Failed,
+        }
+    }
+}
+
+const FAILED: Refused = Refused(500, "The file system reported an error.");
+const FULL: Refused = Refused(507, "There is no room left to store this.");
+const NO_DIRECTORY: Refused = Refused(409, "The directory that this would be in does not exist.");
+const IS_DIRECTORY: Refused = Refused(409, "A directory has this name.");
+const FORBIDDEN: Refused = Refused(403, "The server may not write this.");
+const HIDDEN: Refused = Refused(403, "Names that begin with a dot are not stored.");
+const MALFORMED: Refused = Refused(400, "The path of the request target does not name a file.");
+const NOT_WHOLE: Refused = Refused(400, "Content-Range in a PUT is not supported: send the whole file.");
+const CONDITION: Refused = Refused(412, "A precondition of the request does not hold for the file as it is now.");
+
+fn refused_by(blocked: Blocked) -> Refused {
+    match blocked {
+        Blocked::Failed(errno) => refused(errno),
+        Blocked::Disk => FAILED,
+    }
+}
+
+/// What the client is told.
+fn refused(errno: Errno) -> Refused {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => FULL,
+        Errno::FBIG => Refused(413, "The file is larger than the file system takes."),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::XDEV | Errno::LOOP => FORBIDDEN,
+        Errno::NOENT | Errno::NOTDIR => NO_DIRECTORY,
+        Errno::ISDIR => IS_DIRECTORY,
+        Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => Refused(400, "The file system does not take this name."),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
+            Refused(503, "The server is out of descriptors or memory for a moment.")
+        }
+        _ => FAILED,
+    }
+}
+
+/// A file to be stored under the path of the request (RFC 9110 9.3.4).
+#[derive(Debug)]
+struct Put {
+    place: Place,
+    conditions: Conditions,
+    /// What is being written, and its name in its directory. Nothing before the first step.
+    file: Option<NewFile>,
+}
+
+impl Put {
+    fn store(&mut self, content: &[u8], is_last: bool) -> Result<Option<Before>, Refused> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.create()?,
+        };
+        file.write(content).map_err(refused)?;
+        if !is_last {
+            self.file = Some(file);
+            return Ok(None);
+        }
+        let before = file.move_to(name_of(&self.place.path)).map_err(refused)?;
+        self.place.handle_change(&self.place.path);
+        Ok(Some(before))
+    }
+
+    fn create(&self) -> Result<NewFile, Refused> {
+        let path = &self.place.path;
+        if self.conditions.is_part {
+            return Err(NOT_WHOLE);
+        }
+        if path.is_empty() || path.ends_with(b"/") {
+            return Err(MALFORMED);
+        }
+        if path::is_hidden(path) {
+            return Err(HIDDEN);
+        }
+        let directory = self.place.directory(&path[..path.len() - name_of(path).len()])?;
+        self.conditions.check(&directory, name_of(path), &self.place.abilities)?;
+        NewFile::create(directory).map_err(refused)
+    }
+}
+
+impl Program for Put {
+    fn content_bytes_max(&self) -> u64 {
+        self.place.bytes_max()
+    }
+
+    fn run(&mut self, content: &[u8], is_last: bool) -> Ran {
+        match self.store(content, is_last) {
+            Ok(None) => Ran::Continue,
+            Ok(Some(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
+            Ok(Some(Before::File)) => self.place.done(204, None),
+            Err(refused) => self.place.refusal(refused),
+        }
+    }
+}
+
+/// The last segment of `path`.
+fn name_of(path: &[u8]) -> &[u8] {
+    &path[memchr::memrchr(b'/', path).map_or(0, |at| at + 1)..]
+}
+
+/// The preconditions of a request (RFC 9110 13.1), in values of their own.
+#[derive(Debug)]
+struct Conditions {
+    if_match: Vec<Vec<u8>>,
+    if_none_match: Vec<Vec<u8>>,
+    if_unmodified_since: Option<Vec<u8>>,
+    /// The request says that it has a part of the file only (RFC 9110 14.5).
+    is_part: bool,
+}
+
+impl Conditions {
+    fn of(request: Request<'_>) -> Conditions {
+        let lines = |field| request.field_lines(field).map(<[u8]>::to_vec).collect();
+        Conditions {
+            if_match: lines(Field::IfMatch),
+            if_none_match: lines(Field::IfNoneMatch),
+            if_unmodified_since: request.field(Field::IfUnmodifiedSince).map(<[u8]>::to_vec),
+            is_part: request.field_named(b"content-range").is_some(),
+        }
+    }
+
+    fn check(&self, directory: &OwnedFd, name: &[u8], abilities: &KernelFeatures) -> Result<(), Refused> {
+        if self.if_match.is_empty() && self.if_none_match.is_empty() && self.if_unmodified_since.is_none() {
+            return Ok(());
+        }
+        let stamp = match open::open_beneath(directory.as_fd(), name, Wait::Yes, abilities) {
+            Ok(file) => Some(file_state::inspect(file.as_fd()).map_err(|_| FAILED)?.1),
+            Err(Blocked::Failed(Errno::NOENT)) => None,
+            Err(blocked) => return Err(refused_by(blocked)),
+        };
+        let Some(stamp) = stamp else {
+            return if self.if_match.is_empty() { Ok(()) } else { Err(CONDITION) };
+        };
+        let etag = stamp.etag(Coding::Identity);
+        let validators =
+            Validators { etag: Some(etag.as_bytes()), modified_unix_seconds: stamp.modified_unix_seconds() };
+        let preconditions = Preconditions {
+            if_match: self.if_match.iter().map(|line| &**line),
+            if_none_match: self.if_none_match.iter().map(|line| &**line),
+            if_modified_since: None,
+            if_unmodified_since: self.if_unmodified_since.as_deref(),
+        };
+        match conditional::evaluate(preconditions, false, validators) {
+            Outcome::Proceed => Ok(()),
+            Outcome::NotModified | Outcome::PreconditionFailed => Err(CONDITION),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A file that is written under no name and moved into place whole.
+//!
+//! Owns: [`NewFile`]. Guarantees: whoever looks at the name sees what was there before or all of what was written; a file that is not
+//! moved into place leaves nothing behind, not even if the process is killed, where the file system has files without names
+//! (`O_TMPFILE`, open(2)). Elsewhere it has a hidden name meanwhile, which a killed process leaves. Does not write to stable storage: after a
+//! loss of power the file is what the file system makes of it.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct NewFile {
+    directory: OwnedFd,
+    file: OwnedFd,
+    /// Its name meanwhile, if it has to have one.
+    name: Option<String>,
+}
+
+/// What was there under the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// A file, which has been replaced.
+    File,
+}
+
+const WRITE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
+/// What is allowed, less what the process's mask forbids.
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
+
+impl NewFile {
+    /// An empty one, to be moved into `directory`.
+    ///
+    /// # Errors
+    /// What `open(2)` says.
+    pub fn create(directory: OwnedFd) -> Result<NewFile, Errno> {
+        match retry(|| rustix::fs::openat(&directory, ".", WRITE | OFlags::TMPFILE, MODE)) {
+            Ok(file) => Ok(NewFile { directory, file, name: None }),
+            // Not every file system has them.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => NewFile::create_named(directory),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn create_named(directory: OwnedFd) -> Result<NewFile, Errno> {
+        let name = unused_name();
+        let file =
+            retry(|| rustix::fs::openat(&directory, name.as_str(), WRITE | OFlags::CREATE | OFlags::EXCL, MODE))?;
+        Ok(NewFile { directory, file, name: Some(name) })
+    }
+
+    /// Writes `bytes` behind what has been written.
+    ///
+    /// # Errors
+    /// What `write(2)` says.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            let written = retry(|| rustix::io::write(&self.file, bytes))?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Moves it to `name` in its directory, in the place of a file that is there, whose permissions it takes over. A symbolic link is
+    /// replaced, not followed.
+    ///
+    /// # Errors
+    /// `EISDIR` if a directory is there; else what the system calls say. Then nothing has changed.
+    pub fn move_to(mut self, name: &[u8]) -> Result<Before, Errno> {
+        if self.name.is_none() {
+            match self.link(name) {
+                Ok(()) => return Ok(Before::Nothing),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            let unused = unused_name();
+            self.link(unused.as_bytes())?;
+            self.name = Some(unused);
+        }
+        let before = self.take_permissions(name)?;
+        let Some(own) = &self.name else { return Err(Errno::NOENT) };
+        retry(|| rustix::fs::renameat(&self.directory, own.as_str(), &self.directory, name))?;
+        self.name = None;
+        Ok(before)
+    }
+
+    fn link(&self, name: &[u8]) -> Result<(), Errno> {
+        let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        retry(|| rustix::fs::linkat(CWD, descriptor.as_str(), &self.directory, name, AtFlags::SYMLINK_FOLLOW))
+    }
+
+    fn take_permissions(&self, name: &[u8]) -> Result<Before, Errno> {
+        match rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => Err(Errno::ISDIR),
+            Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {
+                // Without the right to, it has those of a new file.
+                let _ = rustix::fs::fchmod(self.file.as_fd(), Mode::from_raw_mode(stat.st_mode & 0o777));
+                Ok(Before::File)
+            }
+            Ok(_) => Ok(Before::File),
+            Err(Errno::NOENT) => Ok(Before::Nothing),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // If that fails, it stays: there is nobody to tell.
+            let _ = rustix::fs::unlinkat(&self.directory, name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+/// A hidden name, which is not served and which no other process uses.
+fn unused_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let process = rustix::process::getpid().as_raw_nonzero();
+    format!(".lamna-new-{process}-{}-{}", crate::sys::clock::unix_ms(), NEXT.fetch_add(1, Relaxed))
+}
+
+fn retry<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    rustix::io::retry_on_intr(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn create(directory: &Path, named: bool) -> NewFile {
+        let opened: OwnedFd = fs::File::open(directory).unwrap().into();
+        if named { NewFile::create_named(opened).unwrap() } else { NewFile::create(opened).unwrap() }
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        fs::read_dir(directory).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        for named in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut file = create(directory.path(), named);
+            file.write(b"abc").unwrap();
+            assert!(!directory.path().join("a").exists());
+            assert_eq!(file.move_to(b"a"), Ok(Before::Nothing));
+            assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"abc");
+            let mut other = create(directory.path(), named);
+            other.write(b"d").unwrap();
+            drop(other);
+            assert_eq!(names(directory.path()), ["a"]);
+        }
+    }
+
+    #[test]
+    fn a_file_takes_the_place_and_the_permissions_of_another_and_not_of_a_directory() {
+        use std::os::unix::fs::PermissionsExt;
+        for named in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("a");
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            let mut file = create(directory.path(), named);
+            file.write(b"new").unwrap();
+            assert_eq!(file.move_to(b"a"), Ok(Before::File));
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+            fs::create_dir(directory.path().join("d")).unwrap();
+            assert_eq!(create(directory.path(), named).move_to(b"d"), Err(Errno::ISDIR));
+            assert_eq!(names(directory.path()).len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("b"), "safe").unwrap();
+        std::os::unix::fs::symlink(outside.path().join("b"), directory.path().join("a")).unwrap();
+        let mut file = create(directory.path(), false);
+        file.write(b"new").unwrap();
+        assert!(file.move_to(b"a").is_ok());
+        assert_eq!(fs::read(outside.path().join("b")).unwrap(), b"safe");
+        assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"new");
+    }
+}
