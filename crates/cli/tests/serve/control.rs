@@ -44,6 +44,15 @@ fn ctl(runtime: &Path, arguments: &[&str]) -> Told {
     told(command(runtime, arguments))
 }
 
+/// What `lamna ctl` says to an order.
+///
+/// # Errors
+/// It says that it could not be carried out.
+pub(crate) fn order(server: &Server, arguments: &[&str]) -> Result<String, String> {
+    let told = ctl(&runtime(server), arguments);
+    if told.code == Some(0) { Ok(told.output) } else { Err(told.error) }
+}
+
 fn command(runtime: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lamna"));
     command.arg("ctl").args(arguments).env("LAMNA_RUNTIME_DIR", runtime);

@@ -23,3 +23,4 @@ mod storm;
 mod suite;
 mod tree;
 mod upgrade;
+mod uploads;

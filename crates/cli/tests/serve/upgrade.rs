@@ -5,6 +5,7 @@
 
 mod load;
 mod storm;
+mod uploads;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

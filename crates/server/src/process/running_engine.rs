@@ -33,6 +33,7 @@ use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
 use crate::worker::migration::handover::{Handover, Heir};
+use crate::worker::migration::remainder::Remainder;
 use crate::worker::migration::transfer::{Receiver, Sender};
 use crate::worker::shared::Shared;
 
@@ -50,6 +51,8 @@ pub(crate) struct RunningEngine {
     /// stays on its processor, and with the caches there, when engines change.
     first_place: usize,
     workers: Vec<Worker>,
+    /// Connections that stay when all others go to another process.
+    remainder: Arc<Remainder>,
 }
 
 /// A running that does not take the place of another.
@@ -164,7 +167,7 @@ impl RunningEngine {
 
     /// Gives all connections to another process, and ends.
     pub(crate) fn leave_to_process(&self, sender: Arc<Sender>) {
-        self.shared.handover.appoint(Heir::Process(sender));
+        self.shared.handover.appoint(Heir::Process(sender, self.remainder.clone()));
         self.shared.control.hand_over();
     }
 
@@ -181,9 +184,9 @@ impl RunningEngine {
         }
     }
 
-    /// Whether all workers have returned.
+    /// Whether all workers have returned, and nothing is left behind.
     pub(crate) fn is_over(&self) -> bool {
-        self.workers.iter().all(JoinHandle::is_finished)
+        self.workers.iter().all(JoinHandle::is_finished) && self.remainder.is_empty()
     }
 
     /// How many of the workers that have returned should not have.
@@ -199,7 +202,8 @@ impl RunningEngine {
         shared: Arc<Shared>,
         first_place: usize,
     ) -> Result<RunningEngine, Box<(ServeError, RunningEngine)>> {
-        let mut running = RunningEngine { shared, settings: settings.clone(), first_place, workers: Vec::new() };
+        let (remainder, workers) = (Remainder::new(&shared), Vec::new());
+        let mut running = RunningEngine { shared, settings: settings.clone(), first_place, workers, remainder };
         for index in 0..settings.workers {
             match running.start_worker(index) {
                 Ok(worker) => running.workers.push(worker),

@@ -114,6 +114,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Departure {
     sender: Arc<Sender>,
+    since: Instant,
     /// Connections are finished here, because the other one would not understand them.
     drains: bool,
     /// Unless this is a worker process: its supervisor is succeeded.
@@ -343,7 +344,7 @@ impl Server {
         if takes_connections {
             self.running.leave_to_process(sender.clone());
         }
-        self.successor = Some(Departure { sender, drains: !takes_connections, successor });
+        self.successor = Some(Departure { sender, since: Instant::now(), drains: !takes_connections, successor });
     }
 
     /// The server is to end. If another process has just taken its place it is that one's to end, and it is told so; else
@@ -496,6 +497,7 @@ impl Server {
                     }
                 }
             }
+            self.cut_remainder();
             drains |= self.successor.as_ref().is_some_and(|departure| departure.drains);
             // Not before everything is here that is still being handed over: it is to be finished as well.
             let is_draining = self.running.shared.control.is_draining();
@@ -533,6 +535,14 @@ impl Server {
     }
 
     /// How long draining may take. A supervisor stops its workers itself, and says what was cut.
+    /// Connections that could not go to the successor have had their time.
+    fn cut_remainder(&self) {
+        let time_max = self.drain_time_max(false);
+        if self.successor.as_ref().is_some_and(|departure| !departure.drains && departure.since.elapsed() > time_max) {
+            self.running.shared.control.stop();
+        }
+    }
+
     fn drain_time_max(&self, has_supervisor: bool) -> Duration {
         let patience = if has_supervisor { STOP_TIME_MAX } else { Duration::ZERO };
         Duration::from_millis(u64::from(self.settings().drain_timeout_ms)) + patience

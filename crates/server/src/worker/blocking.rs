@@ -48,6 +48,8 @@ pub struct Driver<'a> {
     crowded: bool,
     /// Once draining: until when connections are taken that have been waiting.
     last_call: Option<Instant>,
+    /// It finishes connections that the engine which hands over has left behind.
+    finishes: bool,
 }
 
 /// How a connection was left.
@@ -77,6 +79,9 @@ const ONLY_ONE: Token = Token { index: 0, generation: 0 };
 /// How long a connection that is refused may take to send what there is to refuse.
 const REFUSAL_PATIENCE_MS: u32 = 20;
 
+/// How often who finishes connections looks whether it is to stop.
+const LOOK_MS: u32 = 100;
+
 /// What becomes of a connection when serving it has panicked.
 pub const CONNECTION_ENDS: &str = "The connection that was being served ends; the others go on.";
 
@@ -94,6 +99,7 @@ impl<'a> Driver<'a> {
             reserve: DescriptorReserve::new(),
             crowded: false,
             last_call: None,
+            finishes: false,
             gate: None,
         }
     }
@@ -102,6 +108,13 @@ impl<'a> Driver<'a> {
     pub fn refusing(shared: &'a Shared) -> Driver<'a> {
         let mut driver = Driver::new(shared);
         driver.context.refuse_all();
+        driver.begin_draining();
+        driver
+    }
+
+    /// One that finishes what an engine leaves behind: each connection is closed behind the last answer.
+    pub fn finishing(shared: &'a Shared) -> Driver<'a> {
+        let mut driver = Driver { finishes: true, ..Driver::new(shared) };
         driver.begin_draining();
         driver
     }
@@ -147,7 +160,7 @@ impl<'a> Driver<'a> {
             if self.shared.control.is_stopping() {
                 return Ok(Left::Over);
             }
-            if self.shared.control.is_handing_over() {
+            if self.shared.control.is_handing_over() && !self.finishes {
                 return Ok(Left::Moving);
             }
             let interest = self.turn(slot);
@@ -262,10 +275,16 @@ impl<'a> Driver<'a> {
     /// the socket is ready for.
     fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> PollFlags {
         let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
-        let timeout = self.timeout(until);
+        // The control has told that the engine leaves, and goes on telling: it is looked at now and then.
+        let look = self.finishes.then(|| self.context.now.after_ms(LOOK_MS));
+        let timeout = self.timeout(until.into_iter().chain(look).min());
         let waiting = step_timer::step(Step::Wait);
         // An interrupted call, or one that had no memory, is like one that nothing happened in.
         let ready = match socket {
+            Some((socket, wanted)) if self.finishes => {
+                let mut waited = [PollFd::from_borrowed_fd(socket, wanted)];
+                poll(&mut waited, timeout.as_ref()).map(|_| waited[0].revents())
+            }
             Some((socket, wanted)) => {
                 let mut waited = [PollFd::from_borrowed_fd(socket, wanted), control];
                 poll(&mut waited, timeout.as_ref()).map(|_| waited[0].revents())

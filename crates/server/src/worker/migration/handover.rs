@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::handover::mailboxes::Mailboxes;
+use crate::worker::migration::remainder::Remainder;
 use crate::worker::migration::transfer::Sender;
 use crate::worker::shared::Shared;
 
@@ -36,15 +37,19 @@ pub type Handover = Mailboxes<ConnectionState, Heir>;
 pub enum Heir {
     /// Another engine in this process.
     Engine(Arc<Shared>),
-    /// Another process.
-    Process(Arc<Sender>),
+    /// Another process, and what becomes of those that cannot go on there.
+    Process(Arc<Sender>, Arc<Remainder>),
 }
 
 impl mailboxes::Heir<ConnectionState> for Heir {
     fn receive(&self, slot: ConnectionState) -> Result<(), (ConnectionState, &Handover)> {
         match self {
             Heir::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
-            Heir::Process(sender) => {
+            Heir::Process(_, remainder) if !slot.connection.can_travel() => {
+                remainder.finish(slot);
+                Ok(())
+            }
+            Heir::Process(sender, _) => {
                 sender.send(&slot);
                 Ok(())
             }
@@ -135,7 +140,7 @@ mod tests {
         let ((first, _a), (second, _b)) = (shared(1), shared(1));
         let (one, other) = crate::io::scm_rights::pair().unwrap();
         first.handover.appoint(Heir::Engine(second.clone()));
-        second.handover.appoint(Heir::Process(Arc::new(Sender::new(one))));
+        second.handover.appoint(Heir::Process(Arc::new(Sender::new(one)), Remainder::new(&second)));
         second.close_arrivals(0);
         first.hand_over(slots(&first, 2));
         let receiver = Receiver::new(other);
