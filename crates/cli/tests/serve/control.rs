@@ -159,12 +159,12 @@ fn clients_of_the_endpoint_that_do_not_behave_hold_up_nobody(engine: Engine) {
     // More than there are places, and none of them says anything.
     let silent: Vec<_> = (0..40).map(|_| UnixStream::connect(socket(&server)).unwrap()).collect();
     let mut deaf = connect(&server);
-    deaf.send(b"GET /metrics HTTP/1.1\r\n\r\n");
+    deaf.send(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut slow = connect(&server);
     slow.send(b"GET /v1/st");
     assert_eq!(get(&server, "/livez").status, 200);
     assert_eq!(server.connect().get("/hello.txt").unwrap().content, b"hello\n");
-    slow.send(b"atus HTTP/1.1\r\n\r\n");
+    slow.send(b"atus HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(slow.receive(true).unwrap().status, 200);
     drop((silent, deaf));
     // Nothing of it is left open, however it ended.
@@ -237,14 +237,14 @@ fn nonsense_is_answered_with_what_is_wrong_with_it() {
         client.receive(true).expect("nonsense is answered").status
     };
     assert_eq!(status("\0\x01\x02 nonsense\r\n\r\n"), 400);
-    assert_eq!(status("GET /nothing HTTP/1.1\r\n\r\n"), 404);
-    assert_eq!(status("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), 405);
-    assert_eq!(status("GET /v1/drain HTTP/1.1\r\n\r\n"), 405);
-    assert_eq!(status("DELETE /v1/arch HTTP/1.1\r\n\r\n"), 405);
-    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nContent-Length: 3\r\n\r\n{x}"), 400);
-    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"), 400);
-    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 411);
-    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"), 413);
+    assert_eq!(status("GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"), 404);
+    assert_eq!(status("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"), 405);
+    assert_eq!(status("GET /v1/drain HTTP/1.1\r\nHost: a\r\n\r\n"), 405);
+    assert_eq!(status("DELETE /v1/arch HTTP/1.1\r\nHost: a\r\n\r\n"), 405);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n{x}"), 400);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"), 400);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"), 400);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"), 413);
     assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
     server.finish();
 }
@@ -253,8 +253,8 @@ fn nonsense_is_answered_with_what_is_wrong_with_it() {
 fn a_request_that_is_too_large_is_refused_and_its_sender_can_read_why() {
     let server = hello(AMPED);
     let mut client = connect(&server);
-    client.send(format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000)).as_bytes());
-    assert_eq!(client.receive(true).unwrap().status, 431);
+    client.send(format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(100_000)).as_bytes());
+    assert_eq!(client.receive(true).unwrap().status, 414);
     assert_eq!(get(&server, "/livez").status, 200);
     server.finish();
 }
@@ -482,7 +482,7 @@ fn idle_connections_to_the_endpoint_from_one_address_keep_nobody_else_out() {
     };
     let before: Vec<_> = (0..15).map(idle).collect();
     let mut probe = from([127, 0, 0, 3]);
-    probe.send(b"GET /readyz HTTP/1.1\r\n");
+    probe.send(b"GET /readyz HTTP/1.1\r\nHost: a\r\n");
     let after: Vec<_> = (0..30).map(idle).collect();
     // It has been taken: another one that came later is answered.
     assert_eq!(get(&server, "/livez").status, 200);
@@ -737,7 +737,7 @@ fn a_reload_opens_the_log_again_and_a_bad_file_changes_nothing_and_says_why() {
 fn the_whole_answer_arrives_however_slowly_it_is_read() {
     let server = Launch::new(THREAD_POOL).argument("--threads").argument("200").start();
     let mut stream = UnixStream::connect(socket(&server)).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = Vec::new();
     let mut piece = [0; 1000];

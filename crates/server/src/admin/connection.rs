@@ -1,27 +1,29 @@
-//! One connection to the endpoint, for one request.
-//!
-//! ```text
-//! Receiving --request or refusal--> Sending --all sent--> Lingering --peer closes--> (gone)
-//!     |                               ^
-//!     +-what takes its time--> Waiting -+ what has come of it
-//!     any state --peer gone, or its time over--> (gone)
-//! ```
+//! One connection to the endpoint, for one request, driven through the same core as all others.
 //!
 //! Owns: the connection and its bounds. Guarantees: never waits; what a peer sends or does not read costs bounded
-//! memory for a bounded time. Lingers (RFC 9112 9.6), so that a peer that sends too much can still read why it is refused.
+//! memory for a bounded time. The content of a request is gathered here, and who answers is asked when it is whole: once, and again
+//! at each look if the answer takes its time.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lamna_proto::conn::{Connection, Fate};
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::program::{Program, Ran, Step};
+use lamna_proto::exchange::{Done, ExchangeId, Need};
+use lamna_proto::limits::Limits;
+use lamna_proto::message::Status;
+use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource};
+use lamna_proto::time::Instant as Moment;
+use lamna_proto::transmit::Segment;
+use lamna_proto::workspace::{Pages, Workspace};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
-use lamna_proto::message::Status;
-
-use super::request::{Parsed, Request};
-use crate::admin::request;
+use super::request::Request;
+use crate::sys::clock::unix_ms;
 
 /// How long a visit may last in all.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
@@ -80,135 +82,194 @@ pub(super) struct Answer {
     pub(super) content: Vec<u8>,
 }
 
+/// What is asked of who answers.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    /// A request.
+    Request(Request),
+    /// What has come of the request, which takes its time.
+    Completed,
+}
+
+/// Bytes of the longest content: a change is a few dozen.
+const CONTENT_BYTES_MAX: u64 = 16 * 1024;
+
+/// What all visits are driven with. Each is for one request.
+pub(super) fn workspace() -> Result<Box<Workspace>, HeadTooLong> {
+    let limits = Limits { head_bytes_max: 8 * 1024, fields_max: 64, exchanges_max: 1, ..Limits::default() };
+    let page = |refusal: &Refusal| super::routes::failure(refusal.status().0, refusal.cause()).resource().map(Arc::new);
+    let options = Answer { status: 204, media_type: "", allow: Some("GET, HEAD, POST"), content: Vec::new() };
+    let pages = Pages {
+        refusals: Refusal::ALL.iter().map(page).collect::<Result<_, _>>()?,
+        options: Arc::new(options.resource()?),
+    };
+    let mut workspace = Workspace::new(Arc::new(limits), Arc::new(pages), 0, unix_ms() / 1000);
+    workspace.drain();
+    Ok(workspace)
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Visit {
     socket: OwnedFd,
     /// Where it comes from.
     pub(super) origin: Origin,
-    state: State,
+    connection: Connection,
+    /// The request whose content is being received.
+    request: Option<Request>,
+    /// What the answer of which takes its time.
+    waiting: Option<(ExchangeId, Box<dyn Program>)>,
+    has_ended_sending: bool,
     until: Instant,
 }
 
+/// Stands for who answers: the visit gathers the content and asks.
 #[derive(Debug)]
-enum State {
-    Receiving(Vec<u8>),
-    Waiting,
-    Sending { bytes: Vec<u8>, sent: usize },
-    Lingering,
-    Gone,
+struct Gathered;
+
+impl Program for Gathered {
+    fn content_bytes_max(&self) -> u64 {
+        CONTENT_BYTES_MAX
+    }
+
+    fn run(&mut self, _: &[u8], _: bool) -> Ran {
+        Ran::Failed
+    }
 }
+
+/// The core counts no time here: a visit has one bound for all of it.
+const NOW: Moment = Moment(0);
 
 impl Visit {
     pub(super) fn new(socket: OwnedFd, origin: Origin, now: Instant) -> Visit {
-        Visit { socket, origin, state: State::Receiving(Vec::new()), until: now + TIME_MAX }
+        let (connection, until) = (Connection::new(NOW), now + TIME_MAX);
+        Visit { socket, origin, connection, request: None, waiting: None, has_ended_sending: false, until }
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Goes on as far as that is possible without waiting; `answer` is asked once, for the whole request or the reason
-    /// why there is none, and again at each look if it has no answer yet. False when the visit is over.
-    pub(super) fn resume_queued(&mut self, now: Instant, answer: impl FnOnce(&Visit, Ask) -> Option<Answer>) -> bool {
+    /// Goes on as far as that is possible without waiting. `answer` is asked for a whole request, and at each look for one that it had
+    /// no answer to. False when the visit is over.
+    pub(super) fn resume(
+        &mut self,
+        now: Instant,
+        workspace: &mut Option<Box<Workspace>>,
+        mut answer: impl FnMut(Origin, Ask) -> Option<Answer>,
+    ) -> bool {
         if self.until <= now {
             return false;
         }
-        let waits = matches!(self.state, State::Waiting);
-        let ask = if waits { Some(Ask::Completed) } else { self.receive() };
-        if let Some(ask) = ask {
-            let without_content = matches!(&ask, Ask::Request(request) if request.method == "HEAD");
-            match answer(self, ask) {
-                Some(answer) => self.state = State::Sending { bytes: answer.encode(without_content), sent: 0 },
-                None if waits => {}
-                None => (self.state, self.until) = (State::Waiting, now + WAIT_MAX),
-            }
-        }
-        self.send();
-        self.linger();
-        !matches!(self.state, State::Gone)
+        let mut lent = workspace.take().expect("one visit is looked at at a time");
+        lent.handle_unix_seconds(unix_ms() / 1000);
+        self.connection.lend(lent);
+        self.ask_again(&mut answer);
+        let goes_on = self.drive(now, &mut answer);
+        *workspace = Some(self.connection.reclaim());
+        goes_on
     }
 
-    fn receive(&mut self) -> Option<Ask> {
+    fn drive(&mut self, now: Instant, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) -> bool {
         for _ in 0..RECEIVES_MAX {
-            let State::Receiving(input) = &mut self.state else { return None };
-            let mut buffer = [0; 4096];
-            match recv(&self.socket, &mut buffer, RecvFlags::empty()) {
-                Ok((0, _)) => self.state = State::Gone,
-                Ok((bytes, _)) => input.extend_from_slice(&buffer[..bytes]),
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return None,
-                Err(_) => self.state = State::Gone,
+            self.meet_needs(now, answer);
+            let is_sent = self.send();
+            let interest = self.connection.interest();
+            if interest.is_over() {
+                return false;
             }
-            let State::Receiving(input) = &self.state else { return None };
-            match request::parse(input) {
-                Parsed::Partial => {}
-                Parsed::Complete(request) => return Some(Ask::Request(request)),
-                Parsed::Refused(status, why) => return Some(Ask::Nonsense(status, why)),
-            }
-        }
-        None
-    }
-
-    fn send(&mut self) {
-        while let State::Sending { bytes, sent } = &mut self.state {
-            if *sent == bytes.len() {
+            if interest.fate == Fate::Linger && is_sent && !std::mem::replace(&mut self.has_ended_sending, true) {
                 // It fails if the peer is gone, which receiving will tell.
                 let _ = shutdown(&self.socket, Shutdown::Write);
-                self.state = State::Lingering;
-                return;
             }
-            match send(&self.socket, &bytes[*sent..], SendFlags::NOSIGNAL) {
-                Ok(more) => *sent += more,
+            if !interest.receive || !self.receive() {
+                return true;
+            }
+        }
+        // It sends and sends.
+        self.connection.interest().fate == Fate::Open
+    }
+
+    fn meet_needs(&mut self, now: Instant, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) {
+        while let Some((id, need)) = self.connection.poll_need() {
+            match need {
+                Need::Translate(translate) => {
+                    self.request = translate.request.map(Request::of);
+                    self.connection.handle_done(id, Done::Run(Box::new(Gathered)), NOW);
+                }
+                Need::Run => self.gather(id, now, answer),
+                Need::Read(_) => self.connection.handle_done(id, Done::Failed, NOW),
+            }
+        }
+    }
+
+    /// Takes what there is of the content, and has the request answered that is whole.
+    fn gather(&mut self, id: ExchangeId, now: Instant, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) {
+        let Some(Step { program, content, is_last }) = self.connection.step(id) else { return };
+        if let Some(request) = &mut self.request {
+            request.content.extend_from_slice(content);
+        }
+        let Some(request) = self.request.take_if(|_| is_last) else {
+            return self.connection.handle_ran(id, program, Ran::Continue, NOW);
+        };
+        match answer(self.origin, Ask::Request(request)) {
+            Some(answer) => self.connection.handle_ran(id, program, answer.into(), NOW),
+            None => (self.waiting, self.until) = (Some((id, program)), now + WAIT_MAX),
+        }
+    }
+
+    fn ask_again(&mut self, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) {
+        let Some((id, program)) = self.waiting.take() else { return };
+        match answer(self.origin, Ask::Completed) {
+            Some(answer) => self.connection.handle_ran(id, program, answer.into(), NOW),
+            None => self.waiting = Some((id, program)),
+        }
+    }
+
+    /// Whether there may be more to receive.
+    fn receive(&mut self) -> bool {
+        match recv(&self.socket, self.connection.receive_space(), RecvFlags::empty()) {
+            Ok((_, 0)) => self.connection.handle_end(),
+            Ok((_, bytes)) => self.connection.handle_received(bytes, NOW),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return false,
+            Err(_) => self.connection.handle_broken(),
+        }
+        true
+    }
+
+    /// Whether everything has been sent.
+    fn send(&mut self) -> bool {
+        while let Some(transmit) = self.connection.poll_transmit() {
+            let bytes = match transmit.segment {
+                Some(Segment::Shared(content)) if transmit.bytes.is_empty() => content,
+                _ => transmit.bytes,
+            };
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => self.connection.handle_sent(sent as u64, NOW),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Err(_) => self.state = State::Gone,
+                Err(Errno::AGAIN) => return false,
+                Err(_) => self.connection.handle_broken(),
             }
         }
+        true
     }
-
-    fn linger(&mut self) {
-        for _ in 0..RECEIVES_MAX {
-            if !matches!(self.state, State::Lingering) {
-                return;
-            }
-            match recv(&self.socket, &mut [0; 4096], RecvFlags::empty()) {
-                Ok((0, _)) => self.state = State::Gone,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Err(_) => self.state = State::Gone,
-            }
-        }
-        // It sends and sends: it has had its chance to read.
-        self.state = State::Gone;
-    }
-}
-
-/// What has arrived.
-#[derive(Clone, Debug)]
-pub(super) enum Ask {
-    /// A request.
-    Request(Request),
-    /// None: the status that says so, and why.
-    Nonsense(u16, &'static str),
-    /// What has come of the request, which takes its time.
-    Completed,
 }
 
 impl Answer {
-    fn encode(self, without_content: bool) -> Vec<u8> {
+    fn resource(self) -> Result<Resource, HeadTooLong> {
         let Answer { status, media_type, allow, content } = self;
-        let (phrase, length) = (Status(status).reason_phrase(), content.len());
-        let mut bytes = Vec::with_capacity(length + 256);
-        write!(bytes, "HTTP/1.1 {status} {phrase}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n")
-            .expect("writing to memory cannot fail");
-        if let Some(methods) = allow {
-            write!(bytes, "Allow: {methods}\r\n").expect("writing to memory cannot fail");
-        }
-        bytes.extend_from_slice(b"Cache-Control: no-store\r\nConnection: close\r\n\r\n");
-        if !without_content {
-            bytes.extend_from_slice(&content);
-        }
-        bytes
+        let allow = allow.map(|methods| ("Allow".to_owned(), methods.to_owned()));
+        let fields: Vec<_> = allow.into_iter().chain([("Cache-Control".to_owned(), "no-store".to_owned())]).collect();
+        let status = Status(status);
+        let media_type = Some(media_type).filter(|media_type| !media_type.is_empty());
+        let description = Description { media_type, fields: &fields, ..Description::of(status) };
+        Ok(Resource::one(status, Representation::with_content(&description, &content)?))
+    }
+}
+
+impl From<Answer> for Ran {
+    fn from(answer: Answer) -> Ran {
+        answer.resource().map_or(Ran::Failed, |resource| Ran::Answer(Arc::new(resource)))
     }
 }

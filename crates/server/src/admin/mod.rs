@@ -3,7 +3,7 @@
 //! ```text
 //! main thread:  Orders::wait(.., admin.descriptors()) ── woken ──> admin.handle(api)
 //!                                                                     │ accept, receive, send: never waits
-//!               connection::Visit ── request ──> routes::answer ── asks ──> Steward ── Status, Stats, done or why not
+//!               connection::Visit ── request ──> routes::answer ── asks ──> AdminApi ── Status, Stats, done or why not
 //! ```
 //!
 //! Owns: the socket ([`socket_path`] says where), the rights of who connects ([`token`] for orders over TCP), a bounded number of
@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use lamna_proto::workspace::Workspace;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -55,6 +56,8 @@ struct Open {
     epoll: OwnedFd,
     /// The oldest first.
     visits: Vec<Visit>,
+    /// What they are driven with, one after the other.
+    workspace: Option<Box<Workspace>>,
 }
 
 /// Connections at a time; one more ends the oldest of those from where most are, so that nobody can keep an administrator
@@ -129,7 +132,8 @@ impl Admin {
             BindError::new("cannot wait for the control socket".to_owned(), errno, remedy)
         })?;
         let keys = Keys { token, hosts: settings.hosts.clone() };
-        Ok(Admin { open: Some(Open { listeners, keys, epoll, visits: Vec::new() }) })
+        let workspace = Some(connection::workspace().expect("the sentences of refusals are short"));
+        Ok(Admin { open: Some(Open { listeners, keys, epoll, visits: Vec::new(), workspace }) })
     }
 
     /// The sockets; none if it is off.
@@ -163,8 +167,9 @@ impl Admin {
             open.keys.token.iter_mut().for_each(Token::keep);
             open.accept(Instant::now());
             let (now, keys) = (Instant::now(), &open.keys);
+            let workspace = &mut open.workspace;
             open.visits.retain_mut(|visit| {
-                visit.resume_queued(now, |visit, ask| routes::answer(ask, caller(visit.origin, keys), api))
+                visit.resume(now, workspace, |origin, ask| routes::answer(ask, caller(origin, keys), api))
             });
         }
     }

@@ -40,7 +40,6 @@ pub(super) fn answer(ask: Ask, caller: Caller<'_>, api: &mut dyn AdminApi) -> Op
             let answer = answer_at_once(&request, caller, api);
             (answer.status != BEGUN).then_some(answer)
         }
-        Ask::Nonsense(status, why) => Some(failure(status, why)),
         Ask::Completed => api.outcome().map(done),
     }
 }
@@ -179,7 +178,7 @@ fn told(result: Result<Progress, Refusal>) -> Answer {
     }
 }
 
-fn failure(status: u16, error: &str) -> Answer {
+pub(super) fn failure(status: u16, error: &str) -> Answer {
     json(status, &Failure { error })
 }
 
