@@ -8,6 +8,7 @@ pub mod container;
 pub mod error;
 pub(crate) mod messages;
 pub mod orders;
+mod remainder;
 pub(crate) mod running_engine;
 pub(crate) mod sd_notify;
 pub mod sensors;

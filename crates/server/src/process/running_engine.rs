@@ -25,6 +25,7 @@ use crate::listen::Listener;
 use crate::log::{AccessLog, LogCounters};
 use crate::metrics::scoreboard::WORKERS_MAX;
 use crate::process::error::ServeError;
+use crate::process::remainder::RemainderThreads;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::sys::clock::Clock;
@@ -33,7 +34,6 @@ use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
 use crate::worker::migration::handover::{Handover, Heir};
-use crate::worker::migration::remainder::Remainder;
 use crate::worker::migration::transfer::{Receiver, Sender};
 use crate::worker::shared::Shared;
 
@@ -52,7 +52,7 @@ pub(crate) struct RunningEngine {
     first_place: usize,
     workers: Vec<Worker>,
     /// Connections that stay when all others go to another process.
-    remainder: Arc<Remainder>,
+    remainder: Arc<RemainderThreads>,
 }
 
 /// A running that does not take the place of another.
@@ -202,7 +202,7 @@ impl RunningEngine {
         shared: Arc<Shared>,
         first_place: usize,
     ) -> Result<RunningEngine, Box<(ServeError, RunningEngine)>> {
-        let (remainder, workers) = (Remainder::new(&shared), Vec::new());
+        let (remainder, workers) = (RemainderThreads::new(&shared), Vec::new());
         let mut running = RunningEngine { shared, settings: settings.clone(), first_place, workers, remainder };
         for index in 0..settings.workers {
             match running.start_worker(index) {

@@ -14,12 +14,12 @@ pub(crate) mod mailboxes;
 #[cfg(test)]
 mod model;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::handover::mailboxes::Mailboxes;
-use crate::worker::migration::remainder::Remainder;
 use crate::worker::migration::transfer::Sender;
 use crate::worker::shared::Shared;
 
@@ -32,13 +32,19 @@ mod sync {
 /// The inboxes of an engine's workers, and its successor.
 pub type Handover = Mailboxes<ConnectionState, Heir>;
 
+/// Who finishes connections that cannot go on in another process.
+pub trait Remainder: fmt::Debug + Send + Sync {
+    /// Finishes one, elsewhere than in this thread.
+    fn finish(&self, connection: ConnectionState);
+}
+
 /// Who is given the connections of an engine.
 #[derive(Clone, Debug)]
 pub enum Heir {
     /// Another engine in this process.
     Engine(Arc<Shared>),
     /// Another process, and what becomes of those that cannot go on there.
-    Process(Arc<Sender>, Arc<Remainder>),
+    Process(Arc<Sender>, Arc<dyn Remainder>),
 }
 
 impl mailboxes::Heir<ConnectionState> for Heir {
@@ -104,6 +110,16 @@ mod tests {
     use crate::worker::migration::transfer::{Arrival, Receiver};
     use crate::worker::testing;
 
+    /// Everything can travel.
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Remainder for Nobody {
+        fn finish(&self, connection: ConnectionState) {
+            panic!("{connection:?} can travel");
+        }
+    }
+
     fn slots(shared: &Shared, count: usize) -> Vec<ConnectionState> {
         let socket = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
         (0..count).map(|_| ConnectionState::new(socket(), None, shared.clock.now())).collect()
@@ -140,7 +156,7 @@ mod tests {
         let ((first, _a), (second, _b)) = (shared(1), shared(1));
         let (one, other) = crate::io::scm_rights::pair().unwrap();
         first.handover.appoint(Heir::Engine(second.clone()));
-        second.handover.appoint(Heir::Process(Arc::new(Sender::new(one)), Remainder::new(&second)));
+        second.handover.appoint(Heir::Process(Arc::new(Sender::new(one)), Arc::new(Nobody)));
         second.close_arrivals(0);
         first.hand_over(slots(&first, 2));
         let receiver = Receiver::new(other);

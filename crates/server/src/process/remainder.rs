@@ -1,6 +1,6 @@
 //! Connections that cannot go on in another process, finished in this one.
 //!
-//! Owns: [`Remainder`], a thread for each of them that is busy. Guarantees: what was asked is answered once, with the word that it was the
+//! Owns: [`RemainderThreads`], a thread for each of them that is busy. Guarantees: what was asked is answered once, with the word that it was the
 //! last answer of the connection; an idle connection is closed. Who waits for this process to end waits for them, as long as it
 //! likes.
 
@@ -11,28 +11,35 @@ use std::thread;
 use crate::sys::contain::contain;
 use crate::worker::blocking::{CONNECTION_ENDS, Driver};
 use crate::worker::connection_table::ConnectionState;
+use crate::worker::migration::handover::Remainder;
 use crate::worker::shared::Shared;
 
 /// The connections of one engine that stay behind.
 #[derive(Debug)]
-pub struct Remainder {
+pub(crate) struct RemainderThreads {
     shared: Weak<Shared>,
-    count: AtomicUsize,
+    count: Arc<AtomicUsize>,
 }
 
-impl Remainder {
+impl RemainderThreads {
     /// None yet, of the engine that has `shared`.
-    pub fn new(shared: &Arc<Shared>) -> Arc<Remainder> {
-        Arc::new(Remainder { shared: Arc::downgrade(shared), count: AtomicUsize::new(0) })
+    pub(crate) fn new(shared: &Arc<Shared>) -> Arc<RemainderThreads> {
+        Arc::new(RemainderThreads { shared: Arc::downgrade(shared), count: Arc::default() })
     }
 
-    /// Finishes a connection that nobody else goes on with.
-    pub fn finish(self: &Arc<Remainder>, connection: ConnectionState) {
+    /// Whether none is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+}
+
+impl Remainder for RemainderThreads {
+    fn finish(&self, connection: ConnectionState) {
         let Some(shared) = self.shared.upgrade().filter(|_| !connection.connection.is_idle()) else {
             return connection.close();
         };
         self.count.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(self.clone());
+        let counted = Counted(self.count.clone());
         let finish = move || {
             let _counted = counted;
             contain(CONNECTION_ENDS, || serve(&shared, connection));
@@ -40,19 +47,14 @@ impl Remainder {
         // Without memory for a thread the connection ends: what was to serve it is dropped, and counts no more.
         let _ = thread::Builder::new().name("remainder".to_owned()).spawn(finish);
     }
-
-    /// Whether none is left.
-    pub fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
-    }
 }
 
 /// One of the connections.
-struct Counted(Arc<Remainder>);
+struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -75,7 +77,7 @@ mod tests {
         let (shared, _root) = testing::shared(1, 1);
         let shared = Arc::new(shared);
         shared.control.hand_over();
-        let remainder = Remainder::new(&shared);
+        let remainder = RemainderThreads::new(&shared);
         let pair = || {
             let (peer, ours) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
