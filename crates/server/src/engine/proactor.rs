@@ -204,11 +204,12 @@ impl<'a> Worker<'a> {
         self.await_wake();
         let completed = self.disk.completed(&mut self.context);
         self.handle_all_completed(completed);
-        for slot in self.shared.arrivals(self.index) {
+        let (arrivals, drains) = self.shared.arrivals_and_drain(self.index);
+        for slot in arrivals {
             let token = self.admit(slot);
             self.drive(token);
         }
-        if self.shared.control.is_draining() && !self.draining {
+        if drains && !self.draining {
             self.drain();
         }
         if self.shared.control.is_handing_over() && !self.handing_over {

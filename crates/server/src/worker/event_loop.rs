@@ -198,11 +198,12 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     fn handle_wake(&mut self) {
         self.shared.control.waker(self.index).reset();
         self.handle_all_completed();
-        for slot in self.shared.arrivals(self.index) {
+        let (arrivals, drains) = self.shared.arrivals_and_drain(self.index);
+        for slot in arrivals {
             let token = self.slots.admit(slot);
             self.drive(token);
         }
-        if self.shared.control.is_draining() && !self.draining {
+        if drains && !self.draining {
             self.drain();
         }
     }

@@ -93,6 +93,12 @@ impl Shared {
         self.handover.take_all(index)
     }
 
+    /// Connections that have been handed over to worker `index`, and whether it is to drain. A worker that is to drain has
+    /// got every connection that was adopted before the order.
+    pub fn arrivals_and_drain(&self, index: usize) -> (Vec<ConnectionState>, bool) {
+        self.handover.take_all_and_ask(index, || self.control.is_draining())
+    }
+
     /// One of them.
     pub fn arrival(&self, index: usize) -> Option<ConnectionState> {
         self.handover.take_one(index)

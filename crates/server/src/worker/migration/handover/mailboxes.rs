@@ -78,6 +78,13 @@ impl<T, H: Heir<T>> Mailboxes<T, H> {
         std::mem::take(&mut self.inbox(index).items)
     }
 
+    /// Takes all that is there, and says whether this is the last time: `is_last` is asked before the inbox is looked at. So
+    /// whoever finds that it is the last time has everything that was put there before.
+    pub fn take_all_and_ask(&self, index: usize, is_last: impl FnOnce() -> bool) -> (Vec<T>, bool) {
+        let is_last = is_last();
+        (self.take_all(index), is_last)
+    }
+
     /// Takes one item of it.
     pub fn take_one(&self, index: usize) -> Option<T> {
         self.inbox(index).items.pop()

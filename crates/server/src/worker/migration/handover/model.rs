@@ -7,7 +7,7 @@ mod mailboxes;
 
 /// What it is made of in the model.
 mod sync {
-    pub(super) use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     pub(super) use loom::sync::{Mutex, MutexGuard};
 
     pub(super) use crate::loom_support::OnceLock;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::loom_support::{Tally, Waker, check, spawn};
 use mailboxes::{Heir, Mailboxes};
+use sync::{AtomicBool, Relaxed};
 
 /// An engine of one worker, as connections see it.
 #[derive(Debug)]
@@ -122,5 +123,32 @@ fn a_worker_that_takes_one_at_a_time_sleeps_only_when_there_is_none() {
         }
         assert_eq!(taken.sorted(), [1, 2]);
         giver.join().unwrap();
+    });
+}
+
+/// As an event loop ends: it returns when it is to drain and has no connection.
+#[test]
+fn what_was_adopted_before_the_order_to_drain_is_taken_by_who_finds_the_order() {
+    check(|| {
+        let engine = Engine::new();
+        let draining = Arc::new(AtomicBool::new(false));
+        let (adopter, order) = (engine.clone(), draining.clone());
+        let main = spawn(move || {
+            (1..=2).for_each(|item| adopter.adopt(item));
+            order.store(true, Relaxed);
+            adopter.waker.wake();
+        });
+        let taken = Tally::default();
+        loop {
+            engine.waker.wait();
+            engine.waker.reset();
+            let (items, drains) = engine.mailboxes.take_all_and_ask(0, || draining.load(Relaxed));
+            items.into_iter().for_each(|item| taken.note(item));
+            if drains {
+                break;
+            }
+        }
+        assert_eq!(taken.sorted(), [1, 2]);
+        main.join().unwrap();
     });
 }
