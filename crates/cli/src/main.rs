@@ -18,6 +18,7 @@ use lamna_server::process::admin_service::Administration;
 use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
+use lamna_server::sys::say;
 
 use args::{Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
@@ -82,12 +83,12 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
 fn open_admin(settings: &AdminSettings) -> Result<Admin, Failed> {
     match (&settings.address, Admin::open(settings)) {
         (AdminAddress::At(_), Ok(admin)) => {
-            admin.addresses().for_each(|address| eprintln!("lamna: control at {address}"));
+            admin.addresses().for_each(|address| say::line(format_args!("lamna: control at {address}")));
             Ok(admin)
         }
         (_, Ok(admin)) => Ok(admin),
         (AdminAddress::Found, Err(error)) => {
-            eprintln!("lamna: `lamna ctl` will not find this server: {error}");
+            say::line(format_args!("lamna: `lamna ctl` will not find this server: {error}"));
             Ok(Admin::default())
         }
         (_, Err(error)) => Err(error.into()),
@@ -103,7 +104,7 @@ fn check(args: &ServeArgs) -> Result<(), Failed> {
 /// Says what in the settings will not do what was probably meant.
 fn warn(settings: &Settings) {
     for doubt in config::doubts(settings) {
-        eprintln!("lamna: warning: {doubt}");
+        say::line(format_args!("lamna: warning: {doubt}"));
     }
 }
 

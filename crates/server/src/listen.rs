@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, Socket
 
 use crate::config::settings::ListenAddress;
 use crate::sys;
+use crate::sys::say::say;
 
 /// Ports tried when no address is given.
 const DEFAULT_PORTS: RangeInclusive<u16> = 8080..=8099;
@@ -77,7 +78,7 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
             });
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         passed.iter().for_each(|unused| {
-            eprintln!(
+            say!(
                 "lamna: the service manager has passed a socket for {}, which the addresses to listen at do not name: it is \
                  not used",
                 unused.address()

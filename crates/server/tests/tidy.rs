@@ -42,10 +42,17 @@ fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 fn files_of(directory: &Path) -> Vec<PathBuf> {
+    let files = files_of_any(directory);
+    assert!(files.len() > 10, "{} has the sources", directory.display());
+    files
+}
+
+/// The same for a directory that may have few.
+fn files_of_any(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     rust_files(directory, &mut files);
     files.sort();
-    assert!(files.len() > 10, "{} has the sources", directory.display());
+    assert!(!files.is_empty(), "{} has sources", directory.display());
     files
 }
 
@@ -211,6 +218,18 @@ fn unsafe_code_and_the_c_library_stay_in_sys() {
     };
     let outside: Vec<PathBuf> = workspace_files().into_iter().filter(is_outside).collect();
     assert!(outside.is_empty(), "{outside:#?}");
+}
+
+/// `eprintln!` and its kind panic if nobody reads: `sys::say` does not.
+#[test]
+fn the_server_says_nothing_in_a_way_that_can_panic() {
+    let panics = |file: &PathBuf| {
+        let code = code_of(file);
+        ["println!(", "eprint!(", " print!("].iter().any(|form| code.contains(form))
+    };
+    let cli = root().parent().and_then(Path::parent).expect("this crate is one of several").join("cli/src");
+    let spoken: Vec<PathBuf> = files_of(&root()).into_iter().chain(files_of_any(&cli)).filter(panics).collect();
+    assert!(spoken.is_empty(), "{spoken:#?}");
 }
 
 #[test]

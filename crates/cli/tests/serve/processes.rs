@@ -20,6 +20,7 @@ use crate::tree::pattern;
 for_engines!([co_amped = CO_AMPED, mp = MP] => [
     killing_workers_costs_only_the_requests_in_their_hands,
     a_dead_worker_is_replaced,
+    a_dead_worker_is_replaced_when_nobody_reads_what_the_server_says,
     workers_do_not_outlive_their_parent,
     the_counters_of_all_workers_add_up,
     the_log_of_all_workers_is_reopened,
@@ -117,6 +118,19 @@ fn a_dead_worker_is_replaced(engine: Engine) {
     assert!(!workers(&server).contains(&victim));
     assert!(ask(server.address()));
     server.finish();
+}
+
+fn a_dead_worker_is_replaced_when_nobody_reads_what_the_server_says(engine: Engine) {
+    let mut server = hello(engine);
+    let count = workers(&server).len();
+    server.stop_listening(|server| server.signal(Signal::HUP));
+    let victim = workers(&server)[0];
+    kill(victim, Signal::KILL);
+    eventually("a worker that was killed has gone", PATIENCE, || is_gone(victim).then_some(()));
+    is_whole(&server, count);
+    ask_all(&server);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
 }
 
 fn workers_do_not_outlive_their_parent(engine: Engine) {

@@ -1,14 +1,16 @@
 //! The server under test as a child process, with directories of its own.
 //!
 //! Owns: the child, which is killed and waited for when the value goes; its configuration file; what it says on standard
-//! error. Guarantees: no two tests share a port, a directory or a process.
+//! error. Guarantees: no two tests share a port, a directory or a process. No process outlives its test: neither a worker nor one
+//! that has taken the place of the child. One that does fails the test.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,7 +37,11 @@ pub(crate) struct Launch {
 pub(crate) struct Server {
     child: Child,
     directory: TempDir,
+    /// The configuration file, which every process of this server has among its arguments.
+    config: PathBuf,
     errors: Receiver<String>,
+    /// Reads standard error.
+    reader: Option<JoinHandle<()>>,
     said: Vec<String>,
     address: Option<SocketAddr>,
 }
@@ -159,8 +165,9 @@ impl Launch {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server can be started");
-        let errors = lines_of(child.stderr.take().expect("it is a pipe"));
-        Server { child, directory: self.directory, errors, said: Vec::new(), address: None }
+        let (errors, reader) = lines_of(child.stderr.take().expect("it is a pipe"));
+        let (directory, reader) = (self.directory, Some(reader));
+        Server { child, directory, config: file, errors, reader, said: Vec::new(), address: None }
     }
 }
 
@@ -222,6 +229,14 @@ impl Server {
         self.said.join("\n")
     }
 
+    /// Reads standard error no more: what is said next is the last that is read, and after that nobody does.
+    pub(crate) fn stop_listening(&mut self, say_something: impl FnOnce(&Server)) {
+        self.errors = channel().1;
+        say_something(self);
+        let reader = self.reader.take().expect("nobody has stopped it");
+        reader.join().expect("it does not panic");
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         eventually("the server ends", PATIENCE, || self.child.try_wait().expect("it is our child"))
@@ -256,8 +271,49 @@ impl Drop for Server {
         let _ = self.child.wait();
         if thread::panicking() {
             eprintln!("the server said:\n{}", self.said());
+            kill_all(&self.config);
+            return;
+        }
+        // Workers follow the process that was killed, and one that was told to end may still be doing so.
+        let end = Instant::now() + PATIENCE;
+        while is_anybody_left(&self.config) {
+            if end < Instant::now() {
+                let left = processes_of(&self.config);
+                kill_all(&self.config);
+                panic!("processes {left:?} (with their parents) have outlived their test; they said:\n{}", self.said());
+            }
+            thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Whether there is a process of the server with this configuration. A process that is just becoming another program has no
+/// arguments, so one look is not enough.
+fn is_anybody_left(config: &Path) -> bool {
+    !(processes_of(config).is_empty() && processes_of(config).is_empty())
+}
+
+fn kill_all(config: &Path) {
+    for process in processes_of(config).into_keys().filter_map(Pid::from_raw) {
+        // It has ended if this fails.
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+/// Processes that serve with this configuration, and their parents.
+pub(crate) fn processes_of(config: &Path) -> BTreeMap<i32, i32> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").expect("there is a /proc").flatten() {
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if !line.split(|byte| *byte == 0).any(|word| word == config.as_os_str().as_encoded_bytes()) {
+            continue;
+        }
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        found.extend(parent.map(|parent| (process, parent)));
+    }
+    found
 }
 
 /// Asks again and again until there is an answer. Only a broken server makes it take as long as `bound`.
@@ -272,14 +328,14 @@ pub(crate) fn eventually<T>(what: &str, bound: Duration, mut ask: impl FnMut() -
     }
 }
 
-fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+fn lines_of(pipe: impl std::io::Read + Send + 'static) -> (Receiver<String>, JoinHandle<()>) {
     let (sender, receiver) = channel();
-    thread::spawn(move || {
+    let reader = thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;
             }
         }
     });
-    receiver
+    (receiver, reader)
 }

@@ -513,17 +513,6 @@ impl Line {
     }
 }
 
-impl Drop for Line {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            // The first is the server's own child. Those that have gone are not hit: their ids are not used again so soon.
-            for process in &self.processes[1..] {
-                let _ = kill_process(*process, Signal::KILL);
-            }
-        }
-    }
-}
-
 /// Puts a script in the place of the program.
 fn replace(program: &Path, script: &str) {
     let new = program.with_extension("new");

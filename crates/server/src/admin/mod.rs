@@ -38,6 +38,7 @@ use crate::config::settings::{AdminSettings, ListenAddress};
 use crate::io::accept::{Accepted, accept};
 use crate::listen::{self, BindError, Listener};
 use crate::sys::peer;
+use crate::sys::say::say;
 use routes::{Caller, Keys};
 use token::Token;
 
@@ -120,7 +121,7 @@ impl Admin {
             (Some(address), None) => match token(address) {
                 Ok(token) => Some(token),
                 Err(error) => {
-                    eprintln!(
+                    say!(
                         "lamna: no orders over TCP: their token cannot be kept: {error}; name one with admin_token_file"
                     );
                     None
@@ -232,7 +233,7 @@ fn caller(origin: Origin, keys: &Keys) -> Caller<'_> {
 }
 
 fn report_not_found(error: BindError) {
-    eprintln!("lamna: `lamna ctl` will not find this server: {error}");
+    say!("lamna: `lamna ctl` will not find this server: {error}");
 }
 
 fn watch(listeners: &[Listener]) -> Result<OwnedFd, Errno> {

@@ -24,6 +24,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, setpgid, wait};
 use crate::listen::activation;
 use crate::process::orders::{ControlChannel, Orders, Received, Report};
 use crate::sys::fork::fork;
+use crate::sys::say::say;
 
 /// The id of the first process.
 const FIRST: u32 = 1;
@@ -38,7 +39,7 @@ pub fn run(serve: impl FnOnce(Option<ControlChannel>) -> i32) -> i32 {
     match start(|line| serve.take().map_or(1, |serve| serve(Some(line)))) {
         Ok((server, line, orders)) => keep(server, &line, orders),
         Err(errno) => {
-            eprintln!("lamna: the first process serves itself, because it cannot start another: {errno}");
+            say!("lamna: the first process serves itself, because it cannot start another: {errno}");
             serve.take().map_or(1, |serve| serve(None))
         }
     }

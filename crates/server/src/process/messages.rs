@@ -2,8 +2,7 @@
 //!
 //! Owns: the wording. Errors word themselves.
 
-use std::fmt;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use lamna_policy::words;
@@ -17,19 +16,8 @@ use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::notify;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
+use crate::sys::say::say;
 use crate::worker::migration::transfer::Sender;
-
-/// Says one line in one piece: several processes write to the same place while one takes the place of another.
-macro_rules! say {
-    ($($part:tt)*) => {
-        say_line(format_args!($($part)*))
-    };
-}
-
-fn say_line(line: fmt::Arguments<'_>) {
-    // If it fails there is nobody to tell.
-    let _ = stderr().write_all(format!("{line}\n").as_bytes());
-}
 
 /// What was done, in lines, at the end.
 pub(crate) fn report_done(shared_metrics: &SharedMetrics) {

@@ -29,6 +29,7 @@ use crate::process::remainder::RemainderThreads;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::sys::clock::Clock;
+use crate::sys::say::say;
 use crate::sys::shared_memory::SharedMemory;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
@@ -335,12 +336,12 @@ fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Resu
             errno => format!("cannot go on: {errno}"),
         };
         if settings.architecture.is_of_processes() || shared.control.is_closing() {
-            eprintln!("lamna: worker {index} {cause}");
+            say!("lamna: worker {index} {cause}");
             shared.close_arrivals(index);
             return ended;
         }
         let pause = restart.handle_death(started, Instant::now());
-        eprintln!("lamna: worker {index} {cause}; starting it again");
+        say!("lamna: worker {index} {cause}; starting it again");
         await_end(&shared.control, pause);
         shared.scoreboard.take(shared.first_score + index);
         // It may have been woken for what it has not looked at.

@@ -36,6 +36,7 @@ use crate::process::upgrade;
 use crate::process::upgrade::{Inherited, Purpose, Succession, Successor};
 use crate::sys::allocator;
 use crate::sys::clock::Clock;
+use crate::sys::say::say;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::arrivals::Arrivals;
 use crate::worker::migration::transfer::{Receiver, Sender};
@@ -230,9 +231,9 @@ impl Server {
             return;
         };
         match self.switch(&settings) {
-            Ok(_) => eprintln!("lamna: {} serves: {because}", settings.architecture.name()),
+            Ok(_) => say!("lamna: {} serves: {because}", settings.architecture.name()),
             Err(error) => {
-                eprintln!("lamna: going on as before, because {error}. It was to be changed: {because}");
+                say!("lamna: going on as before, because {error}. It was to be changed: {because}");
                 if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
                     adapter.handle_failed(engine, &self.running.settings, &error.to_string());
                 }
@@ -599,7 +600,7 @@ fn possible(settings: &Settings) -> Result<Settings, ServeError> {
     KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
     if let Err(errno) = running_engine::is_possible(&settings) {
         settings.architecture = Architecture::Amped;
-        eprintln!(
+        say!(
             "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. {}",
             running_engine::IO_URING_NEEDS
         );

@@ -32,6 +32,7 @@ use crate::process::supervisor::restart::Restart;
 use crate::process::upgrade;
 use crate::process::upgrade::{Purpose, Succession, Successor};
 use crate::sys::fork::fork;
+use crate::sys::say::say;
 use crate::worker::migration::transfer::Receiver;
 
 /// Where and how worker processes serve.
@@ -350,7 +351,7 @@ impl<'a> Supervisor<'a> {
             _ => "has ended".to_owned(),
         };
         let remedy = if pause.is_zero() { "replacing it".to_owned() } else { format!("replacing it in {pause:?}") };
-        eprintln!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
+        say!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
         Ok(())
     }
 
@@ -404,7 +405,7 @@ impl Supervisor<'_> {
         if self.announced
             && let Some(cause) = self.unsaid.take()
         {
-            eprintln!("lamna: going on with {} processes, because no more can be started: {cause}", self.staff());
+            say!("lamna: going on with {} processes, because no more can be started: {cause}", self.staff());
         }
     }
 
@@ -448,7 +449,7 @@ impl Supervisor<'_> {
             Ok(orders) => i32::from(server.run(orders, None).is_err()),
             // Without a line it would outlive the supervisor: better end and be replaced.
             Err(errno) => {
-                eprintln!("lamna: a worker cannot go on: {errno}");
+                say!("lamna: a worker cannot go on: {errno}");
                 1
             }
         }

@@ -5,13 +5,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::sys::say::say;
+
 /// Does `work`. None if it panicked, which is said, with what follows from it.
 pub(crate) fn contain<R>(consequence: &str, work: impl FnOnce() -> R) -> Option<R> {
     let done = catch_unwind(AssertUnwindSafe(work)).ok();
     if done.is_none() {
-        eprintln!(
-            "lamna: a part of the server has failed, which is a defect of Lamna: please report it. {consequence}"
-        );
+        say!("lamna: a part of the server has failed, which is a defect of Lamna: please report it. {consequence}");
     }
     done
 }

@@ -13,6 +13,7 @@ pub(crate) mod memory;
 pub(crate) mod peer;
 pub(crate) mod prefetch;
 pub mod ring;
+pub mod say;
 pub mod shared_memory;
 pub mod signals;
 pub(crate) mod tcp;

@@ -19,6 +19,7 @@ use crate::log::{AccessLog, LogCounters};
 use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
 use crate::sys::clock::Clock;
+use crate::sys::say::say;
 use crate::sys::shared_memory::SharedMemory;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
@@ -93,7 +94,7 @@ impl Shared {
         self.store.clear();
         let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
         if before.is_multiple_of(PAUSES_REPORTED) {
-            eprintln!(
+            say!(
                 "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
                  files (ulimit -n, or LimitNOFILE= in a systemd unit), or the memory limit (MemoryMax=) if there is one."
             );

@@ -3,11 +3,10 @@
 //!
 //! `LAMNA_ORDERS_SECONDS` is how long it lasts.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -19,7 +18,7 @@ use super::load::under_load;
 use super::{Line, MIDDLE, SMALL, content, ctl, from_environment, replace, restore};
 use crate::client::{Client, PATIENCE};
 use crate::engine::{AMPED, CO_AMPED, Engine, MP};
-use crate::server::{Launch, eventually};
+use crate::server::{Launch, eventually, processes_of};
 
 const ADMINISTRATORS: u64 = 3;
 const ARCHITECTURES: [&str; 10] = [
@@ -117,32 +116,6 @@ impl Place {
         let said = line.server.said();
         assert!(!said.contains("panicked") && !said.contains("could not be handed over"), "{said}");
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            for process in processes_of(&self.config).into_keys().filter_map(Pid::from_raw) {
-                let _ = kill_process(process, Signal::KILL);
-            }
-        }
-    }
-}
-
-/// Processes, with their parents, that serve with this configuration.
-fn processes_of(config: &Path) -> BTreeMap<i32, i32> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let names_it = line.split(|byte| *byte == 0).any(|word| word == config.as_os_str().as_encoded_bytes());
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        if let (true, Some(parent)) = (names_it, parent) {
-            found.insert(process, parent);
-        }
-    }
-    found
 }
 
 /// What came of an order: whether it may be answered so.

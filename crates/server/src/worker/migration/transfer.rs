@@ -23,6 +23,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::io::accept::{DescriptorReserve, client_of};
 use crate::io::scm_rights;
+use crate::sys::say::say;
 use crate::worker::connection_table::ConnectionState;
 
 /// The bytes are in the message.
@@ -150,7 +151,7 @@ impl Receiver {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return Arrival::Nothing,
                 Err(errno) => {
-                    eprintln!("lamna: a connection could not be taken over: {errno}");
+                    say!("lamna: a connection could not be taken over: {errno}");
                     return Arrival::Nothing;
                 }
             };
@@ -160,7 +161,7 @@ impl Receiver {
             }
             match slot_of(&buffer[..bytes], passed, pages, now) {
                 Some(slot) => return Arrival::Connection(Box::new(slot)),
-                None => eprintln!("lamna: a connection could not be taken over: it is not one that is understood"),
+                None => say!("lamna: a connection could not be taken over: it is not one that is understood"),
             }
         }
     }
