@@ -256,12 +256,13 @@ impl Expected<'_> {
             [Piece::Text(pattern)] if matches(pattern, &response.content, memory) => Ok(()),
             [Piece::Text(pattern)] => Err(format!("expected content {pattern:?}")),
             pieces => {
-                let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes(site, memory)).collect();
-                let first = bytes.iter().zip(&response.content).position(|(one, other)| one != other);
-                match (bytes == response.content, first) {
-                    (true, _) => Ok(()),
-                    (false, Some(at)) => Err(format!("expected other content from byte {at} on")),
-                    (false, None) => Err(format!("expected {} bytes, got {}", bytes.len(), response.content.len())),
+                let bytes = pieces.iter().map(|piece| piece.bytes(site, memory)).collect::<Vec<_>>().concat();
+                if bytes == response.content {
+                    return Ok(());
+                }
+                match bytes.iter().zip(&response.content).position(|(one, other)| one != other) {
+                    Some(at) => Err(format!("expected other content from byte {at} on")),
+                    None => Err(format!("expected {} bytes, got {}", bytes.len(), response.content.len())),
                 }
             }
         }
@@ -274,7 +275,10 @@ impl Piece<'_> {
             Piece::Text(text) => fill_in(text, memory),
             Piece::File(path, range) => {
                 let content = std::fs::read(site.join(path)).expect("the site has this file");
-                range.map_or(content.clone(), |(first, last)| content[first..=last].to_vec())
+                match range {
+                    None => content,
+                    Some((first, last)) => content[*first..=*last].to_vec(),
+                }
             }
         }
     }

@@ -2,6 +2,11 @@
 //!
 //! Each script is held as it stands, and once more byte by byte, with every engine. A failure names the cases that failed.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use crate::client::Client;
 use crate::engine::{
     AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines,
 };
@@ -157,7 +162,7 @@ fn limits(engine: Engine) {
 }
 
 fn timeouts(engine: Engine) {
-    converse(engine, include_str!("suite/timeouts.txt"), include_str!("suite/timeouts.toml"));
+    converse_at_once(engine, include_str!("suite/timeouts.txt"), include_str!("suite/timeouts.toml"), WAITING_MAX);
 }
 
 #[test]
@@ -201,19 +206,39 @@ fn an_error_page_that_is_not_there_is_said_and_the_server_serves() {
     assert!(said.contains("`/gone.html` as its page for 404") && said.contains("is not a file"), "{said}");
 }
 
-/// Holds every conversation of `text` with a server of `engine`.
+/// Conversations that are held at once where the server is waited for: no more than it has processes to begin with.
+const WAITING_MAX: usize = 4;
+
+/// Holds every conversation of `text` with a server of `engine`, one after the other.
 fn converse(engine: Engine, text: &str, config: &str) {
+    converse_at_once(engine, text, config, 1);
+}
+
+/// Holds every conversation of `text` with a server of `engine`, so many at once.
+fn converse_at_once(engine: Engine, text: &str, config: &str, conversations: usize) {
     let launch = Launch::new(engine).config(config);
     tree::plant(launch.directory());
     let server = launch.start();
-    let mut failures = Vec::new();
+    let cases = script::parse(text);
+    let mut all = Vec::new();
     for sending in [Sending::Whole, Sending::Bytes] {
-        for case in script::parse(text).into_iter().filter(|case| case.can_be_sent(sending)) {
-            if let Err(fault) = case.run(server.connect(), &server.site(), sending) {
-                failures.push(format!("{} ({}), sent {sending:?}:\n  {fault}", case.name, case.reference));
-            }
-        }
+        all.extend(cases.iter().filter(|case| case.can_be_sent(sending)).map(|case| (case, sending)));
     }
+    let (address, site) = (server.address(), server.site());
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..conversations {
+            scope.spawn(|| {
+                while let Some((case, sending)) = all.get(next.fetch_add(1, Relaxed)) {
+                    if let Err(fault) = case.run(Client::connect(address), &site, *sending) {
+                        let failure = format!("{} ({}), sent {sending:?}:\n  {fault}", case.name, case.reference);
+                        failures.lock().expect("nobody panics with it").push(failure);
+                    }
+                }
+            });
+        }
+    });
     server.finish();
+    let failures = failures.into_inner().expect("nobody has panicked with it");
     assert!(failures.is_empty(), "{} cases failed\n\n{}\n", failures.len(), failures.join("\n"));
 }

@@ -132,8 +132,31 @@ fn link(directory: &Path, site: &Path) {
 }
 
 /// Bytes that are nowhere the same as a little further on.
+///
+/// Byte `index` is the lowest of `(index * factor) ^ (index >> 8) ^ (index >> 16)`. So 256 bytes that begin at a multiple of 256
+/// differ from the first ones in the same bits, and there are 256 such rows. They are copied, because tests need many megabytes,
+/// and a byte at a time takes long in a program that is not optimised.
 pub(crate) fn pattern(length: usize, factor: usize) -> Vec<u8> {
-    (0..length).map(|index| ((index * factor) ^ (index >> 8) ^ (index >> 16)) as u8).collect()
+    const ROW: usize = 256;
+    let first: Vec<u8> = (0..ROW).map(|index| (index * factor) as u8).collect();
+    let rows: Vec<Vec<u8>> = (0..=u8::MAX).map(|bits| first.iter().map(|byte| byte ^ bits).collect()).collect();
+    let mut bytes = Vec::with_capacity(length);
+    for row in 0..length.div_ceil(ROW) {
+        let row = &rows[usize::from((row ^ (row >> 8)) as u8)];
+        bytes.extend_from_slice(&row[..ROW.min(length - bytes.len())]);
+    }
+    bytes
+}
+
+#[test]
+fn a_pattern_has_the_bytes_that_its_rule_says() {
+    for (length, factor) in [(0, 1), (1, 1), (255, 7), (70_001, 7), (200_000, 3), (17_000_000, 1)] {
+        let bytes = pattern(length, factor);
+        assert_eq!(bytes.len(), length);
+        let byte = |index: usize| ((index * factor) ^ (index >> 8) ^ (index >> 16)) as u8;
+        // Every byte of a short one, some of a long one.
+        assert!((0..length).step_by(1 + length / 100_000).all(|index| bytes[index] == byte(index)));
+    }
 }
 
 fn write(path: &Path, content: &[u8]) {
