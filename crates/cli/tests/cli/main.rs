@@ -1,5 +1,6 @@
 //! The built program from outside: exit codes and what it prints.
 
+mod architectures;
 mod laboratory;
 
 use std::fs;

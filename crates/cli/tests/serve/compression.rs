@@ -8,7 +8,7 @@ use crate::client::{Client, PATIENCE, Response};
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, eventually};
 
-for_engines!([
+for_engines!(all every_architecture_compresses: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,

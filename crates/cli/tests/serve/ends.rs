@@ -16,7 +16,7 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-for_engines!([
+for_engines!(all every_architecture_ends: [
     sped_2 = SPED_2,
     amped = AMPED,
     co_amped = CO_AMPED,

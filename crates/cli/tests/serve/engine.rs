@@ -1,5 +1,7 @@
 //! The engines under test: each architecture, with one worker and with two, and with each optional system call taken away.
 
+use lamna_server::config::settings::Architecture;
+
 /// One way of serving.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Engine {
@@ -176,8 +178,25 @@ pub(crate) const MP_CACHES_OFF: Engine = Engine { arguments: &["--processes", "4
 pub(crate) const HELPER_PROCESSES_CACHES_OFF: Engine =
     Engine { arguments: &["--helpers", "processes", "--caches", "off"], ..AMPED_WITH_HELPER_PROCESSES };
 
-/// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name.
+/// That every architecture of the server's table is among `engines`: a new one is not forgotten by the tests named `what`.
+pub(crate) fn assert_complete(what: &str, engines: &[Engine]) {
+    for architecture in Architecture::ALL {
+        let is_there = engines.iter().any(|engine| engine.architecture == architecture.name());
+        assert!(is_there, "{what}: {} is not among the engines", architecture.name());
+    }
+}
+
+/// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name. With `all NAME`, these
+/// are to be of every architecture, and the test `NAME` says so.
 macro_rules! for_engines {
+    (all $name:ident: [$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {
+        crate::engine::for_engines!([$($module = $engine),*] => $tests);
+
+        #[test]
+        fn $name() {
+            crate::engine::assert_complete(stringify!($name), &[$(crate::engine::$engine),*]);
+        }
+    };
     ([$($module:ident = $engine:ident),* $(,)?] => $tests:tt) => {
         $(mod $module {
             crate::engine::tests_of!($engine, $tests);

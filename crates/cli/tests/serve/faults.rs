@@ -18,7 +18,7 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-for_engines!([
+for_engines!(all every_architecture_meets_the_faults: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,

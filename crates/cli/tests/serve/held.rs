@@ -22,7 +22,7 @@ use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-for_engines!([
+for_engines!(all every_architecture_is_held_to_its_bounds: [
     mp = MP_OF_SOME,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,

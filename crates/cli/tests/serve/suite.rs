@@ -14,7 +14,7 @@ use crate::script::{self, Sending};
 use crate::server::Launch;
 use crate::tree;
 
-for_engines!([
+for_engines!(all every_architecture_holds_the_conversations: [
     mp = MP,
     mp_without_openat2 = MP_WITHOUT_OPENAT2,
     sped = SPED,

@@ -260,15 +260,7 @@ fn engine(architecture: Architecture) -> Option<Engine> {
 
 /// The architecture of an engine.
 fn architecture(engine: Engine) -> Architecture {
-    match engine {
-        Engine::Sped => Architecture::Sped,
-        Engine::Amped => Architecture::Amped,
-        Engine::Pipelined => Architecture::Pipelined,
-        Engine::Proactor => Architecture::Proactor,
-        Engine::ThreadPool => Architecture::ThreadPool,
-        Engine::ThreadPerRequest => Architecture::ThreadPerRequest,
-        Engine::ThreadPerSession => Architecture::ThreadPerSession,
-    }
+    Architecture::from_name(engine.name()).expect("every engine is an architecture, which a test holds")
 }
 
 #[cfg(test)]

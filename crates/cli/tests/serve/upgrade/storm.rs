@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lamna_server::config::settings::Architecture;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::load::under_load;
@@ -21,18 +22,10 @@ use crate::engine::{AMPED, CO_AMPED, Engine, MP};
 use crate::server::{Launch, eventually, processes_of};
 
 const ADMINISTRATORS: u64 = 3;
-const ARCHITECTURES: [&str; 10] = [
-    "mp",
-    "co-amped",
-    "amped",
-    "sped",
-    "thread-pool",
-    "pipelined",
-    "thread-per-request",
-    "thread-per-session",
-    "proactor",
-    "auto",
-];
+/// What `arch set` takes.
+fn architectures() -> Vec<&'static str> {
+    Architecture::ALL.into_iter().map(Architecture::name).chain(["auto"]).collect()
+}
 
 /// A server at a port and at a Unix socket, with everything that the storm changes.
 struct Place {
@@ -147,6 +140,7 @@ impl Storm<'_> {
     }
 
     fn administrate(&self, number: u64) {
+        let architectures = architectures();
         let mut random = number * 7919 + 12345;
         let mut below = |bound: usize| {
             random ^= random << 13;
@@ -156,7 +150,7 @@ impl Storm<'_> {
         };
         while !self.over.load(Relaxed) {
             match below(12) {
-                0..=5 => self.order(&["arch", "set", ARCHITECTURES[below(ARCHITECTURES.len())]]),
+                0..=5 => self.order(&["arch", "set", architectures[below(architectures.len())]]),
                 6 => {
                     let helpers = format!("helpers_max = {}", 8 + below(8));
                     self.place.configure(&helpers, number);
