@@ -4,6 +4,9 @@
 //! on how the input is divided; a message whose end two readers could find in different places is an error; content is
 //! skipped, not read. Interim responses (1xx) are given out as heads of their own with `interim` set.
 //!
+//! The load generator reads with it, and `gateway::http1`, which adds what a server must know before it passes an answer
+//! on. Here is only what decides where a response ends: it costs the load generator a comparison a field.
+//!
 //! Does not send requests, keep content, or know more than one response at a time: the caller says with each what the
 //! request was, because the answer to HEAD has no content whatever its fields say.
 //!
@@ -72,6 +75,8 @@ pub enum ResponseError {
     Field,
     /// `Content-Length` is not one number, or stands beside `Transfer-Encoding` (RFC 9112 6.3).
     Length,
+    /// A transfer coding that is not `chunked` once, or any in HTTP/1.0 (RFC 9112 6.1): no other was asked for.
+    Coding,
     /// The chunked coding is malformed.
     Chunked(ChunkError),
     /// The connection ended before the response did.
@@ -85,6 +90,7 @@ impl fmt::Display for ResponseError {
             ResponseError::HeadTooLong => "the head of the response never ends",
             ResponseError::Field => "a line of the response head is not a field",
             ResponseError::Length => "the response announces more than one length",
+            ResponseError::Coding => "the response has a transfer coding that was not asked for",
             ResponseError::Chunked(error) => return error.fmt(f),
             ResponseError::Truncated => "the connection ended in the middle of a response",
         })
@@ -145,6 +151,12 @@ impl ResponseDecoder {
         ended
     }
 
+    /// Whether the last chunk has been read and the trailer section has not ended. What calls consume meanwhile is that
+    /// section, with the empty line that ends it; before it, a call stops.
+    pub fn is_in_trailers(&self) -> bool {
+        matches!(&self.state, State::Chunked(decoder) if decoder.is_in_trailers())
+    }
+
     /// Takes the next piece from the beginning of `input`. `to_head` says whether the request was HEAD.
     ///
     /// Work is bounded by the length of the head, or of what frames the content; content is not touched.
@@ -165,7 +177,8 @@ impl ResponseDecoder {
                 Ok(Step::Content { consumed: here, content: 0..here })
             }
             State::Chunked(decoder) => {
-                let step = decoder.decode(input).map_err(ResponseError::Chunked)?;
+                let stops_at_trailers = !decoder.is_in_trailers();
+                let step = decoder.decode_some(input, stops_at_trailers).map_err(ResponseError::Chunked)?;
                 if step.ended {
                     self.state = State::Head;
                     return Ok(Step::Ended(step.consumed));
@@ -196,7 +209,12 @@ impl ResponseDecoder {
             return Err(ResponseError::StatusLine);
         }
         let Some(end) = memmem::find(input, b"\r\n\r\n") else {
-            return if input.len() > HEAD_BYTES_MAX { Err(ResponseError::HeadTooLong) } else { Ok(Step::Incomplete) };
+            // With room for the empty line: or it would matter whether that arrived together with what is before it.
+            return if input.len() > HEAD_BYTES_MAX + 3 {
+                Err(ResponseError::HeadTooLong)
+            } else {
+                Ok(Step::Incomplete)
+            };
         };
         if end > HEAD_BYTES_MAX {
             return Err(ResponseError::HeadTooLong);
@@ -216,11 +234,14 @@ fn read_head(head: &[u8], to_head: bool) -> Result<(ResponseHead, State), Respon
     let fields = read_fields(head)?;
     let interim = status < 200 && status != 101;
     let bare = to_head || status < 200 || matches!(status, 204 | 304);
-    let framing = match (bare, fields.coding, fields.content_bytes) {
+    if fields.is_chunked && *minor == b'0' {
+        return Err(ResponseError::Coding);
+    }
+    let framing = match (bare, fields.is_chunked, fields.content_bytes) {
         (true, ..) => State::Length(0),
-        (_, Some(Coding::Chunked), _) => State::Chunked(ChunkedDecoder::new(CHUNK_OVERHEAD_BYTES_MAX)),
-        (_, Some(Coding::Other), _) | (_, None, None) => State::UntilClose,
-        (_, None, Some(bytes)) => State::Length(bytes),
+        (_, true, _) => State::Chunked(ChunkedDecoder::new(CHUNK_OVERHEAD_BYTES_MAX)),
+        (_, false, None) => State::UntilClose,
+        (_, false, Some(bytes)) => State::Length(bytes),
     };
     let persistent = if *minor == b'0' { fields.keep_alive && !fields.close } else { !fields.close };
     let keep_alive = persistent && framing != State::UntilClose;
@@ -241,16 +262,9 @@ fn status(digits: &[u8]) -> Result<u16, ResponseError> {
 #[derive(Default)]
 struct Fields {
     content_bytes: Option<u64>,
-    coding: Option<Coding>,
+    is_chunked: bool,
     close: bool,
     keep_alive: bool,
-}
-
-/// The last transfer coding.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Coding {
-    Chunked,
-    Other,
 }
 
 fn read_fields(head: &[u8]) -> Result<Fields, ResponseError> {
@@ -262,7 +276,7 @@ fn read_fields(head: &[u8]) -> Result<Fields, ResponseError> {
         rest = &rest[end + 1..];
         read_field(line, &mut fields)?;
     }
-    if fields.coding.is_some() && fields.content_bytes.is_some() {
+    if fields.is_chunked && fields.content_bytes.is_some() {
         return Err(ResponseError::Length);
     }
     Ok(fields)
@@ -274,16 +288,17 @@ fn read_field(line: &[u8], fields: &mut Fields) -> Result<(), ResponseError> {
     // The three names have three lengths: most fields are let go by one comparison.
     match name.len() {
         14 if name.eq_ignore_ascii_case(b"content-length") => {
-            let bytes = number(value).ok_or(ResponseError::Length)?;
+            let bytes = number(value).or_else(|| equal_numbers(value)).ok_or(ResponseError::Length)?;
             if fields.content_bytes.is_some_and(|before| before != bytes) {
                 return Err(ResponseError::Length);
             }
             fields.content_bytes = Some(bytes);
         }
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-            let last = value.rsplit(|&byte| byte == b',').next().unwrap_or_default().trim_ascii();
-            let chunked = last.eq_ignore_ascii_case(b"chunked");
-            fields.coding = Some(if chunked { Coding::Chunked } else { Coding::Other });
+            if fields.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(ResponseError::Coding);
+            }
+            fields.is_chunked = true;
         }
         10 if name.eq_ignore_ascii_case(b"connection") => {
             for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
@@ -294,6 +309,13 @@ fn read_field(line: &[u8], fields: &mut Fields) -> Result<(), ResponseError> {
         _ => {}
     }
     Ok(())
+}
+
+/// A list of the same number again and again, as comes from joining lines (RFC 9112 6.3).
+fn equal_numbers(list: &[u8]) -> Option<u64> {
+    let mut numbers = list.split(|&byte| byte == b',').map(|member| number(member.trim_ascii()));
+    let first = numbers.next()??;
+    numbers.all(|one| one == Some(first)).then_some(first)
 }
 
 /// Decimal digits and nothing else.
@@ -354,6 +376,12 @@ mod tests {
     }
 
     #[test]
+    fn rfc_9112_6_3_a_length_that_is_repeated_is_one_length() {
+        let joined = b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nhi";
+        assert_eq!(read(&[joined], false), Ok(vec![(200, b"hi".to_vec(), true)]));
+    }
+
+    #[test]
     fn chunks_are_put_together() {
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3;x=y\r\n yo\r\n0\r\n\r\n";
         assert_eq!(read(&[chunked], false), Ok(vec![(200, b"hi yo".to_vec(), true)]));
@@ -375,6 +403,18 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_head_is_accepted_however_it_arrives() {
+        let fill = HEAD_BYTES_MAX - "HTTP/1.1 204 x\r\nA: ".len();
+        let head = |more: usize| format!("HTTP/1.1 204 x\r\nA: {}\r\n\r\n", "b".repeat(fill + more)).into_bytes();
+        let (longest, longer) = (head(0), head(1));
+        for cut in [longest.len() - 3, longest.len() - 1, longest.len()] {
+            let read_in_two = |head: &[u8]| read(&[&head[..cut], &head[cut..]], false).map(|read| read.len());
+            assert_eq!(read_in_two(&longest), Ok(1), "{cut}");
+            assert_eq!(read_in_two(&longer), Err(ResponseError::HeadTooLong), "{cut}");
+        }
+    }
+
+    #[test]
     fn interim_responses_do_not_count() {
         let early = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(read(&[early], false), Ok(vec![(200, vec![], true)]));
@@ -389,12 +429,20 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_kind() {
-        let cases: [(&[u8], ResponseError); 8] = [
+        let cases: [(&[u8], ResponseError); 13] = [
             (b"SSH-2.0-OpenSSH", ResponseError::StatusLine),
             (b"HTTP/1.1 20 OK\r\n\r\n", ResponseError::StatusLine),
             (b"HTTP/1.1 200 OK\r\nno field\r\n\r\n", ResponseError::Field),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", ResponseError::Length),
             (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ResponseError::Length),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n", ResponseError::Length),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", ResponseError::Coding),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, identity\r\n\r\n", ResponseError::Coding),
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                ResponseError::Coding,
+            ),
+            (b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ResponseError::Coding),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", ResponseError::Length),
             (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n", ResponseError::Chunked(ChunkError::Size)),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", ResponseError::Truncated),

@@ -28,7 +28,7 @@ pub struct ChunkedDecoder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Step {
-    /// Bytes of input that are done with. At least 1, unless the input was empty or the body had ended.
+    /// Bytes of input that are done with. At least 1, unless the input was empty, or the body or what was asked for had ended.
     pub consumed: usize,
     /// Where in the input the content is that was found; ends at `consumed` if it is not empty.
     pub content: Range<usize>,
@@ -151,10 +151,28 @@ impl ChunkedDecoder {
     /// # Errors
     /// See [`ChunkError`]. All content before the error has been given out by earlier calls; later calls are of no use.
     pub fn decode(&mut self, input: &[u8]) -> Result<Step, ChunkError> {
+        self.decode_some(input, false)
+    }
+
+    /// Whether the last chunk has been read and the body has not ended: what comes is the trailer section.
+    pub fn is_in_trailers(&self) -> bool {
+        matches!(
+            self.state,
+            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerEnd | State::End
+        )
+    }
+
+    /// As [`ChunkedDecoder::decode`]; if `stops_at_trailers`, no further than to the beginning of the trailer section, so
+    /// that what the next calls consume is that section.
+    ///
+    /// # Errors
+    /// As [`ChunkedDecoder::decode`].
+    pub(crate) fn decode_some(&mut self, input: &[u8], stops_at_trailers: bool) -> Result<Step, ChunkError> {
         let mut consumed = 0;
         while let Some(&byte) = input.get(consumed) {
             match self.state {
                 State::Ended => break,
+                State::TrailerStart if stops_at_trailers => break,
                 State::Content => {
                     let content = consumed..consumed + self.skip_content(input.len() - consumed);
                     return Ok(Step { consumed: content.end, content, ended: false });
