@@ -11,6 +11,7 @@ pub mod date;
 pub mod encoding;
 pub mod error;
 pub mod exchange;
+pub mod gateway;
 pub mod held;
 pub mod limits;
 pub mod message;

@@ -1,10 +1,12 @@
 //! The core's integration tests: conversations, properties and seeded runs of the fuzzed checks.
 //!
-//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `peer`, `responses` and `site`.
+//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `gateway_checks`, `peer`, `responses` and `site`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests take the driver's part")]
 
 mod checks;
 mod conversation;
+mod gateway;
+mod gateway_checks;
 mod peer;
 mod programs;
 mod properties;

@@ -1,0 +1,284 @@
+//! Header fields on their way through a gateway: which of them go on, and which concern one connection only.
+//!
+//! Owns: [`Fields`], all fields of a message, and the rules of RFC 9110 7.6 on which are passed on. Guarantees: names are
+//! tokens, values hold no control bytes, whoever wrote the lines. Borrows; bounded by the length of the lines.
+
+use memchr::memchr;
+
+use crate::message::Request;
+use crate::parse::list;
+
+/// All fields of a message in order, as lines of `name: value`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fields<'a> {
+    lines: &'a [u8],
+}
+
+/// Why lines are not fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldError {
+    /// A line does not end in CR LF, or holds a CR elsewhere.
+    LineEnd,
+    /// A name is not a token, or is not followed by a colon.
+    Name,
+    /// A value holds a control byte.
+    Value,
+}
+
+/// Whether lines may end in LF alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnds {
+    /// CR LF only (RFC 9112 2.2).
+    CrLf,
+    /// CR LF or LF, as in the output of CGI scripts (RFC 3875 6.2 and 7.2).
+    Any,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of a request that the head parser accepted.
+    pub fn of(request: Request<'a>) -> Fields<'a> {
+        let (start, end) = (usize::from(request.head.fields_at), usize::from(request.head.length));
+        // The last line of a head is empty.
+        Fields { lines: request.bytes[start..end].strip_suffix(b"\r\n").unwrap_or_default() }
+    }
+
+    /// Checks lines, without the empty line after them. The work is bounded by their length.
+    ///
+    /// # Errors
+    /// See [`FieldError`].
+    pub fn check(lines: &'a [u8], ends: LineEnds) -> Result<Fields<'a>, FieldError> {
+        let mut rest = lines;
+        while !rest.is_empty() {
+            let end = memchr(b'\n', rest).ok_or(FieldError::LineEnd)?;
+            let line = match (rest[..end].strip_suffix(b"\r"), ends) {
+                (Some(line), _) => line,
+                (None, LineEnds::Any) => &rest[..end],
+                (None, LineEnds::CrLf) => return Err(FieldError::LineEnd),
+            };
+            rest = &rest[end + 1..];
+            let colon = memchr(b':', line).ok_or(FieldError::Name)?;
+            if !is_token(&line[..colon]) {
+                return Err(FieldError::Name);
+            }
+            if !is_value(&line[colon + 1..]) {
+                return Err(FieldError::Value);
+            }
+        }
+        Ok(Fields { lines })
+    }
+
+    /// Names and values in order, values without white space around them.
+    pub fn iter(self) -> Lines<'a> {
+        Lines { rest: self.lines }
+    }
+
+    /// The values of all lines of the field with this name.
+    pub fn values(self, name: &str) -> impl Iterator<Item = &'a [u8]> + use<'a, '_> {
+        self.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
+    /// Whether a comma-separated field has this member, in any case (RFC 9110 5.6.1).
+    pub fn has_member(self, name: &str, member: &str) -> bool {
+        let mut members = self.values(name).flat_map(list::members);
+        members.any(|one| one.eq_ignore_ascii_case(member.as_bytes()))
+    }
+}
+
+/// See [`Fields::iter`].
+#[derive(Clone, Debug)]
+pub struct Lines<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = memchr(b'\n', self.rest)?;
+        let line = &self.rest[..end];
+        self.rest = &self.rest[end + 1..];
+        // Every line was checked for its colon.
+        let colon = memchr(b':', line)?;
+        Some((&line[..colon], list::trim(line[colon + 1..].strip_suffix(b"\r").unwrap_or(&line[colon + 1..]))))
+    }
+}
+
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| list::is_token_byte(byte))
+}
+
+/// field-vchar, obs-text, SP and HTAB (RFC 9110 5.5).
+pub(crate) fn is_value(bytes: &[u8]) -> bool {
+    bytes.iter().fold(true, |valid, &byte| valid & ((byte >= 0x20) & (byte != 0x7f) | (byte == b'\t')))
+}
+
+/// The fields of a message that go on to the next party: all but those of one connection (RFC 9110 7.6.1), and but those
+/// whose place is taken by what we write ourselves: `Content-Length`.
+#[derive(Clone, Copy, Debug)]
+pub struct EndToEnd<'a> {
+    fields: Fields<'a>,
+    /// Whether `Connection` names fields.
+    names_fields: bool,
+    skipped: &'static [&'static str],
+    /// A 101 says to what.
+    keeps_upgrade: bool,
+}
+
+impl<'a> EndToEnd<'a> {
+    /// Of these fields.
+    pub fn of(fields: Fields<'a>) -> EndToEnd<'a> {
+        let is_option = |option: &[u8]| {
+            option.eq_ignore_ascii_case(b"close")
+                || option.eq_ignore_ascii_case(b"keep-alive")
+                || option.eq_ignore_ascii_case(b"upgrade")
+        };
+        let names_fields = fields.values("connection").flat_map(list::members).any(|option| !is_option(option));
+        EndToEnd { fields, names_fields, skipped: &[], keeps_upgrade: false }
+    }
+
+    /// Without these, which are written in lower case.
+    pub(crate) fn without(self, skipped: &'static [&'static str]) -> EndToEnd<'a> {
+        EndToEnd { skipped, ..self }
+    }
+
+    /// With `Upgrade`.
+    pub(crate) fn with_upgrade(self) -> EndToEnd<'a> {
+        EndToEnd { keeps_upgrade: true, ..self }
+    }
+
+    /// Names and values, in order.
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.fields.iter().filter(move |(name, _)| self.has(name))
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        let is_skipped = self.skipped.iter().any(|skipped| name.eq_ignore_ascii_case(skipped.as_bytes()));
+        let is_kept_upgrade = self.keeps_upgrade && name.eq_ignore_ascii_case(b"upgrade");
+        let stays = is_of_connection(name) || name.eq_ignore_ascii_case(b"content-length") || self.is_named(name);
+        !is_skipped && (!stays || is_kept_upgrade)
+    }
+
+    /// Whether `Connection` names this field.
+    pub(crate) fn is_named(&self, name: &[u8]) -> bool {
+        self.names_fields
+            && self.fields.values("connection").flat_map(list::members).any(|one| one.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Whether a field concerns one connection whether or not `Connection` names it: RFC 9110 7.6.1, with those that are for
+/// the next proxy only (11.7) and `HTTP2-Settings`, which goes with an upgrade (RFC 7540 3.2.1).
+pub(crate) fn is_of_connection(name: &[u8]) -> bool {
+    let lower: &[&[u8]] = match name.len() {
+        2 => &[b"te"],
+        7 => &[b"upgrade"],
+        10 => &[b"connection", b"keep-alive"],
+        14 => &[b"http2-settings"],
+        16 => &[b"proxy-connection"],
+        17 => &[b"transfer-encoding"],
+        18 => &[b"proxy-authenticate"],
+        19 => &[b"proxy-authorization"],
+        25 => &[b"proxy-authentication-info"],
+        _ => return false,
+    };
+    lower.iter().any(|one| name.eq_ignore_ascii_case(one))
+}
+
+/// Whether a field may be passed on as a trailer: not what frames, routes, authenticates or describes the content (RFC 9110
+/// 6.5.1), which a recipient that merges trailers would take for true.
+pub fn may_trail(name: &[u8]) -> bool {
+    const NOT: [&str; 27] = [
+        "content-length",
+        "host",
+        "trailer",
+        "content-encoding",
+        "content-type",
+        "content-range",
+        "cache-control",
+        "expect",
+        "max-forwards",
+        "pragma",
+        "range",
+        "authorization",
+        "www-authenticate",
+        "set-cookie",
+        "cookie",
+        "age",
+        "date",
+        "expires",
+        "location",
+        "retry-after",
+        "vary",
+        "warning",
+        "forwarded",
+        "via",
+        "if-match",
+        "if-none-match",
+        "strict-transport-security",
+    ];
+    !is_of_connection(name)
+        && !starts_with(name, "x-forwarded")
+        && !NOT.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+}
+
+/// Whether a name begins with this, in any case.
+pub(crate) fn starts_with(name: &[u8], prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(prefix.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(lines: &str) -> Vec<String> {
+        let fields = Fields::check(lines.as_bytes(), LineEnds::CrLf).unwrap();
+        EndToEnd::of(fields).iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    #[test]
+    fn rfc_9110_7_6_1_fields_of_one_connection_stay() {
+        let lines = "Connection: close\r\nKeep-Alive: 5\r\nTE: trailers\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\
+                     Proxy-Connection: close\r\nProxy-Authorization: x\r\nTransfer-Encoding: chunked\r\nA: b\r\n";
+        assert_eq!(names(lines), ["A"]);
+    }
+
+    #[test]
+    fn rfc_9110_7_6_1_fields_that_connection_names_stay() {
+        let lines = "X-One: 1\r\nConnection: close, x-ONE ,,\r\nX-Two: 2\r\nconnection: x-two\r\nX-Three: 3\r\n";
+        assert_eq!(names(lines), ["X-Three"]);
+    }
+
+    #[test]
+    fn white_space_around_values_is_removed() {
+        let fields = Fields::check(b"A: \t b c\t \r\nB:\r\n", LineEnds::CrLf).unwrap();
+        assert_eq!(fields.iter().collect::<Vec<_>>(), [(&b"A"[..], &b"b c"[..]), (b"B", b"")]);
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused_by_kind() {
+        let cases = [
+            ("A: b\n", FieldError::LineEnd),
+            ("A: b", FieldError::LineEnd),
+            ("A : b\r\n", FieldError::Name),
+            (": b\r\n", FieldError::Name),
+            ("A\r\n", FieldError::Name),
+            ("A: b\r\n folded: c\r\n", FieldError::Name),
+            ("A: b\rc\r\n", FieldError::Value),
+            ("A: b\0\r\n", FieldError::Value),
+        ];
+        for (lines, error) in cases {
+            assert_eq!(Fields::check(lines.as_bytes(), LineEnds::CrLf).err(), Some(error), "{lines:?}");
+        }
+        assert!(Fields::check(b"A: b\nC: d\r\n", LineEnds::Any).is_ok());
+        assert_eq!(Fields::check(b"A: b\rc\n", LineEnds::Any).err(), Some(FieldError::Value));
+    }
+
+    #[test]
+    fn rfc_9110_6_5_1_what_frames_or_describes_the_content_is_no_trailer() {
+        for name in ["Content-Length", "transfer-encoding", "Host", "Set-Cookie", "X-Forwarded-For", "Content-Type"] {
+            assert!(!may_trail(name.as_bytes()), "{name}");
+        }
+        for name in ["ETag", "grpc-status", "Server-Timing", "Digest"] {
+            assert!(may_trail(name.as_bytes()), "{name}");
+        }
+    }
+}

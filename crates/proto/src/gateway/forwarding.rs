@@ -1,0 +1,224 @@
+//! What a request says about its way: `Via` (RFC 9110 7.6.3), `Forwarded` (RFC 7239) and `X-Forwarded-*`.
+//!
+//! Owns: these fields in what goes to an application. Guarantees: an application sees what we know, and what a proxy that
+//! is trusted said; nothing that any other client claims, in whatever spelling.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use super::fields::{Fields, starts_with};
+use super::{Inbound, Origin};
+use crate::parse::list;
+
+/// Our name in `Via`.
+const PSEUDONYM: &str = "lamna";
+
+/// Whether a field is one of those that tell of the way of a request, whose values are believed. `_` counts as `-`, because
+/// interfaces like CGI and WSGI make no difference between the two.
+pub(crate) fn tells_of_the_way(name: &[u8]) -> bool {
+    spells(name, "forwarded") || spells(name, "x-real-ip") || spells(&name[..name.len().min(11)], "x-forwarded")
+}
+
+/// Whether `name` is `lower`, in any case and with `_` for `-`.
+pub(crate) fn spells(name: &[u8], lower: &str) -> bool {
+    let same = |(a, b): (&u8, u8)| if *a == b'_' { b == b'-' } else { a.to_ascii_lowercase() == b };
+    name.len() == lower.len() && name.iter().zip(lower.bytes()).all(same)
+}
+
+/// Appends the lines for `request`: `Via` and `X-Forwarded-*` always, `Forwarded` if the route wants it or a trusted proxy
+/// sent it.
+pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<u8>) {
+    let Inbound { fields, origin, .. } = *request;
+    let authority = request.authority.filter(|authority| !authority.is_empty());
+    write_line(out, "Via", |out| {
+        append_received(fields, "via", out);
+        _ = write!(out, "{} {PSEUDONYM}", origin.protocol.version());
+    });
+    let from_proxy = if origin.is_trusted { fields } else { Fields::default() };
+    write_line(out, "X-Forwarded-For", |out| {
+        append_received(from_proxy, "x-forwarded-for", out);
+        match origin.client {
+            Some((address, _)) => _ = write!(out, "{}", address.to_canonical()),
+            None => out.extend_from_slice(b"unknown"),
+        }
+    });
+    write_first(out, "X-Forwarded-Proto", from_proxy, Some(scheme(origin).as_bytes()));
+    write_first(out, "X-Forwarded-Host", from_proxy, authority);
+    if wants_forwarded || from_proxy.values("forwarded").next().is_some() {
+        write_line(out, "Forwarded", |out| {
+            append_received(from_proxy, "forwarded", out);
+            append_element(origin, authority, out);
+        });
+    }
+}
+
+/// The fields of a trusted proxy that [`write()`] does not write anew.
+pub(crate) fn is_kept(name: &[u8]) -> bool {
+    const WRITTEN: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
+    !name.contains(&b'_') && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+}
+
+fn scheme(origin: Origin) -> &'static str {
+    if origin.is_secure { "https" } else { "http" }
+}
+
+fn write_line(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    value(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What the nearest proxy said first, or what we know.
+fn write_first(out: &mut Vec<u8>, name: &str, from_proxy: Fields<'_>, known: Option<&[u8]>) {
+    let first = from_proxy.values(name).find(|value| !value.is_empty()).or(known);
+    if let Some(value) = first {
+        write_line(out, name, |out| out.extend_from_slice(value));
+    }
+}
+
+/// The members that came, as one list that goes on.
+fn append_received(fields: Fields<'_>, name: &str, out: &mut Vec<u8>) {
+    for member in fields.values(name).flat_map(list::members) {
+        out.extend_from_slice(member);
+        out.extend_from_slice(b", ");
+    }
+}
+
+/// RFC 7239 4. The host is quoted: it may have characters that a token has not.
+fn append_element(origin: Origin, authority: Option<&[u8]>, out: &mut Vec<u8>) {
+    match origin.client.map(|(address, _)| address.to_canonical()) {
+        Some(IpAddr::V4(address)) => _ = write!(out, "for={address}"),
+        Some(IpAddr::V6(address)) => _ = write!(out, "for=\"[{address}]\""),
+        None => out.extend_from_slice(b"for=unknown"),
+    }
+    if let Some(authority) = authority {
+        out.extend_from_slice(b";host=\"");
+        out.extend_from_slice(authority);
+        out.push(b'"');
+    }
+    _ = write!(out, ";proto={}", scheme(origin));
+}
+
+/// Who sent a request that came through proxies: the last address of `X-Forwarded-For` that is not one of a proxy that is
+/// trusted, reading from the nearest on; the peer itself if it is not trusted. What an untrusted party wrote is to the left
+/// of it, and not believed. None if the list holds something else than an address where the answer would be.
+pub fn client_of(peer: IpAddr, fields: Fields<'_>, is_trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+    if !is_trusted(peer) {
+        return Some(peer);
+    }
+    let mut farthest = peer;
+    // The work is bounded by the length of the head: lines are few, and each is read from its end once.
+    let lines: Vec<&[u8]> = fields.values("x-forwarded-for").collect();
+    for member in lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b',')) {
+        let member = list::trim(member);
+        if member.is_empty() {
+            continue;
+        }
+        farthest = address(member)?;
+        if !is_trusted(farthest) {
+            break;
+        }
+    }
+    Some(farthest)
+}
+
+/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let address = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?.0.parse().ok(),
+        None => text.parse().ok().or_else(|| text.rsplit_once(':')?.0.parse().ok()),
+    };
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+/// Whether a field is one that we write ourselves, spelled with an underscore.
+pub(crate) fn is_disguised(name: &[u8]) -> bool {
+    const OURS: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "via", "proxy-connection"];
+    name.contains(&b'_')
+        && (tells_of_the_way(name) || OURS.iter().any(|one| spells(name, one)) || starts_with(name, "proxy_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::fields::LineEnds;
+    use crate::gateway::{Protocol, RequestContent};
+
+    fn lines(received: &str, origin: Origin, wants_forwarded: bool) -> String {
+        let request = Inbound {
+            method: b"GET",
+            path: b"/",
+            query: None,
+            authority: Some(b"a.example:80"),
+            fields: Fields::check(received.as_bytes(), LineEnds::CrLf).unwrap(),
+            content: RequestContent::None,
+            origin,
+        };
+        let mut out = Vec::new();
+        write(&request, wants_forwarded, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn origin(client: &str, is_trusted: bool) -> Origin {
+        let client = client.parse().ok().map(|address| (address, 1));
+        Origin { client, is_trusted, is_secure: true, protocol: Protocol::Http11 }
+    }
+
+    const CLAIMS: &str = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: evil\r\n\
+                          Forwarded: for=1.1.1.1\r\nVia: 1.0 old, 1.1 b\r\n";
+
+    #[test]
+    fn a_client_is_not_believed() {
+        assert_eq!(
+            lines(CLAIMS, origin("192.0.2.7", false), false),
+            "Via: 1.0 old, 1.1 b, 1.1 lamna\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n\
+             X-Forwarded-Host: a.example:80\r\n"
+        );
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_says_is_kept_and_added_to() {
+        assert_eq!(
+            lines(CLAIMS, origin("::ffff:192.0.2.7", true), false),
+            "Via: 1.0 old, 1.1 b, 1.1 lamna\r\nX-Forwarded-For: 1.1.1.1, 192.0.2.7\r\nX-Forwarded-Proto: gopher\r\n\
+             X-Forwarded-Host: evil\r\nForwarded: for=1.1.1.1, for=192.0.2.7;host=\"a.example:80\";proto=https\r\n"
+        );
+    }
+
+    #[test]
+    fn rfc_7239_6_addresses_of_version_6_are_quoted_and_none_is_unknown() {
+        let text = lines("", origin("2001:db8::1", false), true);
+        assert!(text.contains("X-Forwarded-For: 2001:db8::1\r\n"), "{text}");
+        assert!(text.contains("Forwarded: for=\"[2001:db8::1]\";host=\"a.example:80\";proto=https\r\n"), "{text}");
+        assert!(lines("", origin("", false), true).contains("Forwarded: for=unknown;"));
+    }
+
+    #[test]
+    fn fields_of_the_way_are_known_in_every_spelling() {
+        for name in ["Forwarded", "X-Forwarded-For", "x_forwarded_for", "X-FORWARDED_anything", "X_Real-IP"] {
+            assert!(tells_of_the_way(name.as_bytes()), "{name}");
+        }
+        for name in ["X-Forward", "Forwarded-By", "X-Request-Id"] {
+            assert!(!tells_of_the_way(name.as_bytes()), "{name}");
+        }
+        assert!(is_disguised(b"Content_Length") && is_disguised(b"x_forwarded-for") && !is_disguised(b"api_key"));
+    }
+
+    #[test]
+    fn the_client_is_who_the_nearest_trusted_proxy_saw() {
+        let is_trusted = |address: IpAddr| address.to_string().starts_with("10.");
+        let client = |peer: &str, received: &str| {
+            let fields = Fields::check(received.as_bytes(), LineEnds::CrLf).unwrap();
+            client_of(peer.parse().unwrap(), fields, is_trusted).map(|address| address.to_string())
+        };
+        let chain = "X-Forwarded-For: 6.6.6.6, 192.0.2.1\r\nX-Forwarded-For: 10.0.0.2:99, ,10.0.0.1\r\n";
+        assert_eq!(client("10.9.9.9", chain).as_deref(), Some("192.0.2.1"));
+        assert_eq!(client("192.0.2.9", chain).as_deref(), Some("192.0.2.9"));
+        assert_eq!(client("10.9.9.9", "").as_deref(), Some("10.9.9.9"));
+        assert_eq!(client("10.9.9.9", "X-Forwarded-For: [2001:db8::1]:4\r\n").as_deref(), Some("2001:db8::1"));
+        assert_eq!(client("10.9.9.9", "X-Forwarded-For: 1.1.1.1, nonsense\r\n"), None);
+        assert_eq!(client("10.9.9.9", "X-Forwarded-For: 10.0.0.1\r\n").as_deref(), Some("10.0.0.1"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Framing the content of a request on its way to an application (RFC 9112 6 and 7).
+//!
+//! Owns: what stands before and after each piece. Guarantees: what was announced is what is sent. Copies no content: a
+//! piece is sent as a [`Frame`] and then the bytes themselves.
+//!
+//! ```text
+//!  Sized(n) --pieces of n bytes--> Sized(0) --end--> Ended
+//!  Chunked --pieces--> Chunked --end--> Ended
+//! ```
+
+use crate::gateway::RequestContent;
+
+/// The content of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentWriter {
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Sized(u64),
+    Chunked { has_begun: bool },
+    Ended,
+}
+
+/// Bytes that stand before a piece of content, or after the last.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    bytes: [u8; FRAME_BYTES_MAX],
+    length: u8,
+}
+
+/// The end of the chunk before, 16 digits, the end of the line.
+const FRAME_BYTES_MAX: usize = 20;
+
+/// There is more content, or less, than was announced. The request cannot be completed: the connection has to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LengthError {
+    /// More than was announced, or after the end.
+    Surplus,
+    /// Less than was announced.
+    Short,
+}
+
+impl ContentWriter {
+    /// For content that was announced so.
+    pub fn new(content: RequestContent) -> ContentWriter {
+        let state = match content {
+            RequestContent::None => State::Sized(0),
+            RequestContent::Sized(bytes) => State::Sized(bytes),
+            RequestContent::Streamed => State::Chunked { has_begun: false },
+        };
+        ContentWriter { state }
+    }
+
+    /// What stands before a piece of `bytes` bytes. The whole piece follows, or the connection is closed.
+    ///
+    /// # Errors
+    /// [`LengthError::Surplus`]; the state has not changed then.
+    pub fn piece(&mut self, bytes: u64) -> Result<Frame, LengthError> {
+        match &mut self.state {
+            _ if bytes == 0 => Ok(Frame::of(&[])),
+            State::Sized(left) => {
+                *left = left.checked_sub(bytes).ok_or(LengthError::Surplus)?;
+                Ok(Frame::of(&[]))
+            }
+            State::Chunked { has_begun } => {
+                let mut digits = [0; 16];
+                let before: &[u8] = if std::mem::replace(has_begun, true) { b"\r\n" } else { b"" };
+                Ok(Frame::of(&[before, hexadecimal(bytes, &mut digits), b"\r\n"]))
+            }
+            State::Ended => Err(LengthError::Surplus),
+        }
+    }
+
+    /// What stands after the last piece.
+    ///
+    /// # Errors
+    /// [`LengthError`]: it is not the end, or the end was before.
+    pub fn end(&mut self) -> Result<Frame, LengthError> {
+        let frame: &[u8] = match self.state {
+            State::Sized(0) => b"",
+            State::Sized(_) => return Err(LengthError::Short),
+            State::Chunked { has_begun: true } => b"\r\n0\r\n\r\n",
+            State::Chunked { has_begun: false } => b"0\r\n\r\n",
+            State::Ended => return Err(LengthError::Surplus),
+        };
+        self.state = State::Ended;
+        Ok(Frame::of(&[frame]))
+    }
+
+    /// Whether the request is complete: without that the connection cannot carry another.
+    pub fn is_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+}
+
+impl Frame {
+    fn of(parts: &[&[u8]]) -> Frame {
+        let mut frame = Frame { bytes: [0; FRAME_BYTES_MAX], length: 0 };
+        for byte in parts.iter().copied().flatten() {
+            frame.bytes[usize::from(frame.length)] = *byte;
+            frame.length += 1;
+        }
+        frame
+    }
+}
+
+impl AsRef<[u8]> for Frame {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+fn hexadecimal(number: u64, digits: &mut [u8; 16]) -> &[u8] {
+    let mut rest = number;
+    let mut at = digits.len();
+    while rest > 0 {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(rest & 15) as usize];
+        rest >>= 4;
+    }
+    &digits[at..]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parse::chunked::ChunkedDecoder;
+
+    #[test]
+    fn sized_content_is_as_long_as_announced() {
+        let mut writer = ContentWriter::new(RequestContent::Sized(5));
+        assert_eq!(writer.piece(3).map(|frame| frame.as_ref().to_vec()), Ok(vec![]));
+        assert_eq!(writer.piece(3).err(), Some(LengthError::Surplus));
+        assert_eq!(writer.end().err(), Some(LengthError::Short));
+        assert!(writer.piece(2).is_ok() && !writer.is_ended() && writer.end().is_ok() && writer.is_ended());
+        assert_eq!(writer.piece(1).err(), Some(LengthError::Surplus));
+        assert_eq!(writer.end().err(), Some(LengthError::Surplus));
+    }
+
+    #[test]
+    fn no_content_ends_at_once() {
+        assert_eq!(ContentWriter::new(RequestContent::None).end().map(|frame| frame.as_ref().len()), Ok(0));
+        assert_eq!(ContentWriter::new(RequestContent::Streamed).end().unwrap().as_ref(), b"0\r\n\r\n");
+    }
+
+    #[test]
+    fn the_largest_chunk_has_a_frame() {
+        let mut writer = ContentWriter::new(RequestContent::Streamed);
+        assert_eq!(writer.piece(1).unwrap().as_ref(), b"1\r\n");
+        assert_eq!(writer.piece(u64::MAX).unwrap().as_ref(), b"\r\nffffffffffffffff\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_are_read_as_they_were_written(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5)) {
+            let (mut writer, mut sent) = (ContentWriter::new(RequestContent::Streamed), Vec::new());
+            for piece in &pieces {
+                sent.extend_from_slice(writer.piece(piece.len() as u64).unwrap().as_ref());
+                sent.extend_from_slice(piece);
+            }
+            sent.extend_from_slice(writer.end().unwrap().as_ref());
+            let (mut decoder, mut content, mut rest) = (ChunkedDecoder::new(0), Vec::new(), &sent[..]);
+            while !rest.is_empty() {
+                let step = decoder.decode(rest).unwrap();
+                content.extend_from_slice(&rest[step.content]);
+                rest = &rest[step.consumed..];
+            }
+            prop_assert!(decoder.is_ended());
+            prop_assert_eq!(content, pieces.concat());
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Gateways: requests that another program answers, over HTTP/1.1, FastCGI or CGI.
+//!
+//! Owns: the codecs, and what they have in common. [`Inbound`] is a request as we understood it; [`AnswerStep`] is what a
+//! reader found in what the application sent; [`GatewayError`] is what can go wrong and what the client is told.
+//! Guarantees: pure. A codec takes slices of bytes and gives out bytes and ranges. It holds a bounded number of bytes
+//! whatever the application sends, and its outcome does not depend on how the input is divided. What goes to an application
+//! is written from an [`Inbound`]; bytes of the client's head are never passed through. Does not connect, wait, choose an
+//! upstream (that is `lamna_policy::upstream`) or write the answer to the client.
+//!
+//! # How an engine carries out a gateway
+//! No engine does so yet: it needs exchanges that begin at the head of their request.
+//!
+//! - *Needs.* An exchange whose route is a gateway gives out the need to run it, once, instead of the need to translate.
+//!   The engine answers with the head of the answer ([`AnswerStep::Head`]), then with content, then with the end.
+//! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
+//!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
+//!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
+//!   know the length first (FastCGI, CGI) or the route says so, the content is buffered before the application is asked, in
+//!   a file beyond a bound. An answer that comes before the content has been sent ends the sending: the connection is not
+//!   kept.
+//! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
+//!   whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
+//! - *Live switch.* An exchange that runs keeps its channel to the application: both sockets, the reader, and the buffers
+//!   are plain data, and go to the next engine with the connection. An engine that cannot take them serves the exchange to
+//!   its end before it lets the connection go. Needs that are recalled and given out again must not contain a run that has
+//!   begun.
+//! - *Upgrade of the program.* A channel does not travel between processes: the old process serves what has begun to its
+//!   end, within the drain time.
+//! - *Failures.* Before the head has gone to the client, an error becomes [`GatewayError::status`]. After that nothing can
+//!   be said: the connection to the client is broken off so that no cache and no client takes the answer for whole.
+//! - *No second try of what has an effect.* Whether another upstream may be asked is decided in one place,
+//!   `lamna_policy::upstream::retry`. It needs to know whether a byte of the request was sent. A helper or an engine that
+//!   ends in the middle is a failure, not a reason to run the request again.
+//! - *End of the client.* When the client leaves, the upstream connection is closed ([`fastcgi::abort`] first, where that
+//!   keeps it usable; a CGI process group is killed).
+
+pub mod cgi;
+mod error;
+pub mod fastcgi;
+pub mod fields;
+pub mod forwarding;
+pub mod http1;
+pub mod path;
+
+use std::net::IpAddr;
+use std::ops::Range;
+
+pub use error::GatewayError;
+use fields::{EndToEnd, Fields};
+
+/// A request as we understood it. What goes to an application is written from this.
+#[derive(Clone, Copy, Debug)]
+pub struct Inbound<'a> {
+    /// The method as received.
+    pub method: &'a [u8],
+    /// The path in the one spelling that [`path::write`] gives it, so that what rules judged is what the application sees.
+    pub path: &'a [u8],
+    /// The query as received, without the question mark.
+    pub query: Option<&'a [u8]>,
+    /// The authority that was judged: of the target if it has one, or the value of `Host`.
+    pub authority: Option<&'a [u8]>,
+    /// All fields of the request.
+    pub fields: Fields<'a>,
+    /// What content follows.
+    pub content: RequestContent,
+    /// How the request was received.
+    pub origin: Origin,
+}
+
+/// How a request was received, and from whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// The peer of the connection and its port; none on a Unix socket.
+    pub client: Option<(IpAddr, u16)>,
+    /// Whether the peer is a proxy of ours: then what it says in `Forwarded` and `X-Forwarded-*` is kept and added to. From
+    /// anybody else such fields are removed.
+    pub is_trusted: bool,
+    /// Whether the request came over TLS.
+    pub is_secure: bool,
+    /// The version in which it was received.
+    pub protocol: Protocol,
+}
+
+/// The version of HTTP in which a request was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/2.
+    Http2,
+    /// HTTP/3.
+    Http3,
+}
+
+impl Protocol {
+    /// As in `SERVER_PROTOCOL` (RFC 3875 4.1.16).
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Http10 => "HTTP/1.0",
+            Protocol::Http11 => "HTTP/1.1",
+            Protocol::Http2 => "HTTP/2.0",
+            Protocol::Http3 => "HTTP/3.0",
+        }
+    }
+
+    /// As in `Via` (RFC 9110 7.6.3).
+    pub fn version(self) -> &'static str {
+        &self.name()["HTTP/".len()..]
+    }
+}
+
+/// The content of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestContent {
+    /// None, and none was announced.
+    None,
+    /// This many bytes; may be zero.
+    Sized(u64),
+    /// Some; how many is known when they have arrived.
+    Streamed,
+}
+
+/// The head of an application's answer.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerHead<'a> {
+    /// 100 to 999.
+    pub status: u16,
+    /// The application's reason phrase; may be empty.
+    pub reason: &'a [u8],
+    /// The length that was announced. An answer to HEAD and a 304 have one without having content.
+    pub content_bytes: Option<u64>,
+    /// What may be passed on. The framing and what concerns one connection only are not in it.
+    pub fields: EndToEnd<'a>,
+}
+
+/// What one call of a reader found. `consumed` bytes of the input are done with. What is left is given again, with more
+/// behind it.
+#[derive(Clone, Debug)]
+#[must_use]
+pub enum AnswerStep<'a> {
+    /// More input is needed. Nothing of what is left was consumed.
+    Incomplete {
+        /// Bytes that are done with.
+        consumed: usize,
+    },
+    /// A 1xx response. Another head follows. HTTP/1.0 clients do not get it (RFC 9110 15.2).
+    Interim {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// The head.
+        head: AnswerHead<'a>,
+    },
+    /// The head of the answer.
+    Head {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// The head.
+        head: AnswerHead<'a>,
+    },
+    /// The application changed to the protocol that was asked for (101). What follows on the connection, in both
+    /// directions, is not HTTP: a tunnel.
+    Switched {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// The head, with `Upgrade`, which the client has to see.
+        head: AnswerHead<'a>,
+    },
+    /// CGI: the answer is what the server itself gives for this path and query (RFC 3875 6.2.2), asked for with GET.
+    LocalRedirect {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// Begins with one slash.
+        target: &'a [u8],
+    },
+    /// Content.
+    Content {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// Where the content is in the input; may be empty.
+        content: Range<usize>,
+    },
+    /// FastCGI: text for the error log.
+    Diagnostic {
+        /// Bytes that are done with.
+        consumed: usize,
+        /// Where the text is in the input. A line may come in pieces.
+        text: Range<usize>,
+    },
+    /// The answer is whole.
+    Ended {
+        /// Bytes that are done with.
+        consumed: usize,
+    },
+}
