@@ -6,6 +6,8 @@
 #[allow(dead_code)]
 #[path = "../../crates/proto/tests/proto/checks.rs"]
 mod checks;
+#[path = "../../crates/proto/tests/proto/gateway_checks.rs"]
+mod gateway_checks;
 #[allow(dead_code, reason = "the conversations use more of it")]
 #[path = "../../crates/proto/tests/proto/peer.rs"]
 mod peer;
@@ -31,6 +33,35 @@ pub fn head(input: &[u8]) {
 /// A target's path names one thing beneath the root.
 pub fn target_path(input: &[u8]) {
     checks::target_path(input);
+}
+
+/// A request goes on to an application in one reading. The first byte says how many bytes of content it has.
+pub fn forwarded(input: &[u8]) {
+    if let [bytes, rest @ ..] = input {
+        let (content, head) = rest.split_at(rest.len().min(usize::from(*bytes)));
+        gateway_checks::forwarded(head, content);
+    }
+}
+
+/// An answer over HTTP/1.1 is read the same in any pieces. The first two bytes say what was asked, and how long the pieces are.
+pub fn http1_answer(input: &[u8]) {
+    if let [asked, size, answer @ ..] = input {
+        gateway_checks::http1_answer(answer, &[usize::from(*size)], asked & 1 == 1, asked & 2 == 2);
+    }
+}
+
+/// An answer over FastCGI is read the same in any pieces; the first two bytes likewise.
+pub fn fastcgi_answer(input: &[u8]) {
+    if let [asked, size, answer @ ..] = input {
+        gateway_checks::fastcgi_answer(answer, &[usize::from(*size)], asked & 1 == 1);
+    }
+}
+
+/// The output of a script is read the same in any pieces; the first two bytes likewise.
+pub fn cgi_answer(input: &[u8]) {
+    if let [asked, size, output @ ..] = input {
+        gateway_checks::cgi_answer(output, &[usize::from(*size)], asked & 1 == 1);
+    }
 }
 
 /// A connection survives any operations, and what it says does not depend on how the world behaves.
