@@ -1,0 +1,343 @@
+//! Which of several upstreams gets a request, which are out of use, and which failures are tried again elsewhere.
+//!
+//! Owns: [`Upstreams`], the choice of one gateway route; its parts are [`choice`] (weights and load), [`health`] (who is
+//! out, until when) and [`retry`] (what may be asked twice). Guarantees: pure and seeded, so the same events lead to the
+//! same choices; instants are arguments, in milliseconds since an origin that the caller chooses, and never go back. As
+//! long as an upstream is left that active checks do not hold to be down and that was not tried for this request, it gets
+//! it: who is alone is asked even if it has failed, since refusing without asking helps nobody. Does not connect, resolve
+//! or wait.
+//!
+//! The gateways of the server will use it, an instance for each worker: workers then need no lock, and find out each for
+//! itself.
+
+pub mod choice;
+pub mod health;
+pub mod retry;
+
+use choice::{Candidate, Random};
+use health::{Availability, Health, HealthSettings};
+
+/// The upstreams of one route.
+#[derive(Clone, Debug)]
+pub struct Upstreams {
+    each: Vec<Upstream>,
+    settings: HealthSettings,
+    random: Random,
+    /// Used by each choice, so that none allocates.
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Clone, Debug)]
+struct Upstream {
+    weight: u32,
+    load: u32,
+    health: Health,
+}
+
+/// A request that was given to an upstream. It has to be given back with [`Upstreams::handle_ended`], whatever becomes of
+/// it.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Attempt {
+    index: usize,
+    kind: Kind,
+}
+
+/// Why an upstream was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It is in use.
+    Usual,
+    /// To find out whether it can be used again.
+    Trial,
+    /// There was no other.
+    LastResort,
+}
+
+/// What became of an attempt, as far as it says something about the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered.
+    Answered,
+    /// It could not be reached, did not answer in time, or answered with nonsense.
+    Failed,
+    /// Nobody knows: the client left first.
+    Unknown,
+}
+
+impl Attempt {
+    /// Which upstream, in the order of the settings.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Why.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl Upstreams {
+    /// For upstreams of these weights. One of weight 0 is asked only as a last resort: a spare.
+    pub fn new(weights: &[u32], settings: HealthSettings, seed: u64) -> Upstreams {
+        let upstream = |weight: &u32| Upstream { weight: *weight, load: 0, health: Health::default() };
+        Upstreams {
+            each: weights.iter().map(upstream).collect(),
+            settings,
+            random: Random::seeded(seed),
+            candidates: Vec::with_capacity(weights.len()),
+        }
+    }
+
+    /// Chooses for a request that was tried with `tried` before. `may_retry`: should the attempt fail, it may be tried
+    /// elsewhere, so it may serve to find out whether an upstream that was out can be used again. None if every upstream is
+    /// held to be down by checks, or was tried.
+    ///
+    /// The work is bounded by the number of upstreams.
+    pub fn choose(&mut self, now_ms: u64, tried: &[usize], may_retry: bool) -> Option<Attempt> {
+        let (index, kind) = self
+            .trial(now_ms, tried, may_retry)
+            .map(|index| (index, Kind::Trial))
+            .or_else(|| self.usual(now_ms, tried).map(|index| (index, Kind::Usual)))
+            .or_else(|| self.last_resort(now_ms, tried).map(|index| (index, Kind::LastResort)))?;
+        let upstream = &mut self.each[index];
+        upstream.load += 1;
+        if kind == Kind::Trial {
+            upstream.health.begin_trial(now_ms);
+        }
+        Some(Attempt { index, kind })
+    }
+
+    /// An attempt is over.
+    pub fn handle_ended(&mut self, attempt: Attempt, now_ms: u64, outcome: Outcome) {
+        let Some(upstream) = self.each.get_mut(attempt.index) else { return };
+        upstream.load = upstream.load.saturating_sub(1);
+        upstream.health.handle_ended(now_ms, attempt.kind, outcome, &self.settings);
+    }
+
+    /// An active check of an upstream has passed or not.
+    pub fn handle_check(&mut self, index: usize, now_ms: u64, has_passed: bool) {
+        if let Some(upstream) = self.each.get_mut(index) {
+            upstream.health.handle_check(now_ms, has_passed, &self.settings);
+        }
+    }
+
+    /// Requests under way with an upstream.
+    pub fn load(&self, index: usize) -> u32 {
+        self.each.get(index).map_or(0, |upstream| upstream.load)
+    }
+
+    /// Whether an upstream is in use, and how much of its weight.
+    pub fn availability(&self, index: usize, now_ms: u64) -> Option<Availability> {
+        Some(self.each.get(index)?.health.availability(now_ms, &self.settings))
+    }
+
+    fn trial(&self, now_ms: u64, tried: &[usize], may_retry: bool) -> Option<usize> {
+        let is_due = |index: &usize| {
+            self.each[*index].health.availability(now_ms, &self.settings) == Availability::Trial
+                && !tried.contains(index)
+        };
+        if may_retry { (0..self.each.len()).find(is_due) } else { None }
+    }
+
+    fn usual(&mut self, now_ms: u64, tried: &[usize]) -> Option<usize> {
+        self.candidates.clear();
+        for (index, upstream) in self.each.iter().enumerate() {
+            let share = match upstream.health.availability(now_ms, &self.settings) {
+                Availability::InUse { share } if !tried.contains(&index) => share,
+                _ => 0,
+            };
+            self.candidates.push(Candidate { weight: upstream.weight, share, load: upstream.load });
+        }
+        choice::choose(&self.candidates, &mut self.random)
+    }
+
+    /// Spares that are in use first, then who is soonest to be tried again.
+    fn last_resort(&self, now_ms: u64, tried: &[usize]) -> Option<usize> {
+        let wait = |index: usize| match self.each[index].health.availability(now_ms, &self.settings) {
+            Availability::InUse { .. } => Some(0),
+            Availability::Trial => Some(1),
+            Availability::Out { until_ms } => Some(until_ms.saturating_sub(now_ms).saturating_add(2)),
+            Availability::Down => None,
+        };
+        let left = (0..self.each.len()).filter(|index| !tried.contains(index));
+        left.filter_map(|index| Some((wait(index)?, index))).min().map(|(_, index)| index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: HealthSettings = HealthSettings {
+        failures_max: 3,
+        window_ms: 10_000,
+        pause_ms: 1_000,
+        pause_max_ms: 60_000,
+        slow_start_ms: 0,
+        passes_min: 2,
+        misses_max: 2,
+    };
+
+    fn fail(upstreams: &mut Upstreams, index: usize, now_ms: u64, times: usize) {
+        for _ in 0..times {
+            let others: Vec<usize> = (0..upstreams.each.len()).filter(|other| *other != index).collect();
+            let attempt = upstreams.choose(now_ms, &others, false).unwrap();
+            upstreams.handle_ended(attempt, now_ms, Outcome::Failed);
+        }
+    }
+
+    #[test]
+    fn who_fails_is_not_asked_until_its_pause_is_over() {
+        let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
+        fail(&mut upstreams, 0, 100, 3);
+        for _ in 0..50 {
+            let attempt = upstreams.choose(500, &[], true).unwrap();
+            assert_eq!((attempt.index(), attempt.kind()), (1, Kind::Usual));
+            upstreams.handle_ended(attempt, 500, Outcome::Answered);
+        }
+        let trial = upstreams.choose(1_100, &[], true).unwrap();
+        assert_eq!((trial.index(), trial.kind()), (0, Kind::Trial));
+        let meanwhile = upstreams.choose(1_100, &[], true).unwrap();
+        assert_eq!(meanwhile.index(), 1, "one request is enough to find out");
+        upstreams.handle_ended(trial, 1_200, Outcome::Answered);
+        assert!(matches!(upstreams.availability(0, 1_200), Some(Availability::InUse { .. })));
+        upstreams.handle_ended(meanwhile, 1_300, Outcome::Answered);
+    }
+
+    #[test]
+    fn nobody_pays_for_a_trial_who_cannot_be_served_elsewhere() {
+        let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
+        fail(&mut upstreams, 0, 0, 3);
+        let attempt = upstreams.choose(5_000, &[], false).unwrap();
+        assert_eq!((attempt.index(), attempt.kind()), (1, Kind::Usual));
+        upstreams.handle_ended(attempt, 5_000, Outcome::Unknown);
+    }
+
+    #[test]
+    fn who_is_alone_is_asked_whatever_it_did() {
+        let mut upstreams = Upstreams::new(&[1], SETTINGS, 7);
+        fail(&mut upstreams, 0, 0, 50);
+        let attempt = upstreams.choose(1, &[], false).unwrap();
+        assert_eq!(attempt.kind(), Kind::LastResort);
+        upstreams.handle_ended(attempt, 2, Outcome::Answered);
+        assert!(
+            matches!(upstreams.availability(0, 2), Some(Availability::InUse { .. })),
+            "it has shown that it is back"
+        );
+    }
+
+    #[test]
+    fn who_checks_hold_to_be_down_is_not_asked() {
+        let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
+        (0..2).for_each(|_| upstreams.handle_check(0, 0, false));
+        assert_eq!(upstreams.choose(0, &[1], true), None);
+        (0..2).for_each(|_| upstreams.handle_check(1, 0, false));
+        assert_eq!(upstreams.choose(0, &[], true), None);
+        (0..2).for_each(|_| upstreams.handle_check(0, 0, true));
+        let attempt = upstreams.choose(0, &[], true).unwrap();
+        assert_eq!(attempt.index(), 0);
+        upstreams.handle_ended(attempt, 0, Outcome::Answered);
+    }
+
+    #[test]
+    fn a_spare_is_asked_when_the_others_are_out_or_tried() {
+        let mut upstreams = Upstreams::new(&[1, 0], SETTINGS, 7);
+        for _ in 0..20 {
+            let attempt = upstreams.choose(0, &[], true).unwrap();
+            assert_eq!(attempt.index(), 0);
+            upstreams.handle_ended(attempt, 0, Outcome::Answered);
+        }
+        assert_eq!(upstreams.choose(0, &[0], true).map(|attempt| attempt.index()), Some(1));
+        fail(&mut upstreams, 0, 0, 3);
+        assert_eq!(upstreams.choose(1, &[], true).map(|attempt| attempt.index()), Some(1));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        Choose { tried: Vec<usize>, may_retry: bool },
+        End { which: prop::sample::Index, outcome: Outcome },
+        Check { index: usize, has_passed: bool },
+        Wait(u64),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let outcome = prop_oneof![Just(Outcome::Answered), Just(Outcome::Failed), Just(Outcome::Unknown)];
+        prop_oneof![
+            6 => (prop::collection::vec(0..4_usize, 0..3), any::<bool>())
+                .prop_map(|(tried, may_retry)| Event::Choose { tried, may_retry }),
+            5 => (any::<prop::sample::Index>(), outcome).prop_map(|(which, outcome)| Event::End { which, outcome }),
+            2 => (0..5_usize, any::<bool>()).prop_map(|(index, has_passed)| Event::Check { index, has_passed }),
+            2 => (0..30_000_u64).prop_map(Event::Wait),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_who_can_be_asked_is_asked(
+            weights in prop::collection::vec(0..4_u32, 1..5), events in prop::collection::vec(event(), 0..80), seed: u64,
+        ) {
+            let mut upstreams = Upstreams::new(&weights, SETTINGS, seed);
+            let mut again = upstreams.clone();
+            let (mut under_way, mut now_ms): (Vec<Attempt>, u64) = (Vec::new(), 0);
+            for event in events {
+                match event {
+                    Event::Choose { tried, may_retry } => {
+                        let can_be_asked = |index: &usize| {
+                            !tried.contains(index) && upstreams.availability(*index, now_ms) != Some(Availability::Down)
+                        };
+                        let any_left = (0..weights.len()).any(|index| can_be_asked(&index));
+                        let chosen = upstreams.choose(now_ms, &tried, may_retry);
+                        prop_assert_eq!(&again.choose(now_ms, &tried, may_retry), &chosen, "the same seed, the same choice");
+                        prop_assert_eq!(chosen.is_some(), any_left);
+                        if let Some(attempt) = chosen {
+                            prop_assert!(!tried.contains(&attempt.index()));
+                            let is_trial = attempt.kind() == Kind::Trial;
+                            prop_assert!(!is_trial || may_retry);
+                            prop_assert!(attempt.kind() != Kind::Usual || weights[attempt.index()] > 0);
+                            under_way.push(attempt);
+                        }
+                    }
+                    Event::End { which, outcome } if !under_way.is_empty() => {
+                        let attempt = under_way.swap_remove(which.index(under_way.len()));
+                        let copy = Attempt { index: attempt.index, kind: attempt.kind };
+                        upstreams.handle_ended(attempt, now_ms, outcome);
+                        again.handle_ended(copy, now_ms, outcome);
+                    }
+                    Event::End { .. } => {}
+                    Event::Check { index, has_passed } => {
+                        upstreams.handle_check(index, now_ms, has_passed);
+                        again.handle_check(index, now_ms, has_passed);
+                    }
+                    Event::Wait(ms) => now_ms += ms,
+                }
+                for index in 0..weights.len() {
+                    let count = under_way.iter().filter(|attempt| attempt.index() == index).count();
+                    prop_assert_eq!(upstreams.load(index) as usize, count);
+                }
+            }
+        }
+
+        #[test]
+        fn everybody_who_is_not_checked_to_be_down_comes_back(
+            events in prop::collection::vec(0..3_usize, 0..60), seed: u64,
+        ) {
+            let mut upstreams = Upstreams::new(&[1, 1, 1], SETTINGS, seed);
+            for (at, index) in events.iter().enumerate() {
+                fail(&mut upstreams, *index, at as u64 * 100, 1);
+            }
+            // The longest pause is over, and each answers.
+            let now_ms = events.len() as u64 * 100 + SETTINGS.pause_max_ms;
+            for _ in 0..3 {
+                let attempt = upstreams.choose(now_ms, &[], true).unwrap();
+                upstreams.handle_ended(attempt, now_ms, Outcome::Answered);
+            }
+            for index in 0..3 {
+                let is_in_use = matches!(upstreams.availability(index, now_ms), Some(Availability::InUse { .. }));
+                prop_assert!(is_in_use, "{} is out", index);
+            }
+        }
+    }
+}
