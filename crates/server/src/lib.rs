@@ -17,6 +17,7 @@ mod loom_support;
 pub mod metrics;
 pub mod process;
 pub mod sys;
+pub mod upstream;
 pub mod worker;
 
 pub use crate::process::error::ServeError;
