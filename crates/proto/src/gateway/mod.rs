@@ -8,10 +8,15 @@
 //! upstream (that is `lamna_policy::upstream`) or write the answer to the client.
 //!
 //! # How an engine carries out a gateway
-//! No engine does so yet: it needs exchanges that begin at the head of their request.
+//! No engine does so yet. [`Program`](crate::exchange::program::Program) is the beginning of it: it takes content as it
+//! arrives, is begun once, and goes with its exchange. What it has not: a step that waits for a socket and not for a
+//! thread, and an answer that is sent while it is made.
 //!
-//! - *Needs.* An exchange whose route is a gateway gives out the need to run it, once, instead of the need to translate.
-//!   The engine answers with the head of the answer ([`AnswerStep::Head`]), then with content, then with the end.
+//! - *Needs.* The look-up of a request whose route is a gateway gives a program that holds the channel to the application:
+//!   its socket, one of the readers below, and two buffers. A step sends what content there is, and reads what has come. It
+//!   ends with what it waits for: content, room in the answer, or the socket (readable, writable, until when). An event
+//!   loop or a ring then waits for that socket as for its own, a thread engine in its thread. The answer is given out as
+//!   its head ([`AnswerStep::Head`]), content, and the end.
 //! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
 //!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
 //!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
@@ -20,10 +25,8 @@
 //!   kept.
 //! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
 //!   whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
-//! - *Live switch.* An exchange that runs keeps its channel to the application: both sockets, the reader, and the buffers
-//!   are plain data, and go to the next engine with the connection. An engine that cannot take them serves the exchange to
-//!   its end before it lets the connection go. Needs that are recalled and given out again must not contain a run that has
-//!   begun.
+//! - *Live switch.* The channel is plain data, and goes to the next engine with the exchange. A step that is under way is
+//!   waited for, as for every program.
 //! - *Upgrade of the program.* A channel does not travel between processes: the old process serves what has begun to its
 //!   end, within the drain time.
 //! - *Failures.* Before the head has gone to the client, an error becomes [`GatewayError::status`]. After that nothing can
