@@ -117,8 +117,9 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct EndToEnd<'a> {
     fields: Fields<'a>,
-    /// Whether `Connection` names fields.
-    names_fields: bool,
+    /// The first of these are fields that `Connection` names.
+    named: [&'a [u8]; NAMED_MAX],
+    named_count: usize,
     skipped: &'static [&'static str],
     /// A 101 says to what.
     keeps_upgrade: bool,
@@ -126,14 +127,21 @@ pub struct EndToEnd<'a> {
 
 impl<'a> EndToEnd<'a> {
     /// Of these fields.
-    pub fn of(fields: Fields<'a>) -> EndToEnd<'a> {
-        let is_option = |option: &[u8]| {
-            option.eq_ignore_ascii_case(b"close")
-                || option.eq_ignore_ascii_case(b"keep-alive")
-                || option.eq_ignore_ascii_case(b"upgrade")
-        };
-        let names_fields = fields.values("connection").flat_map(list::members).any(|option| !is_option(option));
-        EndToEnd { fields, names_fields, skipped: &[], keeps_upgrade: false }
+    ///
+    /// # Errors
+    /// [`TooManyNamed`].
+    pub fn of(fields: Fields<'a>) -> Result<EndToEnd<'a>, TooManyNamed> {
+        let mut named = [&b""[..]; NAMED_MAX];
+        let mut named_count = 0;
+        for option in fields.values("connection").flat_map(list::members) {
+            let is_close = option.eq_ignore_ascii_case(b"close");
+            if is_close || is_of_connection(option) || named[..named_count].contains(&option) {
+                continue;
+            }
+            *named.get_mut(named_count).ok_or(TooManyNamed)? = option;
+            named_count += 1;
+        }
+        Ok(EndToEnd { fields, named, named_count, skipped: &[], keeps_upgrade: false })
     }
 
     /// Without these, which are written in lower case.
@@ -160,10 +168,17 @@ impl<'a> EndToEnd<'a> {
 
     /// Whether `Connection` names this field.
     pub(crate) fn is_named(&self, name: &[u8]) -> bool {
-        self.names_fields
-            && self.fields.values("connection").flat_map(list::members).any(|one| one.eq_ignore_ascii_case(name))
+        self.named[..self.named_count].iter().any(|named| named.eq_ignore_ascii_case(name))
     }
 }
+
+/// Fields that `Connection` may name, those left out that never go on. Each field is compared with each of them, so that
+/// many would cost the square of a head's length; nobody names more than a few.
+pub const NAMED_MAX: usize = 16;
+
+/// `Connection` names more than [`NAMED_MAX`] fields: a request is refused for it (400).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyNamed;
 
 /// Whether a field concerns one connection whether or not `Connection` names it: RFC 9110 7.6.1, with those that are for
 /// the next proxy only (11.7) and `HTTP2-Settings`, which goes with an upgrade (RFC 7540 3.2.1).
@@ -231,7 +246,7 @@ mod tests {
 
     fn names(lines: &str) -> Vec<String> {
         let fields = Fields::check(lines.as_bytes(), LineEnds::CrLf).unwrap();
-        EndToEnd::of(fields).iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+        EndToEnd::of(fields).unwrap().iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
     #[test]
@@ -245,6 +260,16 @@ mod tests {
     fn rfc_9110_7_6_1_fields_that_connection_names_stay() {
         let lines = "X-One: 1\r\nConnection: close, x-ONE ,,\r\nX-Two: 2\r\nconnection: x-two\r\nX-Three: 3\r\n";
         assert_eq!(names(lines), ["X-Three"]);
+    }
+
+    #[test]
+    fn connection_names_a_few_fields_at_most() {
+        let named = |count: usize| {
+            let lines: String =
+                (0..count).map(|number| format!("Connection: close, TE, x-{number}, x-0\r\n")).collect();
+            EndToEnd::of(Fields::check(lines.as_bytes(), LineEnds::CrLf).unwrap()).err()
+        };
+        assert_eq!((named(NAMED_MAX), named(NAMED_MAX + 1)), (None, Some(TooManyNamed)));
     }
 
     #[test]

@@ -35,13 +35,7 @@ pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<
         _ = write!(out, "{} {PSEUDONYM}", origin.protocol.version());
     });
     let from_proxy = if origin.is_trusted { fields } else { Fields::default() };
-    write_line(out, "X-Forwarded-For", |out| {
-        append_received(from_proxy, "x-forwarded-for", out);
-        match origin.client {
-            Some((address, _)) => _ = write!(out, "{}", address.to_canonical()),
-            None => out.extend_from_slice(b"unknown"),
-        }
-    });
+    write_addresses(origin, from_proxy, out);
     write_first(out, "X-Forwarded-Proto", from_proxy, Some(scheme(origin).as_bytes()));
     write_first(out, "X-Forwarded-Host", from_proxy, authority);
     if wants_forwarded || from_proxy.values("forwarded").next().is_some() {
@@ -56,6 +50,24 @@ pub(crate) fn write(request: &Inbound<'_>, wants_forwarded: bool, out: &mut Vec<
 pub(crate) fn is_kept(name: &[u8]) -> bool {
     const WRITTEN: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
     !name.contains(&b'_') && !WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+}
+
+/// Nothing is added for a peer on a Unix socket: it is most likely a proxy, and the address before it is the client's.
+fn write_addresses(origin: Origin, from_proxy: Fields<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    write_line(out, "X-Forwarded-For", |out| {
+        let before = out.len();
+        append_received(from_proxy, "x-forwarded-for", out);
+        match origin.client {
+            // Writing to a vector does not fail.
+            Some((address, _)) => _ = write!(out, "{}", address.to_canonical()),
+            // Without the comma after the last.
+            None => out.truncate(out.len().saturating_sub(2).max(before)),
+        }
+    });
+    if out[start..].ends_with(b": \r\n") {
+        out.truncate(start);
+    }
 }
 
 fn scheme(origin: Origin) -> &'static str {
@@ -193,6 +205,12 @@ mod tests {
         assert!(text.contains("X-Forwarded-For: 2001:db8::1\r\n"), "{text}");
         assert!(text.contains("Forwarded: for=\"[2001:db8::1]\";host=\"a.example:80\";proto=https\r\n"), "{text}");
         assert!(lines("", origin("", false), true).contains("Forwarded: for=unknown;"));
+    }
+
+    #[test]
+    fn a_peer_without_an_address_adds_none() {
+        assert!(!lines(CLAIMS, origin("", false), false).contains("X-Forwarded-For"));
+        assert!(lines(CLAIMS, origin("", true), false).contains("X-Forwarded-For: 1.1.1.1\r\n"));
     }
 
     #[test]

@@ -125,6 +125,9 @@ pub enum RequestContent {
     Streamed,
 }
 
+/// Fields of one answer, beside the bound on the bytes of its head: what is done with each may depend on all.
+pub const FIELDS_MAX: usize = 256;
+
 /// The head of an application's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerHead<'a> {

@@ -14,7 +14,7 @@
 use memchr::memchr;
 
 use crate::gateway::fields::{EndToEnd, FieldError, Fields, LineEnds, is_value};
-use crate::gateway::{AnswerHead, AnswerStep, GatewayError};
+use crate::gateway::{AnswerHead, AnswerStep, FIELDS_MAX, GatewayError};
 
 /// Bytes of the head of a script's output.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -155,9 +155,10 @@ impl AnswerReader {
     /// As [`AnswerReader::read`].
     pub(crate) fn judge(&mut self, consumed: usize) -> Result<AnswerStep<'_>, GatewayError> {
         let lines = &self.head[..self.line_at];
-        let judged =
-            Fields::check(lines, LineEnds::Any).map_err(field_error).and_then(|fields| Ok((fields, judge(fields)?)));
-        let (fields, judged) = match judged {
+        let judged = Fields::check(lines, LineEnds::Any)
+            .map_err(field_error)
+            .and_then(|fields| Ok((EndToEnd::of(fields).map_err(|_| GatewayError::Field)?, judge(fields)?)));
+        let (end_to_end, judged) = match judged {
             Ok(judged) => judged,
             Err(error) => {
                 self.state = State::Failed(error);
@@ -175,7 +176,7 @@ impl AnswerReader {
             None => Content::ToEnd,
         });
         let Judged { status, reason, content_bytes, .. } = judged;
-        let head = AnswerHead { status, reason, content_bytes, fields: EndToEnd::of(fields).without(OURS) };
+        let head = AnswerHead { status, reason, content_bytes, fields: end_to_end.without(OURS) };
         Ok(AnswerStep::Head { consumed, head })
     }
 }
@@ -206,8 +207,10 @@ fn judge(fields: Fields<'_>) -> Result<Judged<'_>, GatewayError> {
     let location = once(fields, "location")?;
     once(fields, "content-type")?;
     let count = fields.iter().count();
-    if count == 0 {
-        return Err(GatewayError::Script);
+    match count {
+        0 => return Err(GatewayError::Script),
+        1..=FIELDS_MAX => {}
+        _ => return Err(GatewayError::HeadTooLong),
     }
     // 6.2.2: a path of this server, and no other field. PHP and others mean a client redirect by more.
     let is_path = |location: &[u8]| location.starts_with(b"/") && !location.starts_with(b"//");
@@ -345,6 +348,7 @@ mod tests {
     #[test]
     fn what_is_no_head_is_refused_by_kind() {
         let long = format!("X: {}", "y".repeat(HEAD_BYTES_MAX));
+        let many = "X: y\n".repeat(FIELDS_MAX + 1) + "\n";
         for (text, error) in [
             ("", "Closed"),
             ("Content-Type: a", "BrokenOff"),
@@ -364,6 +368,7 @@ mod tests {
             ("Content-Length: x\n\n", "Length"),
             ("Content-Length: 1\nContent-Length: 2\n\n", "Length"),
             (&long, "HeadTooLong"),
+            (&many, "HeadTooLong"),
         ] {
             assert_eq!(output(text), [error], "{text:.60?}");
         }

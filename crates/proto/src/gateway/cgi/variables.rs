@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use super::script::Place;
-use crate::gateway::fields::EndToEnd;
+use crate::gateway::fields::{EndToEnd, TooManyNamed};
 use crate::gateway::{Inbound, RequestContent, forwarding};
 use crate::parse::host;
 
@@ -22,6 +22,9 @@ pub struct Server<'a> {
     /// The address and port on which the request was received; none on a Unix socket.
     pub address: Option<(IpAddr, u16)>,
 }
+
+/// Fields that become no variable, or another one.
+const OTHERWISE: &[&str] = &["host", "content-type", "proxy", "expect", "trailer"];
 
 /// A request to a script.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +42,16 @@ pub struct Variables<'a> {
 
 /// Calls `give` with each name and value. No value holds a NUL. Together they are bounded by three times the length of the
 /// request's head and its fields' number, and a few names of the server.
-pub fn for_each_variable(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
+///
+/// # Errors
+/// [`TooManyNamed`], before anything is given.
+pub fn for_each_variable(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), TooManyNamed> {
+    let fields = EndToEnd::of(of.request.fields)?.without(OTHERWISE);
     give_request(of, give);
     give_place(of, give);
     give_parties(of, give);
-    give_fields(of, give);
+    give_fields(of, fields, give);
+    Ok(())
 }
 
 fn give_request(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
@@ -113,25 +121,23 @@ fn give_parties(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
 }
 
 /// 4.1.18. Lines of one field are joined (RFC 9110 5.3), those of `Cookie` as its own syntax wants it (RFC 9113 8.2.3).
-fn give_fields(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
-    const OTHERWISE: &[&str] = &["host", "content-type", "proxy", "expect", "trailer"];
+fn give_fields(of: &Variables<'_>, fields: EndToEnd<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     let request = of.request;
     // A host in the target overrides the field (RFC 9112 3.2.2).
     if let Some(authority) = request.authority {
         give(b"HTTP_HOST", authority);
     }
-    let fields = EndToEnd::of(request.fields).without(OTHERWISE);
     let is_given = |name: &[u8]| {
         let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         let is_known_otherwise = of.user.is_some() && name.eq_ignore_ascii_case(b"authorization");
         let is_believed = request.origin.is_trusted || !forwarding::tells_of_the_way(name);
         is_plain && is_believed && !is_known_otherwise
     };
-    let given = || fields.iter().filter(|(name, _)| is_given(name));
+    let given: Vec<(&[u8], &[u8])> = fields.iter().filter(|(name, _)| is_given(name)).collect();
     let (mut variable, mut joined) = (Vec::new(), Vec::new());
     // Each name is looked for before and behind: bounded by the square of the number of fields, which is limited.
-    for (index, (name, value)) in given().enumerate() {
-        if given().take(index).any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+    for (index, (name, value)) in given.iter().enumerate() {
+        if given[..index].iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             continue;
         }
         variable.clear();
@@ -140,7 +146,7 @@ fn give_fields(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
         joined.clear();
         joined.extend_from_slice(value);
         let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
-        for (_, more) in given().skip(index + 1).filter(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        for (_, more) in given[index + 1..].iter().filter(|(other, _)| other.eq_ignore_ascii_case(name)) {
             // Writing to a vector does not fail.
             _ = joined.write_all(separator).and_then(|()| joined.write_all(more));
         }
@@ -186,7 +192,8 @@ mod tests {
         for_each_variable(&Variables { request, place: &place, server, user }, &mut |name, value| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             assert_eq!(all.insert(text(name), text(value)), None, "{} is given twice", text(name));
-        });
+        })
+        .unwrap();
         all
     }
 

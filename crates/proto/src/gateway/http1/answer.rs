@@ -19,7 +19,7 @@ use memchr::{memchr, memmem};
 
 use crate::client::{self, ResponseDecoder, ResponseError, ResponseHead, Step};
 use crate::gateway::fields::{EndToEnd, Fields, LineEnds, is_value};
-use crate::gateway::{AnswerHead, AnswerStep, GatewayError};
+use crate::gateway::{AnswerHead, AnswerStep, FIELDS_MAX, GatewayError};
 
 /// Bytes of the head of an answer. It also has to fit the reading buffer whole, which may be smaller.
 pub const HEAD_BYTES_MAX: usize = client::HEAD_BYTES_MAX;
@@ -155,7 +155,8 @@ impl AnswerReader {
         };
         let (reason, fields) = take_apart(&input[..consumed])?;
         let content_bytes = found.content_bytes;
-        let head = AnswerHead { status: found.status, reason, content_bytes, fields: EndToEnd::of(fields) };
+        let end_to_end = EndToEnd::of(fields).map_err(|_| GatewayError::Field)?;
+        let head = AnswerHead { status: found.status, reason, content_bytes, fields: end_to_end };
         if found.status == 101 {
             return self.switch(consumed, head, fields);
         }
@@ -249,6 +250,9 @@ fn take_apart(head: &[u8]) -> Result<(&[u8], Fields<'_>), GatewayError> {
     }
     let lines = head[line_end + 1..].strip_suffix(b"\r\n").ok_or(GatewayError::LineEnd)?;
     let fields = Fields::check(lines, LineEnds::CrLf).map_err(|_| GatewayError::Field)?;
+    if fields.iter().count() > FIELDS_MAX {
+        return Err(GatewayError::HeadTooLong);
+    }
     Ok((reason, fields))
 }
 
@@ -446,6 +450,7 @@ mod tests {
     #[test]
     fn garbage_is_told_by_kind() {
         let long = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(HEAD_BYTES_MAX));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(FIELDS_MAX + 1));
         for (answer, error) in [
             ("SSH-2.0-OpenSSH\r\n", "StatusLine"),
             ("HTTP/2 200\r\n\r\n", "StatusLine"),
@@ -461,6 +466,7 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "Coding"),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n", "Chunked"),
             (&long, "HeadTooLong"),
+            (&many, "HeadTooLong"),
         ] {
             assert_eq!(steps(answer).last().map(String::as_str), Some(error), "{answer:.60?}");
         }

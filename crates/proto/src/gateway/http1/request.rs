@@ -39,7 +39,8 @@ pub struct Outgoing<'a> {
     pub keep_alive: bool,
 }
 
-/// Why a request cannot be written. Requests that our parser accepted can be, but for [`Unwritable::Forwards`].
+/// Why a request cannot be written. Requests that our parser accepted can be, but for
+/// [`Unwritable::Forwards`] and [`Unwritable::Connection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwritable {
     /// The method is not a token.
@@ -50,6 +51,8 @@ pub enum Unwritable {
     Host,
     /// `Max-Forwards` is 0: OPTIONS and TRACE are for whoever gets that (RFC 9110 7.6.2).
     Forwards,
+    /// `Connection` names too many fields.
+    Connection,
     /// An upgrade with content, or to something that is not a protocol.
     Upgrade,
 }
@@ -76,7 +79,7 @@ fn append(request: &Inbound<'_>, how: &Outgoing<'_>, out: &mut Vec<u8>) -> Resul
         !forwarding::is_disguised(name)
             && (!forwarding::tells_of_the_way(name) || (request.origin.is_trusted && forwarding::is_kept(name)))
     };
-    let end_to_end = EndToEnd::of(request.fields).without(OURS);
+    let end_to_end = EndToEnd::of(request.fields).map_err(|_| Unwritable::Connection)?.without(OURS);
     for (name, value) in end_to_end.iter().filter(|(name, _)| is_allowed(name)) {
         append_parts(out, &[name, b": ", value, b"\r\n"]);
     }
