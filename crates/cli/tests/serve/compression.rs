@@ -22,6 +22,7 @@ for_engines!(all every_architecture_compresses: [
 ] => [
     text_is_compressed_once_somebody_asks_and_the_first_does_not_wait,
     a_text_that_changes_is_compressed_again,
+    a_listing_is_compressed_for_the_first_who_asks,
 ]);
 
 fn text_is_compressed_once_somebody_asks_and_the_first_does_not_wait(engine: Engine) {
@@ -72,6 +73,20 @@ fn a_text_that_changes_is_compressed_again(engine: Engine) {
     let _ = server.finish();
 }
 
+fn a_listing_is_compressed_for_the_first_who_asks(engine: Engine) {
+    let launch = Launch::new(engine).argument("--browse");
+    let launch = (0..300).fold(launch, |launch, number| launch.file(&format!("photos/{number}.jpg"), ""));
+    let server = launch.start();
+    let mut client = server.connect();
+    let coded = ask(&mut client, "/photos/", "br, gzip");
+    assert_eq!(coded.field("Content-Encoding"), Some("gzip"));
+    let plain = client.get("/photos/").unwrap();
+    assert_eq!(plain.field("Content-Encoding"), None);
+    assert_eq!(decoded("gzip", &coded.content), plain.content);
+    assert!(coded.content.len() * 5 < plain.content.len(), "{} of {}", coded.content.len(), plain.content.len());
+    let _ = server.finish();
+}
+
 #[test]
 fn what_is_sent_from_its_file_is_compressed_too() {
     let content = words(700_000);
@@ -86,7 +101,8 @@ fn what_is_sent_from_its_file_is_compressed_too() {
 #[test]
 fn what_is_tiny_or_compressed_already_or_too_large_is_left_alone() {
     let launch = Launch::new(AMPED).file("tiny.html", "tiny").file("a.png", words(5000));
-    let server = launch.file("large.html", words(9000)).config("compress_bytes_max = 8000\n").start();
+    let server =
+        launch.file("large.html", words(9000)).config("compress_bytes_max = 8000\n").argument("--account").start();
     settle();
     let mut client = server.connect();
     for path in ["/tiny.html", "/a.png", "/large.html"] {
@@ -100,7 +116,12 @@ fn what_is_tiny_or_compressed_already_or_too_large_is_left_alone() {
 
 #[test]
 fn nothing_is_compressed_where_that_is_switched_off() {
-    let server = Launch::new(AMPED).file("page.html", words(5000)).argument("--compress").argument("off").start();
+    let server = Launch::new(AMPED)
+        .file("page.html", words(5000))
+        .argument("--compress")
+        .argument("off")
+        .argument("--account")
+        .start();
     settle();
     let mut client = server.connect();
     for _ in 0..3 {
@@ -112,7 +133,7 @@ fn nothing_is_compressed_where_that_is_switched_off() {
 
 #[test]
 fn what_would_not_become_smaller_is_tried_once() {
-    let server = Launch::new(AMPED).start();
+    let server = Launch::new(AMPED).argument("--account").start();
     let path = server.site().join("noise.html");
     fs::write(&path, noise(5000)).unwrap();
     settle();

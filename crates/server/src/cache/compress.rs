@@ -1,6 +1,7 @@
 //! Compressing a representation: which it is worth for, at which level, within which bounds.
 //!
-//! Owns: [`compress`], a pure function; its settings are [`Compression`](crate::config::compression::Compression). Guarantees:
+//! Owns: [`compress`], for content that is kept, and [`compress_quickly`], for content that is made for one moment. Both are pure
+//! functions; their settings are [`Compression`](crate::config::compression::Compression). Guarantees:
 //! the same bytes under the same suffix, so that a suffix may be part of a strong validator; output that is not clearly
 //! smaller is given up before it is held whole. Does not decide when or where: `cache::compressor` does.
 
@@ -10,10 +11,17 @@ use flate2::write::GzEncoder;
 use lamna_proto::exchange::negotiate::Coding;
 pub use lamna_proto::exchange::negotiate::CodingSet;
 
-/// Levels: good ones, because it is done once. Brotli's highest two take ten times as long for a few per cent.
-const BROTLI_QUALITY: i32 = 9;
-const ZSTD_LEVEL: i32 = 17;
-const GZIP_LEVEL: u32 = 9;
+/// How much work each coding is worth.
+struct Levels {
+    brotli: i32,
+    zstd: i32,
+    gzip: u32,
+}
+
+/// Good ones, because it is done once. Brotli's highest two take ten times as long for a few per cent.
+const KEPT: Levels = Levels { brotli: 9, zstd: 17, gzip: 9 };
+/// Quick ones, because somebody waits, and what is made is gone in a moment.
+const QUICK: Levels = Levels { brotli: 4, zstd: 3, gzip: 4 };
 /// A window of 4 MiB: the most that is compressed by default.
 const BROTLI_WINDOW_BITS: i32 = 22;
 /// Decoders that browsers have refuse larger windows than 8 MiB (RFC 9659 3).
@@ -25,36 +33,45 @@ const WORTH_SHARE: usize = 20;
 pub fn suffix(coding: Coding) -> String {
     let level = match coding {
         Coding::Identity => 0,
-        Coding::Gzip => GZIP_LEVEL as i32,
-        Coding::Brotli => BROTLI_QUALITY,
-        Coding::Zstd => ZSTD_LEVEL,
+        Coding::Gzip => KEPT.gzip as i32,
+        Coding::Brotli => KEPT.brotli,
+        Coding::Zstd => KEPT.zstd,
     };
     format!("{}{level}", coding.name())
 }
 
 /// `content` under `coding`, or nothing if it is not worth it. Bounded: no more than `content` is held.
 pub fn compress(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
+    compress_at(&KEPT, coding, content)
+}
+
+/// The same at a fraction of the work, for a somewhat larger result. It must not carry a validator with [`suffix`].
+pub fn compress_quickly(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
+    compress_at(&QUICK, coding, content)
+}
+
+fn compress_at(levels: &Levels, coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
     let mut output = Bounded { bytes: Vec::new(), bytes_max: content.len() - content.len() / WORTH_SHARE };
     let done = match coding {
         Coding::Identity => return None,
-        Coding::Gzip => gzip(content, &mut output),
-        Coding::Brotli => brotli(content, &mut output),
-        Coding::Zstd => zstd(content, &mut output),
+        Coding::Gzip => gzip(levels.gzip, content, &mut output),
+        Coding::Brotli => brotli(levels.brotli, content, &mut output),
+        Coding::Zstd => zstd(levels.zstd, content, &mut output),
     };
     let worth = done.is_ok() && output.bytes.len() < output.bytes_max;
     worth.then_some(output.bytes)
 }
 
-fn gzip(content: &[u8], output: &mut Bounded) -> io::Result<()> {
+fn gzip(level: u32, content: &[u8], output: &mut Bounded) -> io::Result<()> {
     // No name and no time: the same content makes the same bytes.
-    let mut encoder = GzEncoder::new(output, flate2::Compression::new(GZIP_LEVEL));
+    let mut encoder = GzEncoder::new(output, flate2::Compression::new(level));
     encoder.write_all(content)?;
     encoder.finish().map(drop)
 }
 
-fn brotli(mut content: &[u8], output: &mut Bounded) -> io::Result<()> {
+fn brotli(quality: i32, mut content: &[u8], output: &mut Bounded) -> io::Result<()> {
     let parameters = brotli::enc::BrotliEncoderParams {
-        quality: BROTLI_QUALITY,
+        quality,
         lgwin: BROTLI_WINDOW_BITS,
         size_hint: content.len(),
         ..Default::default()
@@ -62,8 +79,8 @@ fn brotli(mut content: &[u8], output: &mut Bounded) -> io::Result<()> {
     brotli::BrotliCompress(&mut content, output, &parameters).map(drop)
 }
 
-fn zstd(content: &[u8], output: &mut Bounded) -> io::Result<()> {
-    let mut encoder = zstd::Encoder::new(output, ZSTD_LEVEL)?;
+fn zstd(level: i32, content: &[u8], output: &mut Bounded) -> io::Result<()> {
+    let mut encoder = zstd::Encoder::new(output, level)?;
     encoder.set_pledged_src_size(Some(content.len() as u64))?;
     encoder.window_log(window_bits(content.len()))?;
     encoder.write_all(content)?;
@@ -153,6 +170,8 @@ mod tests {
                 prop_assert!(compressed.len() < content.len());
                 prop_assert_eq!(compress(coding, &content), Some(compressed.clone()));
                 prop_assert_eq!(decompress(coding, &compressed), content.clone());
+                let quickly = compress_quickly(coding, &content).expect("few letters compress well");
+                prop_assert_eq!(decompress(coding, &quickly), content.clone());
             }
         }
     }

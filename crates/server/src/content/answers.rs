@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use lamna_proto::error::Refusal;
+use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, Variants};
 use lamna_proto::workspace::Pages;
 use rustix::io::Errno;
 
 use super::pages::{self, Page};
+use crate::cache::compress::compress_quickly;
+use crate::config::compression::Compression;
 use crate::io::Blocked;
 
 /// The methods that are allowed on everything, and beside them those of uploads.
@@ -67,15 +70,34 @@ pub fn redirect(
     Ok(Resource { query_follows, ..typed(&description, &page, "application/json")? })
 }
 
-/// A listing as a resource, in one of its two forms: which one follows from the fields of who asks.
+/// A listing as a resource, in one of its two forms: which one follows from the fields of who asks. It is compressed once, because
+/// it is made anew for almost everybody: into the coding that costs least, which every browser takes.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn listing(content: &[u8], is_json: bool, fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
+pub fn listing(
+    content: &[u8],
+    is_json: bool,
+    compression: &Compression,
+    fields: &[(String, String)],
+) -> Result<Resource, HeadTooLong> {
     let media_type = Some(if is_json { "application/json" } else { HTML });
     let description = Description { media_type, vary: Some("Accept"), fields, ..Description::of(Status(200)) };
-    Ok(Resource::one(Status(200), Representation::with_content(&description, content)?))
+    let coding = CHEAPEST_FIRST.into_iter().find(|coding| compression.codings.contains(*coding));
+    let coding = coding.filter(|_| content.len() as u64 >= compression.bytes_min);
+    let Some((coding, coded)) = coding.and_then(|coding| Some((coding, compress_quickly(coding, content)?))) else {
+        return Ok(Resource::one(Status(200), Representation::with_content(&description, content)?));
+    };
+    let one = |coding, content: &[u8]| {
+        let description = Description { coding, vary: Some("Accept, Accept-Encoding"), ..description.clone() };
+        Representation::with_content(&description, content).map(Arc::new)
+    };
+    let both = [one(Coding::Identity, content)?, one(coding, &coded)?];
+    Ok(Resource { status: Status(200), variants: Variants::Coded(both.into()), query_follows: false })
 }
+
+/// Codings by the work of a quick compression.
+const CHEAPEST_FIRST: [Coding; 3] = [Coding::Gzip, Coding::Zstd, Coding::Brotli];
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -98,6 +120,7 @@ impl From<HeadTooLong> for Blocked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::compression::CodingSet;
 
     #[test]
     fn there_is_a_page_for_every_refusal_and_405_says_what_is_allowed() {
@@ -126,6 +149,27 @@ mod tests {
             assert!(head(page).contains("\r\nX-A: 1\r\n"), "{}", head(page));
         }
         assert!(head(&pages.options).contains("Allow: GET, HEAD, OPTIONS\r\n"));
+    }
+
+    #[test]
+    fn a_long_listing_is_compressed_into_one_permitted_coding_and_a_short_one_is_not() {
+        let long = "<tr><td>file</td></tr>".repeat(1000);
+        let codings = |content: &str, compression: &Compression| {
+            let resource = listing(content.as_bytes(), false, compression, &[]).unwrap();
+            resource.variants.all().map(|one| (one.coding, one.size)).collect::<Vec<_>>()
+        };
+        let only = |coding| Compression { codings: CodingSet::IDENTITY.with(coding), ..Compression::default() };
+        for (compression, coding) in [
+            (Compression::default(), Coding::Gzip),
+            (only(Coding::Brotli), Coding::Brotli),
+            (only(Coding::Zstd), Coding::Zstd),
+        ] {
+            let made = codings(&long, &compression);
+            assert_eq!((made.len(), made[0].0, made[1].0), (2, Coding::Identity, coding));
+            assert!(made[1].1 * 20 < made[0].1, "{made:?}");
+        }
+        assert_eq!(codings(&long, &Compression::OFF), [(Coding::Identity, long.len() as u64)]);
+        assert_eq!(codings("short", &Compression::default()), [(Coding::Identity, 5)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::answers;
 use super::listing::{self, Item, Kind, Listing, View};
+use crate::config::compression::Compression;
 use crate::io::file_state::Stamp;
 use crate::io::{Blocked, KernelFeatures, open};
 
@@ -28,7 +29,7 @@ pub struct Place<'a> {
     pub abilities: &'a KernelFeatures,
 }
 
-/// Lists `directory`, which is at `place`, in the form that is asked for.
+/// Lists `directory`, which is at `place`, in the form that is asked for, compressed as `compression` permits.
 ///
 /// # Errors
 /// What `getdents64(2)` says, or that the fields are too long.
@@ -36,13 +37,14 @@ pub fn list(
     directory: OwnedFd,
     place: &Place<'_>,
     view: View,
+    compression: &Compression,
     fields: &[(String, String)],
 ) -> Result<Resource, Blocked> {
     let entries = entries(&directory, place, LOOKED_AT_MAX)?;
     let path = String::from_utf8_lossy(place.path);
     let listing = Listing { path: &path, entries, takes_uploads: place.takes_uploads };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
-    Ok(answers::listing(&content, view.is_json, fields)?)
+    Ok(answers::listing(&content, view.is_json, compression, fields)?)
 }
 
 /// What is listed of the first `looked_at_max` names.

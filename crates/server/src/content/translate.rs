@@ -214,7 +214,7 @@ impl Question<'_> {
         // Directories of users are theirs alone.
         let takes_uploads = settings.upload && !(settings.user_directory.is_some() && self.path.starts_with(b"/~"));
         let listed = directory::Place { root, name, path: self.path, takes_uploads, abilities: self.abilities };
-        let resource = directory::list(opened, &listed, self.view, &settings.headers)?;
+        let resource = directory::list(opened, &listed, self.view, &self.site.compression, &settings.headers)?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.
         Ok(self.entry(resource, Stamps::none()))

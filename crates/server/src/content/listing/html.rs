@@ -16,21 +16,22 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     push_html(&mut page, listing.path);
     page.push_str(HEAD_AFTER_TITLE);
     push_breadcrumb(&mut page, listing.path);
-    page.push_str("<input type=\"search\" placeholder=\"Filter\" aria-label=\"Filter by name\" hidden>\n</header>\n");
+    page.push_str(SEARCH);
     page.push_str("<main>\n<table>\n<thead><tr>");
-    push_column_head(&mut page, Column { key: Key::Name, title: "Name", class: "" }, order);
-    push_column_head(&mut page, Column { key: Key::Size, title: "Size", class: " class=\"n\"" }, order);
-    push_column_head(&mut page, Column { key: Key::Modified, title: "Modified", class: " class=\"m\"" }, order);
-    page.push_str("</tr></thead>\n<tbody>\n");
+    push_column_head(&mut page, Column { key: Key::Name, title: "Name" }, order);
+    push_column_head(&mut page, Column { key: Key::Size, title: "Size" }, order);
+    push_column_head(&mut page, Column { key: Key::Modified, title: "Modified" }, order);
+    page.push_str("</tr></thead>\n");
     if listing.path != "/" {
         page.push_str(
-            "<tr><td><a href=\"../\" class=\"d\">Parent folder</a></td><td></td><td class=\"m\"></td></tr>\n",
+            "<tbody><tr><td><a href=\"../\" class=\"d\" rel=\"up\">Parent folder</a></td><td></td><td></td></tr></tbody>\n",
         );
     }
+    page.push_str("<tbody id=\"entries\">\n");
     for item in &shown {
         push_row(&mut page, item);
     }
-    page.push_str("</tbody>\n</table>\n");
+    page.push_str("</tbody>\n</table>\n<p id=\"found\" role=\"status\" hidden></p>\n");
     push_summary(&mut page, listing, omitted);
     if listing.takes_uploads {
         page.push_str(UPLOAD_FORM);
@@ -42,6 +43,12 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
 /// Works without the script. Sent to the address of the listing.
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
     <label>Upload files <input type=\"file\" name=\"file\" multiple required></label> <button>Upload</button></form>\n";
+
+/// Shown by the script, without which it would do nothing.
+const SEARCH: &str = concat!(
+    "<input type=\"search\" placeholder=\"Search this folder\" aria-label=\"Search this folder\" aria-keyshortcuts=\"/\" ",
+    "autocomplete=\"off\" spellcheck=\"false\" hidden>\n</header>\n",
+);
 
 const HEAD_AFTER_TITLE: &str = concat!(
     "</title>\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>\n",
@@ -80,7 +87,6 @@ fn push_crumb(page: &mut String, name: &str, levels_up: usize) {
 struct Column {
     key: Key,
     title: &'static str,
-    class: &'static str,
 }
 
 /// A column's title: its link sorts by this column, or turns the order round if that is so already. Sizes and dates are
@@ -99,37 +105,30 @@ fn push_column_head(page: &mut String, column: Column, order: Order) {
         Key::Modified => "modified",
     };
     let direction = if descending { "desc" } else { "asc" };
-    let Column { title, class, .. } = column;
+    let title = column.title;
     push_formatted(
         page,
-        format_args!(
-            "<th{class}{state}><a rel=\"nofollow\" href=\"?sort={sort}&amp;order={direction}\">{title}</a></th>"
-        ),
+        format_args!("<th{state}><a rel=\"nofollow\" href=\"?sort={sort}&amp;order={direction}\">{title}</a></th>"),
     );
 }
 
+/// Kept short: there may be thousands.
 fn push_row(page: &mut String, item: &Item) {
-    page.push_str("<tr data-n><td><a href=\"");
+    page.push_str("<tr><td><a href=\"");
     push_link(page, item);
     page.push_str(if item.kind == Kind::Directory { "\" class=\"d\"><bdi>" } else { "\"><bdi>" });
     push_html(page, &String::from_utf8_lossy(&item.name));
     page.push_str(if item.kind == Kind::Directory { "/</bdi></a></td>" } else { "</bdi></a></td>" });
     match item.kind {
-        Kind::Directory => page.push_str("<td class=\"n\">–</td>"),
-        Kind::File => push_formatted(
-            page,
-            format_args!("<td class=\"n\" title=\"{} bytes\">{}</td>", item.size, human_size(item.size)),
-        ),
+        Kind::Directory => page.push_str("<td></td>"),
+        Kind::File if item.size < 1024 => push_formatted(page, format_args!("<td>{} B</td>", item.size)),
+        Kind::File => {
+            push_formatted(page, format_args!("<td title=\"{} bytes\">{}</td>", item.size, human_size(item.size)));
+        }
     }
     let modified = rfc3339(item.modified_unix_seconds);
-    push_formatted(
-        page,
-        format_args!(
-            "<td class=\"m\"><time datetime=\"{modified}\" title=\"{modified}\">{} {}</time></td></tr>\n",
-            &modified[..10],
-            &modified[11..16]
-        ),
-    );
+    let (day, minute) = (&modified[..10], &modified[11..16]);
+    push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td></tr>\n"));
 }
 
 fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
@@ -143,11 +142,15 @@ fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
         page,
         format_args!("<p>{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"),
     );
+    page.push_str(KEYS);
     if omitted > 0 {
         let shown = listing.entries.len() - omitted;
         push_formatted(page, format_args!("<p>The first {shown} entries are shown, {omitted} more are not.</p>\n"));
     }
 }
+
+/// Shown where there is a pointer, and so probably a keyboard.
+const KEYS: &str = "<p class=\"k\"><kbd>/</kbd> search, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> open, <kbd>Backspace</kbd> parent folder</p>\n";
 
 fn plural(count: usize, singular: &str) -> String {
     format!("{singular}{}", if count == 1 { "" } else { "s" })
@@ -188,7 +191,7 @@ mod tests {
 
     /// The names that the links of the rows lead to.
     fn linked_names(page: &str) -> Vec<Vec<u8>> {
-        let links = page.split("<tr data-n><td><a href=\"./").skip(1);
+        let links = page.split("<tr><td><a href=\"./").skip(1);
         links.map(|rest| percent_decode(rest.split('"').next().expect("split gives one part"))).collect()
     }
 
