@@ -34,7 +34,7 @@ fn pipelined_requests_share_system_calls(engine: Engine) {
 
 #[test]
 fn a_file_that_was_asked_for_while_it_changed_is_cached_once_it_rests() {
-    let server = Launch::new(AMPED).start();
+    let server = Launch::new(AMPED).argument("--account").start();
     std::fs::write(server.site().join("new.txt"), "new").unwrap();
     let mut client = server.connect();
     assert_eq!(client.get("/new.txt").unwrap().content, b"new");

@@ -219,7 +219,7 @@ fn the_way_cold_content_takes_is_counted() {
         (AMPED_WITHOUT_NOWAIT, "by cachestat"),
         (AMPED_WITHOUT_OPENAT2, "by cachestat"),
     ] {
-        let server = Launch::new(engine).file("large.bin", pattern(LARGE_BYTES, 1)).start();
+        let server = Launch::new(engine).file("large.bin", pattern(LARGE_BYTES, 1)).argument("--account").start();
         cool(&server.site().join("large.bin"));
         assert!(server.connect().get("/large.bin").unwrap().content == pattern(LARGE_BYTES, 1));
         let said = server.finish();

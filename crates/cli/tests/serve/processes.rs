@@ -289,7 +289,7 @@ fn a_stalled_worker_strands_nobody() {
 #[test]
 fn helper_processes_are_asked_and_end_with_the_server() {
     let large = pattern(5_000_000, 1);
-    let server = Launch::new(AMPED_WITH_HELPER_PROCESSES).file("large.bin", &large).start();
+    let server = Launch::new(AMPED_WITH_HELPER_PROCESSES).file("large.bin", &large).argument("--account").start();
     cool(&server.site().join("large.bin"));
     assert!(server.connect().get("/large.bin").unwrap().content == large);
     let nursery = *workers(&server).first().expect("the nursery");

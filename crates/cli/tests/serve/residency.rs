@@ -28,7 +28,7 @@ const ROUNDS: u64 = 20;
 
 fn what_was_read_once_is_sent_again_without_a_helper(engine: Engine) {
     let content: Vec<u8> = (0..FILE_BYTES).map(|index| (index ^ (index >> 8)) as u8).collect();
-    let server = Launch::new(engine).file("large.bin", &content).start();
+    let server = Launch::new(engine).file("large.bin", &content).argument("--account").start();
     let mut client = server.connect();
     for _ in 0..ROUNDS {
         assert_eq!(client.get("/large.bin").unwrap().content, content);

@@ -198,6 +198,18 @@ fn a_server_that_runs_as_root_says_what_would_be_enough() {
 }
 
 #[test]
+fn who_stops_a_server_reads_at_most_three_lines() {
+    let server = Launch::new(AMPED).file("a.txt", "a").start();
+    let mut client = server.connect();
+    assert_eq!((client.get("/a.txt").unwrap().status, client.get("/nothing").unwrap().status), (200, 404));
+    drop(client);
+    let said = server.finish();
+    let end: Vec<&str> = said.lines().skip_while(|line| !line.contains("finishing what has begun")).collect();
+    assert!(end.len() == 3 && end[1].contains("served 2 requests on 1 connection in "), "{said}");
+    assert_eq!(end[2], "lamna: answers: 2xx 1, 4xx 1");
+}
+
+#[test]
 fn an_error_page_that_is_not_there_is_said_and_the_server_serves() {
     let config = "[[site]]\nroot = \"site\"\nerror_pages = { \"404\" = \"/gone.html\" }\n";
     let server = Launch::new(AMPED).config(config).start();

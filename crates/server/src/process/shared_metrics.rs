@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use lamna_policy::words::count;
 use rustix::io::Errno;
@@ -37,6 +38,8 @@ pub struct SharedMetrics {
     pub alarm: Arc<Waker>,
     /// The clock, by which the times of connections are told.
     pub clock: Clock,
+    /// When this process began: the clock may be that of one before it.
+    started: Instant,
 }
 
 impl SharedMetrics {
@@ -53,30 +56,48 @@ impl SharedMetrics {
             scoreboard: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
             clock,
+            started: Instant::now(),
         })
     }
 }
 
-/// The summary at the end of a server, one line or two.
+/// The summary at the end of a server: what somebody who has looked at a terminal wants to know. With `--account` the figures of
+/// the engine follow, which `lamna ctl stats` shows while it serves.
 impl fmt::Display for SharedMetrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (done, disk) = (&self.done, &self.disk);
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        let done = &self.done;
+        let (requests, connections) =
+            (count(read(&done.requests), "request"), count(read(&done.connections), "connection"));
+        let up = duration(self.started.elapsed().as_secs());
+        write!(formatter, "served {requests} on {connections} in {up}, {} sent", amount(read(&done.sent_bytes)))?;
+        let classes = done.responses.iter().zip(1..).filter(|(responses, _)| read(responses) > 0);
+        let classes: Vec<String> = classes.map(|(responses, digit)| format!("{digit}xx {}", read(responses))).collect();
+        if !classes.is_empty() {
+            write!(formatter, "\nanswers: {}", classes.join(", "))?;
+        }
         if self.log.dropped() + self.log.lost() > 0 {
             let (dropped, lost) = (self.log.dropped(), self.log.lost());
-            writeln!(formatter, "access log lines dropped: {dropped}, lost: {lost}")?;
+            write!(formatter, "\naccess log lines dropped: {dropped}, lost: {lost}")?;
         }
-        if let Some(account) = done.account.account() {
-            writeln!(formatter, "{account}")?;
+        match done.account.account() {
+            Some(account) => write!(formatter, "\n{account}\n{}", EngineFigures(self)),
+            None => Ok(()),
         }
+    }
+}
+
+/// What the engine did, for who measures it.
+struct EngineFigures<'a>(&'a SharedMetrics);
+
+impl fmt::Display for EngineFigures<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SharedMetrics { done, disk, cache, .. } = self.0;
         write!(
             formatter,
-            "served {} on {}; names: {} cached, {} would have blocked; reads: {} cached, {} would \
-             have blocked; residency tests: {} by cachestat, {} by page, {} not possible, believed to be in memory: {}, wrongly: {}; helper jobs: {}; accept \
-             pauses: {}, idle connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain; entries watched: {}, \
-             not watchable: {}",
-            count(read(&done.requests), "request"),
-            count(read(&done.connections), "connection"),
+            "names: {} cached, {} would have blocked; reads: {} cached, {} would have blocked; residency tests: {} by cachestat, \
+             {} by page, {} not possible, believed to be in memory: {}, wrongly: {}; helper jobs: {}; accept pauses: {}, idle \
+             connections shed: {}; cache: {} bytes; codings made: {}, of {} bytes, {} in vain; entries watched: {}, not \
+             watchable: {}",
             read(&disk.open_cached),
             read(&disk.open_blocked),
             read(&disk.read_cached),
@@ -90,11 +111,70 @@ impl fmt::Display for SharedMetrics {
             read(&done.accept_pauses),
             read(&done.idle_shed),
             read(&done.cache_bytes),
-            read(&self.cache.compressed),
-            read(&self.cache.compressed_to_bytes),
-            read(&self.cache.compressed_in_vain),
-            read(&self.cache.watched),
-            read(&self.cache.unwatchable),
+            read(&cache.compressed),
+            read(&cache.compressed_to_bytes),
+            read(&cache.compressed_in_vain),
+            read(&cache.watched),
+            read(&cache.unwatchable),
         )
+    }
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}
+
+/// A length of time in its two largest units.
+fn duration(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let largest = UNITS.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(UNITS.len() - 1);
+    let mut rest = seconds;
+    let take = |(unit, name): &(u64, &str)| {
+        let number = rest / unit;
+        rest %= unit;
+        format!("{number} {name}")
+    };
+    UNITS[largest..].iter().take(2).map(take).collect::<Vec<_>>().join(" ")
+}
+
+/// A number of bytes to two or three digits.
+fn amount(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return count(bytes, "byte");
+    }
+    let (mut size, mut unit) = (bytes as f64 / 1000.0, 0);
+    // 999.95 is where one decimal would show 1000.0.
+    while size >= 999.95 && unit + 1 < UNITS.len() {
+        size /= 1000.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stops_a_server_reads_what_was_done_and_who_measures_one_the_figures_of_the_engine() {
+        let metrics = SharedMetrics::new(Clock::start()).unwrap();
+        metrics.done.requests.store(7, Relaxed);
+        metrics.done.connections.store(1, Relaxed);
+        metrics.done.sent_bytes.store(1_234_567, Relaxed);
+        for (digit, number) in [(2, 5), (4, 2)] {
+            metrics.done.responses[digit - 1].store(number, Relaxed);
+        }
+        assert_eq!(metrics.to_string(), "served 7 requests on 1 connection in 0 s, 1.2 MB sent\nanswers: 2xx 5, 4xx 2");
+        metrics.done.account.begin();
+        assert!(metrics.to_string().contains("helper jobs: 0;"), "{metrics}");
+    }
+
+    #[test]
+    fn times_and_amounts_are_short() {
+        let times = [0, 59, 60, 3725, 90_000, 86_400].map(duration);
+        assert_eq!(times, ["0 s", "59 s", "1 min 0 s", "1 h 2 min", "1 d 1 h", "1 d 0 h"]);
+        let amounts = [0, 1, 999, 1000, 999_949, 999_951, u64::MAX].map(amount);
+        assert_eq!(amounts, ["0 bytes", "1 byte", "999 bytes", "1.0 kB", "999.9 kB", "1.0 MB", "18446.7 PB"]);
     }
 }
