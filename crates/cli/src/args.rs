@@ -6,6 +6,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +18,13 @@ use lamna_server::admin::Change;
 use lamna_server::config::address::AdminAddress;
 use lamna_server::config::cache_switches::CacheSwitches;
 use lamna_server::config::compression::{CodingSet, Compression};
+use lamna_server::config::error_log::ErrorLogFormat;
 use lamna_server::config::sending::SendStrategy;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
     THREADS, WORKERS,
 };
-use lamna_server::config::{Overrides, Workers};
+use lamna_server::config::{Overrides, Workers, field_from_text};
 
 use crate::exit;
 
@@ -32,11 +34,24 @@ Signals:
   HUP        reload the configuration and reopen the access log
   USR2       start the program as it is now, and hand over to it";
 
-/// A web server that can be every server.
-///
-/// Without a command, serves a directory: `lamna` alone serves the working directory on loopback.
+/// What most people do.
+const EXAMPLES: &str = "\
+Examples:
+  lamna                                       this directory, for this machine alone
+  lamna ~/site --open                         that one, opened in the browser
+  lamna --listen 0.0.0.0:8080 --browse --qr   for everybody in this network, phones included
+  lamna serve --config lamna.toml             several sites, redirects, fields";
+
+/// A web server for static files. Without a command it serves a directory.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = true, after_help = format!("{}\n\n{SIGNALS}", exit::HELP))]
+#[command(
+    version,
+    args_conflicts_with_subcommands = true,
+    before_help = EXAMPLES,
+    help_template = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}",
+    subcommand_help_heading = "Commands",
+    after_help = format!("{}\n\n{SIGNALS}", exit::HELP)
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -50,25 +65,25 @@ pub(crate) enum Command {
     /// Serve a directory, or the sites of a configuration file
     #[command(after_help = format!("{}\n\n{SIGNALS}", exit::HELP))]
     Serve(ServeArgs),
-    /// Validate what `serve` would do with the same arguments, and print the effective settings as a configuration file
+    /// Check what `serve` would do with the same arguments, and print the settings as a configuration file
     #[command(after_help = exit::HELP)]
     Check(ServeArgs),
-    /// Ask or order a server that is running: status, architecture, figures, reload, drain
+    /// Ask or order a running server: status, figures, engine, reload, upgrade, drain
     #[command(after_help = exit::HELP)]
     Ctl(CtlArgs),
-    /// Measure the engines on this machine with these files, and write a profile for `serve --profile` (runs lamna-lab)
+    /// Measure the engines with these files, and write a profile for them (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Tune(LaboratoryArgs),
-    /// Ask a server for things, and say what it answered and when (runs lamna-lab)
+    /// Ask a server for things again and again: a load test (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Load(LaboratoryArgs),
-    /// Ask a server again for what a log says it was asked for (runs lamna-lab)
+    /// Ask a server for what a log says it was asked for (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Replay(LaboratoryArgs),
     /// Compare servers and report on them (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Lab(LaboratoryArgs),
-    /// Simulate: what each architecture would do on other machines (runs lamna-lab)
+    /// Simulate each architecture on other machines (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Sim(LaboratoryArgs),
 }
@@ -203,105 +218,17 @@ impl SetArgs {
     }
 }
 
-/// What to serve, and how. Overrides the configuration file.
+/// What to serve, and how. Overrides the configuration file. What most people need comes first.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     /// The directory to serve [default: the working directory]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 
-    /// Configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-
-    /// Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH. Can be repeated.
-    /// 0.0.0.0:PORT and [::]:PORT are every interface [default: the first free port of loopback from 8080 to 8099]
-    #[arg(short, long, value_name = "ADDR")]
-    listen: Vec<ListenAddress>,
-
-    /// Concurrency architecture: auto begins with amped and changes to what is better under the load; sped is event loops
-    /// alone, amped has helper threads for what would block, proactor hands every step to the kernel through io_uring,
-    /// the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is amped
-    /// with worker processes [default: auto]
-    #[arg(long, value_parser = architecture_parser())]
-    arch: Option<Choice>,
-
-    /// Event loops; auto: as many as are busy, with --arch auto
-    #[arg(long, value_name = "N|auto", value_parser = workers)]
-    workers: Option<Workers>,
-
-    /// What --arch auto goes by: a profile, as `lamna tune` writes it
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
-
-    /// Keep each worker, with all its threads, on one processor
-    #[arg(long)]
-    pin: bool,
-
-    /// Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them
-    #[arg(long)]
-    account: bool,
-
-    /// What helpers are: threads, or processes as Flash had them
-    #[arg(long, value_parser = helper_kind_parser())]
-    helpers: Option<HelperKind>,
-
-    /// The most helpers of each worker
-    #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
-    helpers_max: Option<usize>,
-
-    /// Threads of each worker of thread-pool
-    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
-    threads: Option<usize>,
-
-    /// The most threads for connections of each worker of the thread engines
-    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
-    threads_max: Option<usize>,
-
-    /// Processes of mp: to begin with, and at least
-    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES))]
-    processes: Option<usize>,
-
-    /// The most processes of mp, which is how many connections it serves at a time
-    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES))]
-    processes_max: Option<usize>,
-
-    /// How long what has begun may take to end when the server drains, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = drain_timeout)]
-    drain_timeout_ms: Option<u32>,
-
-    /// How files that are not held in memory are sent: read and sent, sent from a mapping, or with sendfile; auto
-    /// copies what is short
-    #[arg(long, value_parser = strategy_parser())]
-    send: Option<SendStrategy>,
-
-    /// The most memory for cached content, as in 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = cache_bytes)]
-    cache_bytes: Option<u64>,
-
-    /// Which caches are used, to measure what each contributes: some of translations, entries and content, or `off`
-    #[arg(long, value_name = "off|LIST", value_parser = CacheSwitches::from_text)]
-    caches: Option<CacheSwitches>,
-
-    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
-    #[arg(long, value_name = "NAME", value_parser = policy_parser())]
-    cache_policy: Option<Algorithm>,
-
-    /// Codings that text is compressed into while it is served: some of br, zstd and gzip, or `off`
-    #[arg(long, value_name = "off|LIST", value_parser = Compression::codings_from_text)]
-    compress: Option<CodingSet>,
-
-    /// Access log: `off`, `-` for standard output, or a file
-    #[arg(long, value_name = "off|-|FILE", value_parser = log_target)]
-    log: Option<LogTarget>,
-
-    /// How access log lines are written
-    #[arg(long, value_parser = log_format_parser())]
-    log_format: Option<LogFormat>,
-
-    /// List directories that have no index file
-    #[arg(long)]
-    browse: bool,
+    /// List directories that have no index file. Without a configuration this is on where only this machine reaches the server
+    /// and the directory has no index file; --browse=false switches it off
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    browse: Option<bool>,
 
     /// Let clients store files: PUT, and a form in listings. Anyone who reaches the server can write into the directory
     #[arg(long)]
@@ -311,15 +238,141 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     spa: bool,
 
+    /// Listen at this port of loopback: the same as --listen PORT
+    #[arg(short, long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
+
+    /// Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH. Can be repeated.
+    /// 0.0.0.0:PORT and [::]:PORT are every interface [default: the first free port of loopback from 8080 to 8099]
+    #[arg(short, long, value_name = "ADDR")]
+    listen: Vec<ListenAddress>,
+
+    /// Let pages of other origins read what is served, preflight requests included: of this one, or of all
+    #[arg(long, value_name = "ORIGIN", num_args = 0..=1, require_equals = true, default_missing_value = "*", value_parser = origin)]
+    cors: Option<String>,
+
+    /// Send this field with every answer. Can be repeated
+    #[arg(long, value_name = "NAME: VALUE", value_parser = field_from_text)]
+    header: Vec<(String, String)>,
+
+    /// Open the site in the browser
+    #[arg(long)]
+    pub(crate) open: bool,
+
+    /// Print a QR code of the address by which phones in this network reach the server
+    #[arg(long)]
+    pub(crate) qr: bool,
+
+    /// Say nothing but what is wrong; no access log unless --log is given
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Configuration file (TOML): several sites, redirects, fields by site
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Access log: `off`, `-` for standard output, or a file
+    #[arg(long, value_name = "off|-|FILE", value_parser = log_target, help_heading = LOGS)]
+    log: Option<LogTarget>,
+
+    /// How access log lines are written
+    #[arg(long, value_parser = log_format_parser(), help_heading = LOGS)]
+    log_format: Option<LogFormat>,
+
+    /// Error log: `-` for standard error, or a file [default: -]
+    #[arg(long, value_name = "-|FILE", help_heading = LOGS)]
+    error_log: Option<PathBuf>,
+
+    /// How error log lines are written
+    #[arg(long, value_parser = error_log_format_parser(), help_heading = LOGS)]
+    error_log_format: Option<ErrorLogFormat>,
+
     /// Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for --listen (loopback, unless
     /// one is named) in addition to the Unix socket that `lamna ctl` finds, that socket alone (auto), or off [default: auto]
-    #[arg(long, value_name = "unix:PATH|ADDR|auto|off")]
+    #[arg(long, value_name = "unix:PATH|ADDR|auto|off", help_heading = CONTROL)]
     pub(crate) admin: Option<AdminAddress>,
+
+    /// How long what has begun may take to end when the server drains, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = drain_timeout, help_heading = CONTROL)]
+    drain_timeout_ms: Option<u32>,
+
+    /// Codings that text is compressed into while it is served: some of br, zstd and gzip, or `off`
+    #[arg(long, value_name = "off|LIST", value_parser = Compression::codings_from_text, help_heading = MEMORY)]
+    compress: Option<CodingSet>,
+
+    /// The most memory for cached content, as in 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = cache_bytes, help_heading = MEMORY)]
+    cache_bytes: Option<u64>,
+
+    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
+    #[arg(long, value_name = "NAME", value_parser = policy_parser(), help_heading = MEMORY)]
+    cache_policy: Option<Algorithm>,
+
+    /// Which caches are used, to measure what each contributes: some of translations, entries and content, or `off`
+    #[arg(long, value_name = "off|LIST", value_parser = CacheSwitches::from_text, help_heading = MEMORY)]
+    caches: Option<CacheSwitches>,
+
+    /// How files that are not held in memory are sent: read and sent, sent from a mapping, or with sendfile; auto
+    /// copies what is short
+    #[arg(long, value_parser = strategy_parser(), help_heading = MEMORY)]
+    send: Option<SendStrategy>,
+
+    /// Concurrency architecture: auto begins with amped and changes to what is better under the load; sped is event loops
+    /// alone, amped has helper threads for what would block, proactor hands every step to the kernel through io_uring,
+    /// the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is amped
+    /// with worker processes [default: auto]
+    #[arg(long, value_parser = architecture_parser(), help_heading = ENGINES)]
+    arch: Option<Choice>,
+
+    /// Event loops; auto: as many as are busy, with --arch auto
+    #[arg(long, value_name = "N|auto", value_parser = workers, help_heading = ENGINES)]
+    workers: Option<Workers>,
+
+    /// What --arch auto goes by: a profile, as `lamna tune` writes it
+    #[arg(long, value_name = "FILE", help_heading = ENGINES)]
+    profile: Option<PathBuf>,
+
+    /// Keep each worker, with all its threads, on one processor
+    #[arg(long, help_heading = ENGINES)]
+    pin: bool,
+
+    /// Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them, and the end of the server does
+    #[arg(long, help_heading = ENGINES)]
+    account: bool,
+
+    /// What helpers are: threads, or processes as Flash had them
+    #[arg(long, value_parser = helper_kind_parser(), help_heading = ENGINES)]
+    helpers: Option<HelperKind>,
+
+    /// The most helpers of each worker
+    #[arg(long, value_name = "N", value_parser = count_parser(HELPERS), help_heading = ENGINES)]
+    helpers_max: Option<usize>,
+
+    /// Threads of each worker of thread-pool
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS), help_heading = ENGINES)]
+    threads: Option<usize>,
+
+    /// The most threads for connections of each worker of the thread engines
+    #[arg(long, value_name = "N", value_parser = count_parser(THREADS), help_heading = ENGINES)]
+    threads_max: Option<usize>,
+
+    /// Processes of mp: to begin with, and at least
+    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES), help_heading = ENGINES)]
+    processes: Option<usize>,
+
+    /// The most processes of mp, which is how many connections it serves at a time
+    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES), help_heading = ENGINES)]
+    processes_max: Option<usize>,
 
     /// A system call to do without, to see what happens where the kernel lacks it. Can be repeated
     #[arg(long, value_name = "NAME", hide = true)]
     without: Vec<String>,
 }
+
+const LOGS: &str = "Logs";
+const CONTROL: &str = "Control and end";
+const MEMORY: &str = "Compression, caches and sending";
+const ENGINES: &str = "Engines";
 
 impl ServeArgs {
     /// The directory that is named.
@@ -329,9 +382,10 @@ impl ServeArgs {
 
     /// What the arguments say, for `config::load`.
     pub(crate) fn overrides(&self) -> Overrides {
+        let port = self.port.map(|port| ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()));
         Overrides {
             directory: self.directory.clone(),
-            listen: self.listen.clone(),
+            listen: port.into_iter().chain(self.listen.iter().cloned()).collect(),
             architecture: self.arch,
             workers: self.workers,
             profile: self.profile.clone(),
@@ -351,6 +405,11 @@ impl ServeArgs {
             compress: self.compress,
             log: self.log.clone(),
             log_format: self.log_format,
+            error_log: self.error_log.clone(),
+            error_log_format: self.error_log_format,
+            quiet: self.quiet,
+            headers: self.header.clone(),
+            cors: self.cors.clone(),
             browse: self.browse,
             upload: self.upload,
             spa: self.spa,
@@ -398,6 +457,21 @@ fn strategy_parser() -> impl TypedValueParser<Value = SendStrategy> {
 fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {
     PossibleValuesParser::new(LogFormat::ALL.map(LogFormat::name))
         .try_map(|name| LogFormat::from_name(&name).ok_or("unknown format"))
+}
+
+fn error_log_format_parser() -> impl TypedValueParser<Value = ErrorLogFormat> {
+    PossibleValuesParser::new(ErrorLogFormat::ALL.map(ErrorLogFormat::name))
+        .try_map(|name| ErrorLogFormat::from_name(&name).ok_or("unknown format"))
+}
+
+/// As it stands in a field: RFC 6454 7.
+fn origin(text: &str) -> Result<String, String> {
+    let is_origin = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    if text == "*" || text == "null" || host.is_some_and(is_origin) {
+        return Ok(text.to_owned());
+    }
+    Err("expected an origin as in https://example.org, without a path, or * for all".to_owned())
 }
 
 fn count_parser(

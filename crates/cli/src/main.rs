@@ -5,8 +5,10 @@ mod ctl;
 mod exit;
 mod laboratory;
 mod usage;
+mod welcome;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use lamna_server::admin::Admin;
@@ -14,11 +16,11 @@ use lamna_server::config::address::AdminAddress;
 use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
 use lamna_server::listen;
+use lamna_server::log::errors::{self, Level};
 use lamna_server::process::admin_service::Administration;
 use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
-use lamna_server::sys::say;
 
 use args::{Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
@@ -64,6 +66,11 @@ fn keep(args: &ServeArgs) -> ExitCode {
 fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed> {
     let mut inherited = upgrade::inherited()?;
     let settings = load(args)?;
+    errors::open(&settings.error_log).map_err(|error| {
+        let place = settings.error_log.file.as_deref().unwrap_or(Path::new("-")).display();
+        let report = format!("lamna: cannot write the error log {place}: {error}");
+        Failed { exit: Exit::Configuration, report }
+    })?;
     warn(&settings);
     let listeners = match &mut inherited {
         Some(inherited) => std::mem::take(&mut inherited.listeners),
@@ -73,6 +80,9 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
         Some(listeners) if !listeners.is_empty() => Admin::inherit(listeners, &settings.admin)?,
         _ => open_admin(&settings.admin)?,
     };
+    if inherited.is_none() {
+        welcome::welcome(args, &settings, &listeners);
+    }
     let again = args.clone();
     let reload = move || load(&again).map_err(|error| error.to_string());
     let administration = Administration::new(admin, settings.clone(), Box::new(reload)).kept(keeper);
@@ -83,12 +93,12 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
 fn open_admin(settings: &AdminSettings) -> Result<Admin, Failed> {
     match (&settings.address, Admin::open(settings)) {
         (AdminAddress::At(_), Ok(admin)) => {
-            admin.addresses().for_each(|address| say::line(format_args!("lamna: control at {address}")));
+            admin.addresses().for_each(|address| errors::tell(Level::Info, format_args!("control at {address}")));
             Ok(admin)
         }
         (_, Ok(admin)) => Ok(admin),
         (AdminAddress::Found, Err(error)) => {
-            say::line(format_args!("lamna: `lamna ctl` will not find this server: {error}"));
+            errors::tell(Level::Warning, format_args!("`lamna ctl` will not find this server: {error}"));
             Ok(Admin::default())
         }
         (_, Err(error)) => Err(error.into()),
@@ -104,7 +114,7 @@ fn check(args: &ServeArgs) -> Result<(), Failed> {
 /// Says what in the settings will not do what was probably meant.
 fn warn(settings: &Settings) {
     for doubt in config::doubts(settings) {
-        say::line(format_args!("lamna: warning: {doubt}"));
+        errors::tell(Level::Warning, format_args!("{doubt}"));
     }
 }
 

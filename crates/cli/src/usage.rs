@@ -4,12 +4,14 @@
 //! and which suggestions are near enough to be meant. Everything else is said by clap.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::suggest::nearest;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failed};
 
 /// Flags of other servers, and what to do in the place of each.
@@ -30,23 +32,16 @@ const MISSING: [(&[&str], &str); 14] = [
         &["auth", "basic-auth", "htpasswd", "user", "password"],
         "Lamna asks for no passwords yet: have a proxy in front of it do so, or listen on loopback only",
     ),
-    (
-        &["header", "headers", "add-header"],
-        "there is no flag for header fields: set `headers` of a [[site]] in a configuration file (docs/configuration.md)",
-    ),
-    (
-        &["cors", "allow-origin"],
-        "there is no flag for CORS: set Access-Control-Allow-Origin under `headers` of a [[site]] in a configuration file; \
-         preflight requests are not answered yet",
-    ),
-    (&["open", "browser", "open-browser"], "Lamna opens no browser: open the address that it prints when it serves"),
+    (&["headers", "add-header"], "fields of answers are set with --header, as in --header 'X-Frame-Options: DENY'"),
+    (&["allow-origin", "enable-cors"], "other origins are let in with --cors, or --cors=ORIGIN for one of them"),
+    (&["browser", "open-browser", "launch"], "the site is opened in the browser with --open"),
     (
         &["proxy", "reverse-proxy", "upstream", "backend", "proxy-pass"],
         "Lamna is no proxy yet: it serves files; redirects are set in a configuration file",
     ),
     (
-        &["port", "bind", "host", "address", "interfaces"],
-        "where to listen is said with --listen, as in --listen 8080 or --listen 0.0.0.0:80",
+        &["bind", "host", "address", "interfaces", "interface"],
+        "where to listen is said with --listen, as in --listen 0.0.0.0:8080, or with --port for this machine alone",
     ),
     (&["root", "dir", "directory"], "the directory to serve is named without a flag, as in: lamna DIR"),
     (&["gzip", "brotli", "zstd"], "text is compressed unless that is switched off; --compress says into which codings"),
@@ -55,7 +50,17 @@ const MISSING: [(&[&str], &str); 14] = [
         "Lamna stays in the foreground: have a service manager or the shell run it in the background",
     ),
     (&["autoindex", "listing", "list", "index-of"], "directories are listed with --browse"),
-    (&["quiet", "silent"], "the access log is switched off with --log off"),
+    (&["silent"], "--quiet has it say nothing but what is wrong"),
+];
+
+/// Words that other programs have as commands, and what to say in the place of each.
+const WORDS: [(&[&str], &str); 6] = [
+    (&["start", "run", "server", "up", "http", "file-server"], "lamna serve"),
+    (&["stop", "quit", "shutdown", "kill", "down"], "lamna ctl drain"),
+    (&["status", "info", "ps"], "lamna ctl status"),
+    (&["reload", "restart"], "lamna ctl reload"),
+    (&["test", "validate", "verify", "lint", "config"], "lamna check"),
+    (&["stats", "metrics", "top"], "lamna ctl stats"),
 ];
 
 /// Commands whose flags are those of a server.
@@ -64,18 +69,49 @@ const SERVING: [&str; 2] = ["serve", "check"];
 /// The command line. Prints help and ends for those who ask for it.
 pub(crate) fn parse() -> Result<Cli, Failed> {
     let cli = Cli::try_parse().map_err(failed)?;
-    match (&cli.command, cli.serve.directory()) {
-        (None, Some(directory)) if !directory.exists() => match nearest_command(directory.as_os_str()) {
-            Some(command) => {
-                let directory = directory.display();
-                Err(usage(format!(
-                    "there is no directory and no command `{directory}`: did you mean `lamna {command}`?"
-                )))
-            }
-            None => Ok(cli),
-        },
-        _ => Ok(cli),
+    let (directory, is_command_possible) = match &cli.command {
+        None => (cli.serve.directory(), true),
+        Some(Command::Serve(args) | Command::Check(args)) => (args.directory(), false),
+        Some(_) => return Ok(cli),
+    };
+    let Some(directory) = directory else { return Ok(cli) };
+    let shown = directory.display();
+    if directory.is_file() {
+        let is_configuration = directory.extension().is_some_and(|extension| extension == "toml");
+        return Err(usage(match is_configuration {
+            true => format!(
+                "`{shown}` is a file: a configuration is named with --config, as in: lamna serve --config {shown}"
+            ),
+            false => format!("`{shown}` is a file: name the directory that it is in"),
+        }));
     }
+    if directory.exists() {
+        return Ok(cli);
+    }
+    let report = directory.to_str().and_then(|word| instead_of_directory(word, is_command_possible));
+    report.map_or(Ok(cli), |report| Err(usage(report)))
+}
+
+/// What is said to `word`, which stands where a directory belongs and is none. Nothing if it looks like one.
+fn instead_of_directory(word: &str, is_command_possible: bool) -> Option<String> {
+    let nothing = format!("there is no directory `{word}`");
+    if word.parse::<u16>().is_ok() {
+        return Some(format!("{nothing}: for the port, say --port {word}"));
+    }
+    if word.parse::<ListenAddress>().is_ok() {
+        return Some(format!("{nothing}: where to listen is said with --listen {word}"));
+    }
+    if word.starts_with("http://") || word.starts_with("https://") {
+        return Some(format!(
+            "{nothing}: `lamna explain {word}` says what is answered there, `lamna load {word}` asks a server"
+        ));
+    }
+    let word = Some(word).filter(|_| is_command_possible)?;
+    let nothing = format!("there is no directory and no command `{word}`");
+    if let Some((_, instead)) = WORDS.iter().find(|(words, _)| words.contains(&word)) {
+        return Some(format!("{nothing}: did you mean `{instead}`?"));
+    }
+    nearest_command(OsStr::new(word)).map(|command| format!("{nothing}: did you mean `lamna {command}`?"))
 }
 
 /// The command that a word was probably meant to be. A path is a path.
@@ -128,6 +164,13 @@ fn failed(mut error: clap::Error) -> Failed {
 /// What is said to `lamna WORD SECOND`, of which the first was taken for a directory.
 fn two_directories(words: &[String], second: &str) -> Option<String> {
     let first = words.first()?;
+    if let Some(number) = [first, second].into_iter().find(|word| word.parse::<u16>().is_ok()) {
+        return Some(format!("one directory can be served: for the port, say --port {number}"));
+    }
+    let of_first = WORDS.iter().find(|(words, _)| words.contains(&&**first));
+    if let Some((_, instead)) = of_first.filter(|_| !Path::new(first).exists()) {
+        return Some(format!("there is no command `{first}`: did you mean `{instead}`?"));
+    }
     if let Some(command) = nearest_command(OsStr::new(first)) {
         return Some(format!("there is no command `{first}`: did you mean `lamna {command}`?"));
     }

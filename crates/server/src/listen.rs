@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::config::settings::ListenAddress;
+use crate::log::errors::{self, Level};
 use crate::sys;
-use crate::sys::say::say;
 
 /// Ports tried when no address is given.
 const DEFAULT_PORTS: RangeInclusive<u16> = 8080..=8099;
@@ -78,11 +78,12 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
             });
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         passed.iter().for_each(|unused| {
-            say!(
-                "lamna: the service manager has passed a socket for {}, which the addresses to listen at do not name: it is \
+            let what = format_args!(
+                "the service manager has passed a socket for {}, which the addresses to listen at do not name: it is \
                  not used",
                 unused.address()
             );
+            errors::tell(Level::Warning, what);
         });
         return Ok(listeners);
     }

@@ -1,6 +1,7 @@
 //! The built program from outside: exit codes and what it prints.
 
 mod architectures;
+mod first_use;
 mod laboratory;
 
 use std::fs;
@@ -149,6 +150,12 @@ fn help_lists_exit_codes_and_signals() {
     let (code, help, _) = outcome(&directory, &["--help"]);
     assert_eq!(code, 0);
     assert!(help.contains("78  configuration invalid") && help.contains("a second one: stop now"), "{help}");
+    let options = help.split("\nOptions:").nth(1).expect("options have a heading");
+    let place = |text: &str| options.find(text).unwrap_or_else(|| panic!("{text} in {help}"));
+    // What most people need, then the rest in groups.
+    let flags = ["--browse", "--spa", "--port", "--cors", "--header", "--open", "--qr", "--quiet", "--log ", "--arch"];
+    assert!(flags.map(place).is_sorted(), "{help}");
+    assert!(["\nLogs:", "\nControl and end:", "\nEngines:"].map(place).is_sorted(), "{help}");
 }
 
 #[test]
@@ -182,11 +189,12 @@ fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
         ("--tls", "does not speak TLS yet"),
         ("--upload", "takes no uploads"),
         ("--auth", "no passwords"),
-        ("--cors", "Access-Control-Allow-Origin"),
-        ("--header=X-A: 1", "`headers` of a [[site]]"),
-        ("--open", "open the address"),
+        ("--allow-origin=x", "--cors"),
+        ("--headers=X-A: 1", "--header"),
+        ("--browser", "--open"),
+        ("--silent", "--quiet"),
         ("--proxy", "no proxy"),
-        ("--port", "--listen"),
+        ("--bind", "--listen"),
     ] {
         for words in [&["www", flag][..], &["serve", flag], &["check", "www", flag]] {
             let (code, _, errors) = outcome(&directory, words);
@@ -209,6 +217,21 @@ fn a_flag_is_suggested_if_it_is_near_and_a_misspelt_command_always() {
     for words in [&["chekc", "--config", "lamna.toml"][..], &["chekc"], &["chekc", "www"]] {
         let errors = said(words);
         assert!(errors.contains("did you mean `lamna check`?"), "{errors}");
+    }
+    for (words, meant) in [
+        (&["8080"][..], "--port 8080"),
+        (&["serve", "8080"], "--port 8080"),
+        (&["www", "8080"], "--port 8080"),
+        (&["8080", "www"], "--port 8080"),
+        (&["0.0.0.0:80"], "--listen 0.0.0.0:80"),
+        (&["start"], "`lamna serve`"),
+        (&["start", "www"], "`lamna serve`"),
+        (&["stop"], "`lamna ctl drain`"),
+        (&["http://localhost/"], "`lamna load http://localhost/`"),
+        (&["lamna.toml"], "lamna serve --config lamna.toml"),
+    ] {
+        let errors = said(words);
+        assert!(errors.contains(meant) && errors.lines().count() == 2, "{words:?}: {errors}");
     }
     let two = said(&["www", "other"]);
     assert!(two.contains("one directory can be served, and `other` would be another"), "{two}");

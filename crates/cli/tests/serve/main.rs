@@ -10,6 +10,7 @@ mod counts;
 mod crowds;
 mod ends;
 mod engine;
+mod errors;
 mod faults;
 mod foresight;
 mod held;

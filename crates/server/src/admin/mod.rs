@@ -37,8 +37,8 @@ use crate::config::address::AdminAddress;
 use crate::config::settings::{AdminSettings, ListenAddress};
 use crate::io::accept::{Accepted, accept};
 use crate::listen::{self, BindError, Listener};
+use crate::log::errors::{self, Level};
 use crate::sys::peer;
-use crate::sys::say::say;
 use routes::{Caller, Keys};
 use token::Token;
 
@@ -121,9 +121,10 @@ impl Admin {
             (Some(address), None) => match token(address) {
                 Ok(token) => Some(token),
                 Err(error) => {
-                    say!(
-                        "lamna: no orders over TCP: their token cannot be kept: {error}; name one with admin_token_file"
+                    let why = format_args!(
+                        "no orders over TCP: their token cannot be kept: {error}; name one with admin_token_file"
                     );
+                    errors::tell(Level::Warning, why);
                     None
                 }
             },
@@ -233,7 +234,7 @@ fn caller(origin: Origin, keys: &Keys) -> Caller<'_> {
 }
 
 fn report_not_found(error: BindError) {
-    say!("lamna: `lamna ctl` will not find this server: {error}");
+    errors::tell(Level::Warning, format_args!("`lamna ctl` will not find this server: {error}"));
 }
 
 fn watch(listeners: &[Listener]) -> Result<OwnedFd, Errno> {

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use super::settings::{Settings, SiteSettings};
+use crate::sys::denied::denied;
 
 /// The statuses that a page of the site's own is sent with. Others are answered where no file may be looked for.
 const PAGE_STATUSES: [u16; 3] = [403, 404, 500];
@@ -17,9 +18,15 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
             (_, Some(host)) => format!("site {} ({host})", index + 1),
             (_, None) => format!("site {}", index + 1),
         };
-        error_pages(&name, site)
+        [unreadable(&name, site), error_pages(&name, site)].concat()
     };
     settings.sites.iter().enumerate().flat_map(of_site).collect()
+}
+
+/// Roots that are to be listed and that this user may not read. Those that it may not search are refused.
+fn unreadable(name: &str, site: &SiteSettings) -> Vec<String> {
+    let roots = site.aliases.iter().map(|alias| &alias.root).chain([&site.root]).filter(|_| site.browse);
+    roots.filter_map(|root| denied(root)).map(|denied| format!("{name} cannot be listed: {denied}")).collect()
 }
 
 fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {

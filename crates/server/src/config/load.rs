@@ -13,9 +13,15 @@ use super::explain::{ConfigError, Finding, Problem};
 use super::profile;
 use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
 use super::shapes::{self, Shapes};
-use super::validate::{self, Depth, Looks, Probe, check_address, check_admin, check_directory, check_log};
+use super::site::check_headers;
+#[cfg(doc)]
+use super::site::field_from_text;
+use super::validate::{
+    self, Depth, Looks, Probe, check_address, check_admin, check_directory, check_log, check_log_file,
+};
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::CodingSet;
+use crate::config::error_log::{ErrorLogFormat, Level};
 use crate::config::sending::SendStrategy;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
@@ -66,10 +72,21 @@ pub struct Overrides {
     pub log: Option<LogTarget>,
     /// See [`Settings::log_format`].
     pub log_format: Option<LogFormat>,
-    /// Turns [`SiteSettings::browse`] on for every site.
-    pub browse: bool,
     /// Turns [`SiteSettings::upload`] on for every site.
     pub upload: bool,
+    /// See [`Settings::error_log`]; `-` for standard error.
+    pub error_log: Option<PathBuf>,
+    /// See [`Settings::error_log`].
+    pub error_log_format: Option<ErrorLogFormat>,
+    /// Nothing is said but what is wrong, and the access log is off unless [`Overrides::log`] says where it goes.
+    pub quiet: bool,
+    /// See [`SiteSettings::browse`], of every site.
+    pub browse: Option<bool>,
+    /// Further [`SiteSettings::headers`] of every site, each in the place of those of the same name. What [`field_from_text`] has
+    /// accepted.
+    pub headers: Vec<(String, String)>,
+    /// The origin whose pages may read what every site serves, or `*`: the fields that say so are among the headers.
+    pub cors: Option<String>,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
     /// See [`Settings::without`].
@@ -110,7 +127,8 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
     let looks = Looks {
         depth,
         at_addresses,
-        at_log: overrides.log.is_none(),
+        at_log: overrides.log.is_none() && !overrides.quiet,
+        at_error_log: overrides.error_log.is_none(),
         at_admin: at_addresses && overrides.admin.is_none(),
     };
     let mut settings = match file {
@@ -123,8 +141,8 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
             let (directory, file) = (directory.clone(), file.to_owned());
             return Err(ConfigError::DirectoryAndSites { directory, file });
         }
-        (Some(directory), _) => settings.sites.push(directory_site(directory)?),
-        (None, None) => settings.sites.push(directory_site(Path::new("."))?),
+        (Some(directory), _) => settings.sites.push(overrides.directory_site(directory, &settings)?),
+        (None, None) => settings.sites.push(overrides.directory_site(Path::new("."), &settings)?),
         (None, Some(file)) => require_site(&settings, file)?,
     }
     overrides.apply(&mut settings);
@@ -161,6 +179,10 @@ impl Overrides {
         if self.log.is_some() {
             found.extend(check_log(&settings.log, depth).err());
         }
+        if let Some(file) = settings.error_log.file.as_ref().filter(|_| self.error_log.is_some()) {
+            found.extend(check_log_file(file, "error log", depth).err());
+        }
+        found.extend(settings.sites.iter().find_map(|site| check_headers(&site.headers).err()));
         if self.admin.is_some() || !self.listen.is_empty() {
             found.extend(check_admin(&settings.admin.address, &settings.listen, depth).err());
         }
@@ -175,9 +197,17 @@ impl Overrides {
         if !self.listen.is_empty() {
             settings.listen = self.listen.iter().map(absolute_address).collect();
         }
+        if self.quiet {
+            settings.log = LogTarget::Off;
+            settings.error_log.level = settings.error_log.level.min(Level::Warning);
+        }
         if let Some(log) = &self.log {
             settings.log = absolute_log(log);
         }
+        if let Some(file) = &self.error_log {
+            settings.error_log.file = (file != Path::new("-")).then(|| absolute_path(file));
+        }
+        settings.error_log.format = self.error_log_format.unwrap_or(settings.error_log.format);
         if let Some(admin) = &self.admin {
             settings.admin.address = match admin {
                 AdminAddress::At(address) => AdminAddress::At(absolute_address(address)),
@@ -205,12 +235,48 @@ impl Overrides {
         settings.cache_policy.algorithm = self.cache_policy.unwrap_or(settings.cache_policy.algorithm);
         settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
+        let fields = [self.cors.as_deref().map(cors_fields).unwrap_or_default(), self.headers.clone()].concat();
         for site in &mut settings.sites {
-            site.browse |= self.browse;
             site.upload |= self.upload;
+            site.browse = self.browse.unwrap_or(site.browse);
             site.spa |= self.spa;
+            site.headers.retain(|(name, _)| !fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+            site.headers.extend(fields.iter().cloned());
         }
     }
+
+    /// The site that a directory of the command line makes. Who serves a folder without an index file to this machine alone wants to
+    /// see what is in it.
+    fn directory_site(&self, directory: &Path, settings: &Settings) -> Result<SiteSettings, ConfigError> {
+        let listen = if self.listen.is_empty() { &settings.listen } else { &self.listen };
+        let site = directory_site(directory)?;
+        let lists = is_for_this_machine(listen) && !has_index(&site);
+        Ok(SiteSettings { browse: lists, ..site })
+    }
+}
+
+/// Whether nobody else reaches a server at these addresses. A Unix socket is no answer: whoever has one has a proxy in front.
+fn is_for_this_machine(listen: &[ListenAddress]) -> bool {
+    // Sockets that a service manager passes are whatever it likes.
+    let are_passed = listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
+    !are_passed && listen.iter().all(|address| matches!(address, ListenAddress::Tcp(tcp) if tcp.ip().is_loopback()))
+}
+
+/// Whether the root of a site has one of its index files.
+pub fn has_index(site: &SiteSettings) -> bool {
+    site.index.iter().any(|name| site.root.join(name).is_file())
+}
+
+/// What lets pages of `origin` read everything: the answer to a preflight request carries the same fields as any other.
+fn cors_fields(origin: &str) -> Vec<(String, String)> {
+    let fields = [
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS"),
+        ("Access-Control-Allow-Headers", "*"),
+        ("Access-Control-Expose-Headers", "*"),
+        ("Access-Control-Max-Age", "600"),
+    ];
+    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
 fn read_file(file: &Path, looks: Looks) -> Result<Settings, ConfigError> {

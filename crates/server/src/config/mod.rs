@@ -15,6 +15,7 @@ pub mod cache_policy;
 pub mod cache_switches;
 pub mod compression;
 mod doubts;
+pub mod error_log;
 mod explain;
 mod file;
 mod limits;
@@ -38,6 +39,7 @@ pub use crate::sys::memory::{
 };
 pub use doubts::doubts;
 pub use explain::ConfigError;
-pub use load::{Overrides, Workers, check, load, parse};
+pub use load::{Overrides, Workers, check, has_index, load, parse};
 pub use render::render;
+pub use site::field_from_text;
 pub use validate::Probe;

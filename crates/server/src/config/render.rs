@@ -46,6 +46,9 @@ pub fn render(settings: &Settings) -> String {
     page.line("drain_timeout_ms", settings.drain_timeout_ms);
     page.line("log", log_target(&settings.log));
     page.line("log_format", quoted(settings.log_format.name()));
+    page.line("error_log", settings.error_log.file.as_deref().map_or_else(|| quoted("-"), path));
+    page.line("error_log_format", quoted(settings.error_log.format.name()));
+    page.line("error_log_level", quoted(settings.error_log.level.name()));
     page.line("admin", quoted(&settings.admin.address.to_string()));
     page.line("admin_hosts", list(&settings.admin.hosts));
     if let Some(file) = &settings.admin.token_file {

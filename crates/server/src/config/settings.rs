@@ -14,6 +14,7 @@ pub use super::architecture::Architecture;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
+use crate::config::error_log::ErrorLogSettings;
 use crate::config::sending::Plan;
 
 /// What is asked for as architecture.
@@ -279,6 +280,8 @@ pub struct Settings {
     pub log: LogTarget,
     /// Access log format.
     pub log_format: LogFormat,
+    /// What goes wrong, and what the server does by itself.
+    pub error_log: ErrorLogSettings,
     /// How the server is controlled.
     pub admin: AdminSettings,
     /// Bounds on what a peer may use or keep waiting.
@@ -359,6 +362,7 @@ impl Default for Settings {
             compression: Compression::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
+            error_log: ErrorLogSettings::default(),
             admin: AdminSettings::default(),
             limits: lamna_proto::limits::Limits::default(),
             drain_timeout_ms: 600_000,

@@ -180,11 +180,11 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
             }
             headers.push((name.get_ref().clone(), value.clone()));
         }
-        if values.get_ref().0.len() > 1 && is_among(name, &SINGLE_FIELDS) {
+        if values.get_ref().0.len() > 1 && is_among(name.get_ref(), &SINGLE_FIELDS) {
             checker.problem(values.span(), format!("`{}` has one value: give one string", name.get_ref()));
         }
     }
-    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum();
+    let bytes = headers_bytes(&headers);
     if let (true, Some((first, _))) =
         (bytes > HEADERS_BYTES_MAX, given.iter().min_by_key(|(name, _)| name.span().start))
     {
@@ -195,8 +195,46 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
     headers
 }
 
-fn is_among(name: &Text, names: &[&str]) -> bool {
-    names.iter().any(|other| other.eq_ignore_ascii_case(name.get_ref()))
+fn is_among(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// A field as in `X-Frame-Options: DENY`, judged as one of a file is.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn field_from_text(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE, as in X-Frame-Options: DENY")?;
+    let (name, value) = (name.trim_end(), value.trim());
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
+        return Err(format!("`{}` is not the name of a field", name.escape_debug()));
+    }
+    if is_among(name, &OWNED_FIELDS) {
+        return Err(format!("`{name}` is computed by the server for each response and cannot be fixed"));
+    }
+    if value.chars().any(char::is_control) {
+        return Err("a field value must not contain control characters".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Whether the fields of a site can be sent together: what is wrong if not, and what to do.
+pub(super) fn check_headers(headers: &[(String, String)]) -> Result<(), (String, String)> {
+    let same = |name: &str| headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name)).count();
+    if let Some(name) = SINGLE_FIELDS.iter().find(|name| same(name) > 1) {
+        return Err((format!("`{name}` has one value, and is given several times"), "give it once".to_owned()));
+    }
+    let bytes = headers_bytes(headers);
+    if bytes > HEADERS_BYTES_MAX {
+        let most = format_size(HEADERS_BYTES_MAX as u64);
+        let message = format!("the fields of a site have {bytes} bytes, and at most {most} can be sent");
+        return Err((message, "leave some of them out".to_owned()));
+    }
+    Ok(())
+}
+
+fn headers_bytes(headers: &[(String, String)]) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum()
 }
 
 fn field_name(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_>) {
@@ -206,7 +244,7 @@ fn field_name(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_
         "is not the name of a field: expected letters, digits and !#$%&'*+-.^_`|~",
     );
     checker.expect(
-        !is_among(name, &OWNED_FIELDS),
+        !is_among(name.get_ref(), &OWNED_FIELDS),
         name,
         "is computed by the server for each response and cannot be fixed",
     );

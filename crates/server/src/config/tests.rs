@@ -14,9 +14,10 @@ use lamna_policy::control::Profile;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use super::limits::Unit;
 use super::settings::*;
-use super::{ConfigError, Overrides, Workers, check, load, parse};
+use super::{ConfigError, Overrides, Workers, check, field_from_text, load, parse};
 use crate::config::sending::{Plan, SendStrategy};
 use lamna_policy::size::format_size;
 
@@ -89,6 +90,9 @@ fn one_file_holds_everything() {
         compress_bytes_max = "1MiB"
         log = "access.log"
         log_format = "json"
+        error_log = "error.log"
+        error_log_format = "json"
+        error_log_level = "warning"
         admin = "unix:control"
         admin_hosts = ["Web.example.org"]
         [limits]
@@ -159,6 +163,11 @@ fn one_file_holds_everything() {
         },
         log: LogTarget::File(base.join("access.log")),
         log_format: LogFormat::Json,
+        error_log: ErrorLogSettings {
+            file: Some(base.join("error.log")),
+            format: ErrorLogFormat::Json,
+            level: Level::Warning,
+        },
         admin: AdminSettings {
             address: AdminAddress::At(ListenAddress::Unix(base.join("control"))),
             hosts: vec!["web.example.org".into()],
@@ -189,7 +198,8 @@ fn without_a_file_a_directory_is_served_on_defaults() {
     let directory = directory_with("");
     let overrides = Overrides { directory: Some(directory.path().join("site")), ..Overrides::default() };
     let settings = load(None, &overrides).unwrap();
-    let expected = Settings { sites: vec![SiteSettings::new(directory.path().join("site"))], ..Settings::default() };
+    let site = SiteSettings { browse: true, ..SiteSettings::new(directory.path().join("site")) };
+    let expected = Settings { sites: vec![site], ..Settings::default() };
     assert_eq!(settings, expected);
     assert_eq!(settings.architecture, Architecture::Amped);
     assert_eq!((settings.workers, settings.helpers_max), (1, 32));
@@ -238,13 +248,23 @@ fn the_command_line_overrides_the_file() {
         compress: Some(CodingSet::IDENTITY),
         log: Some(LogTarget::Stdout),
         log_format: Some(LogFormat::Json),
-        browse: true,
+        error_log: Some("-".into()),
+        error_log_format: Some(ErrorLogFormat::Text),
+        quiet: true,
+        browse: Some(true),
+        headers: vec![("X-A".into(), "2".into())],
+        cors: Some("*".into()),
         upload: true,
         spa: true,
         directory: None,
         without: Vec::new(),
     };
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
+    let error_log = ErrorLogSettings { level: Level::Warning, ..ErrorLogSettings::default() };
+    assert_eq!(settings.error_log, error_log);
+    let fields = &settings.sites[0].headers;
+    assert_eq!(fields.iter().filter(|(name, _)| name == "X-A").count(), 1);
+    assert!(fields.contains(&("Access-Control-Allow-Origin".into(), "*".into())), "{fields:?}");
     let socket = std::env::current_dir().unwrap().join("x");
     assert_eq!(settings.listen, [ListenAddress::Unix(socket)]);
     assert_eq!((settings.choice(), settings.workers_adapt), (Choice::Fixed(Architecture::Sped), false));
@@ -605,4 +625,41 @@ fn a_cache_that_holds_alone_leaves_pages_unless_it_is_told_to_release_them() {
         let small = Settings { cache_bytes_max: 1, ..settings };
         assert!(!small.uses_headroom(), "{cache_pages:?}");
     }
+}
+
+#[test]
+fn a_folder_without_an_index_is_listed_for_this_machine_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let browses = |listen: &[&str], browse: Option<bool>| {
+        let listen = listen.iter().map(|text| text.parse().unwrap()).collect();
+        let overrides =
+            Overrides { directory: Some(directory.path().to_owned()), listen, browse, ..Overrides::default() };
+        load(None, &overrides).unwrap().sites[0].browse
+    };
+    assert!(browses(&[], None) && browses(&["8080", "[::1]:8080"], None));
+    for others in [&["0.0.0.0:8080"][..], &["127.0.0.1:8080", "[::]:8080"], &["192.0.2.1:1"], &["unix:socket"]] {
+        assert!(!browses(others, None), "{others:?}");
+        assert!(browses(others, Some(true)), "{others:?}");
+    }
+    assert!(!browses(&[], Some(false)));
+    std::fs::write(directory.path().join("index.html"), "").unwrap();
+    assert!(!browses(&[], None), "a site is not a folder to look into");
+}
+
+#[test]
+fn fields_of_the_command_line_are_judged_as_those_of_a_file() {
+    let field = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+    assert_eq!(field_from_text("X-A:  b: c "), field("X-A", "b: c"));
+    assert_eq!(field_from_text("X-A:"), field("X-A", ""));
+    for wrong in ["X-A", ": b", "X A: b", "Content-Length: 1", "X-A: a\u{1}b", "ä: b"] {
+        assert!(field_from_text(wrong).is_err(), "{wrong}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |headers: Vec<(String, String)>| {
+        let overrides = Overrides { directory: Some(directory.path().to_owned()), headers, ..Overrides::default() };
+        load(None, &overrides).unwrap_err().to_string()
+    };
+    assert!(refused(vec![("X-A".into(), "x".repeat(17_000))]).contains("can be sent"));
+    let twice = vec![("Server".into(), "a".into()), ("server".into(), "b".into())];
+    assert!(refused(twice).contains("`Server` has one value"));
 }

@@ -29,6 +29,7 @@ use super::suggest::nearest;
 use super::token;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
+use crate::config::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use crate::config::sending::{Plan, SendStrategy};
 use lamna_policy::size::{format_size, parse_size};
 
@@ -52,6 +53,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     if let Some(text) = &file.log {
         settings.log = checker.log_target(text);
     }
+    error_log(file, &mut checker, &mut settings.error_log);
     if let Some(given) = file.workers.as_ref().filter(|given| !given.get_ref().is_text("auto")) {
         settings.workers_adapt = false;
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
@@ -80,6 +82,30 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// Where the error log goes.
+fn error_log(file: &File, checker: &mut Checker<'_>, settings: &mut ErrorLogSettings) {
+    if let Some(text) = file.error_log.as_ref().filter(|text| text.get_ref() != "-") {
+        let found = checker.findings.len();
+        let path = checker.path(text);
+        if checker.looks.at_error_log
+            && checker.findings.len() == found
+            && let Err((message, hint)) = check_log_file(&path, "error log", checker.looks.depth)
+        {
+            checker.problem_with_hint(text.span(), message, Some(hint));
+        }
+        settings.file = Some(path);
+    }
+    if let Some(name) = &file.error_log_format {
+        let names = ErrorLogFormat::ALL.map(ErrorLogFormat::name);
+        let found = checker.name("error_log_format", name, &names, ErrorLogFormat::from_name);
+        settings.format = found.unwrap_or(settings.format);
+    }
+    if let Some(name) = &file.error_log_level {
+        let found = checker.name("error_log_level", name, &Level::ALL.map(Level::name), Level::from_name);
+        settings.level = found.unwrap_or(settings.level);
+    }
 }
 
 /// How the server is controlled, and what it goes by.
@@ -223,13 +249,14 @@ pub(super) struct Looks {
     pub(super) depth: Depth,
     pub(super) at_addresses: bool,
     pub(super) at_log: bool,
+    pub(super) at_error_log: bool,
     pub(super) at_admin: bool,
 }
 
 impl Looks {
     /// At everything.
     pub(super) fn all(depth: Depth) -> Looks {
-        Looks { depth, at_addresses: true, at_log: true, at_admin: true }
+        Looks { depth, at_addresses: true, at_log: true, at_error_log: true, at_admin: true }
     }
 }
 
@@ -468,13 +495,21 @@ pub(super) fn check_admin(
 /// Whether the access log can be opened: a message and what to do about it if not. Makes nothing.
 pub(super) fn check_log(target: &LogTarget, depth: Depth) -> Result<(), (String, String)> {
     let LogTarget::File(path) = target else { return Ok(()) };
+    check_log_file(path, "access log", depth).map_err(|(message, hint)| match path.is_dir() {
+        true => (message, "name a file, `-` or `off`".to_owned()),
+        false => (message, hint),
+    })
+}
+
+/// Whether lines can be appended to `path`, which is to be the `log` of this name.
+pub(super) fn check_log_file(path: &Path, log: &str, depth: Depth) -> Result<(), (String, String)> {
     let shown = path.display();
     let directory = path.parent().unwrap_or(Path::new("/"));
     let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
     let change = || format!("change its owner or mode for this user ({}), or choose another place", geteuid());
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => {
-            Err((format!("the access log `{shown}` is a directory"), "name a file, `-` or `off`".to_owned()))
+            Err((format!("the {log} `{shown}` is a directory"), "name a file or `-`".to_owned()))
         }
         Ok(_) => {
             let may = match depth {
@@ -485,18 +520,18 @@ pub(super) fn check_log(target: &LogTarget, depth: Depth) -> Result<(), (String,
                     open(path, flags, Mode::empty()).map(drop)
                 }
             };
-            may.map_err(|errno| (format!("the access log `{shown}` cannot be written: {errno}"), change()))
+            may.map_err(|errno| (format!("the {log} `{shown}` cannot be written: {errno}"), change()))
         }
         Err(_) => may(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| match errno {
             Errno::NOENT => (
-                format!("the directory `{}` of the access log does not exist", directory.display()),
+                format!("the directory `{}` of the {log} does not exist", directory.display()),
                 "make it first, or choose another place".to_owned(),
             ),
             _ if directory.exists() && !directory.is_dir() => (
-                format!("`{}`, where the access log is to be, is not a directory", directory.display()),
+                format!("`{}`, where the {log} is to be, is not a directory", directory.display()),
                 "choose another place".to_owned(),
             ),
-            errno => (format!("no access log can be made in `{}`: {errno}", directory.display()), change()),
+            errno => (format!("no {log} can be made in `{}`: {errno}", directory.display()), change()),
         }),
     }
 }

@@ -54,8 +54,10 @@ pub struct Site {
 /// Ready answers for errors that translation finds.
 #[derive(Debug)]
 pub struct Errors {
-    /// 403: not readable, or nothing to show.
+    /// 403: not readable, or neither a file nor a directory.
     pub forbidden: Arc<Resource>,
+    /// 403: a directory without an index file, which is not listed.
+    pub unlisted: Arc<Resource>,
     /// 404.
     pub not_found: Arc<Resource>,
     /// 400: the path is malformed.
@@ -189,6 +191,11 @@ impl Site {
         alias.unwrap_or((&self.root, &path[1..]))
     }
 
+    /// What it is called in messages: by its first host name, or by its place in the configuration.
+    pub fn label(&self) -> String {
+        self.settings.hosts.first().cloned().unwrap_or_else(|| (self.index + 1).to_string())
+    }
+
     /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.
     ///
     /// # Errors
@@ -211,7 +218,12 @@ impl Errors {
     fn new(fields: &[(String, String)]) -> Result<Errors, HeadTooLong> {
         let page = |status, cause| answers::error(status, cause, fields).map(Arc::new);
         Ok(Errors {
-            forbidden: page(403, "The server may not read this, or it is a directory without an index file.")?,
+            forbidden: page(403, "The server may not read this.")?,
+            unlisted: page(
+                403,
+                "This is a directory without an index file, and it is not listed. Whoever runs the server can have it listed with \
+                 --browse.",
+            )?,
             not_found: page(404, "There is nothing at this address.")?,
             malformed: page(400, Refusal::TargetPath.cause())?,
             failed: page(500, "The file system reported an error.")?,
@@ -254,6 +266,14 @@ impl Root {
         let identity = identity(&directory)?;
         let current = Current { directory: Arc::new(directory), identity, checked_ms: 0 };
         Ok(Root { path, owned, current: Mutex::new(current) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match &self.owned {
+            Some((name, _)) => self.path.join(name),
+            None => self.path.clone(),
+        }
     }
 
     /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].

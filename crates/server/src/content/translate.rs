@@ -8,7 +8,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use lamna_proto::codings::Codings;
@@ -26,13 +29,15 @@ use super::media_type;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
-use crate::content::site::Site;
+use crate::content::site::{Root, Site};
 use crate::io::file_state;
 use crate::io::file_state::{Kind, Stamp, Stamps};
 use crate::io::{Blocked, KernelFeatures, Wait, open};
+use crate::log::errors::{self, Level, Peer};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::contain::{Point, contain, fail_if_asked};
+use crate::sys::denied::denied;
 
 /// One translation: what is asked, and how.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +161,7 @@ impl Question<'_> {
             (Kind::Directory, false) => Ok(self.slash_redirect(self.path)?),
             (Kind::Directory, true) => self.directory(&place, name, opened),
             (Kind::Regular, true) => Err(Blocked::Failed(Errno::NOTDIR)),
-            (Kind::Special, _) => Err(Blocked::Failed(Errno::ACCESS)),
+            (Kind::Special, _) => Err(Blocked::Failed(Errno::NXIO)),
         }
     }
 
@@ -173,6 +178,12 @@ impl Question<'_> {
         }
         let (root, name) = self.site.root_of(path);
         Ok(Place { directory: root.directory(self.wait, self.now_ms)?, name })
+    }
+
+    /// The root that serves `path`, and the name beneath it; none if that is a user's.
+    fn alias_or_root<'a>(&self, path: &'a [u8]) -> Option<(&Root, &'a [u8])> {
+        let is_of_user = self.site.settings.user_directory.is_some() && path.starts_with(b"/~");
+        (!is_of_user && !path.is_empty()).then(|| self.site.root_of(path))
     }
 
     fn open(&self, directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Blocked> {
@@ -200,7 +211,10 @@ impl Question<'_> {
             }
         }
         if !self.site.settings.browse {
-            return Err(Blocked::Failed(Errno::ACCESS));
+            self.report(Peer::Unlisted, || {
+                (Level::Info, "it has no index file and is not listed (--browse)".to_owned())
+            });
+            return self.error_page(403, &self.site.errors.unlisted, Stamps::none());
         }
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
@@ -399,8 +413,11 @@ impl Question<'_> {
         let Blocked::Failed(errno) = blocked else { return Err(blocked) };
         let errors = &self.site.errors;
         match errno {
-            // NXIO: a socket, which cannot be opened.
-            Errno::ACCESS | Errno::PERM | Errno::NXIO => self.error_page(403, &errors.forbidden, Stamps::none()),
+            // NXIO: a socket, which cannot be opened, or a device.
+            Errno::ACCESS | Errno::PERM | Errno::NXIO => {
+                self.report(Peer::Denied, || (Level::Warning, self.why_denied(errno)));
+                self.error_page(403, &errors.forbidden, Stamps::none())
+            }
             Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::ISDIR => {
                 if self.site.settings.spa
                     && let Some(entry) = self.single_page()?
@@ -413,7 +430,10 @@ impl Question<'_> {
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::BUSY => {
                 Ok(self.ready(&errors.overloaded, Stamps::unsettled()))
             }
-            _ => self.error_page(500, &errors.failed, Stamps::unsettled()),
+            _ => {
+                self.report(Peer::Failed, || (Level::Error, format!("the file system failed: {errno}")));
+                self.error_page(500, &errors.failed, Stamps::unsettled())
+            }
         }
     }
 
@@ -476,6 +496,54 @@ impl Question<'_> {
         Arc::new(Entry::new(resource, stamps, self.now_ms))
     }
 }
+
+// What is said about it.
+impl Question<'_> {
+    /// Has a line written about what is asked for, if somebody waits for the answer.
+    fn report(&self, peer: Peer, what: impl FnOnce() -> (Level, String)) {
+        if self.store.is_none() {
+            return;
+        }
+        errors::report_peer(peer, &self.site.label(), || {
+            let (level, what) = what();
+            let path = String::from_utf8_lossy(self.path);
+            let shown: String = path.chars().take(PATH_CHARACTERS_SHOWN).collect();
+            (level, format!("`{}`: {what}", shown.escape_debug()))
+        });
+    }
+
+    /// Why the kernel refuses what is asked for. Looks at the way there by name: once for each line that is written.
+    fn why_denied(&self, errno: Errno) -> String {
+        if errno == Errno::NXIO {
+            return "it is neither a file nor a directory".to_owned();
+        }
+        let found = self.file_path().and_then(|file| {
+            let indices = self.site.settings.index.iter().map(|index| file.join(index));
+            [file.clone()].into_iter().chain(indices).find_map(|path| denied(&path))
+        });
+        found.map_or_else(|| errno.to_string(), |denied| denied.to_string())
+    }
+
+    /// The name of what is asked for in the file system.
+    pub fn file_path(&self) -> Option<PathBuf> {
+        let path = self.path;
+        let (root, name) = match self.alias_or_root(path) {
+            Some((root, name)) => (root.path(), name),
+            None => {
+                let rest = path.strip_prefix(b"/~")?;
+                let (user, name) = rest.split_at(memchr::memchr(b'/', rest).unwrap_or(rest.len()));
+                (
+                    self.site.user_root(user, self.wait, self.now_ms).ok()?.path(),
+                    name.strip_prefix(b"/").unwrap_or(name),
+                )
+            }
+        };
+        Some(root.join(OsStr::from_bytes(name)))
+    }
+}
+
+/// Of a path, for people.
+const PATH_CHARACTERS_SHOWN: usize = 200;
 
 // What is known, described anew.
 impl Question<'_> {

@@ -1,11 +1,12 @@
-//! The access log: one line for each response.
+//! The access log: one line for each response. And the error log: one for what goes wrong (`errors`).
 //!
 //! Owns: how a line is written (`line`) and how the lines of many workers (`buffer`) reach one file (`writer`). Knows
-//! nothing of connections, and of time only what callers say.
+//! nothing of connections, and of time only what callers say, but for the error log, which reads the clock.
 
 mod buffer;
 pub(crate) mod calendar;
 mod encode;
+pub mod errors;
 pub mod line;
 mod sink;
 pub mod writer;

@@ -17,8 +17,9 @@ use crate::admin::duration::Distribution;
 use crate::admin::{Admin, thread_stats};
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::listen::Listener;
+use crate::log::errors::{self, Level};
 use crate::metrics::counters::Counters;
-use crate::process::messages::report_not_upgraded;
+use crate::process::messages::{report_not_upgraded, report_reload, report_set};
 use crate::process::orders::{ControlChannel, Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
@@ -259,6 +260,7 @@ impl AdminApi for AdminService<'_> {
         }
         let done = describe(&before, &settings);
         let progress = self.change(&settings, Purpose::Change(done))?;
+        report_set(&progress);
         if let Progress::Done(_) = progress {
             self.standing.set_chosen(settings.architecture);
         }
@@ -266,11 +268,9 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn reload(&mut self) -> Result<Progress, Refusal> {
-        self.check_open()?;
-        // Whatever becomes of the rest, a log that was moved away is let go.
-        self.orders.give(Order::Reopen);
-        let settings = (self.standing.load)()?;
-        self.set_settings(settings)
+        let result = self.read_configuration_again();
+        report_reload(&result);
+        result
     }
 
     fn drain(&mut self) -> Result<Progress, Refusal> {
@@ -366,6 +366,14 @@ impl AdminService<'_> {
         why + "; nothing has been changed by the server itself"
     }
 
+    fn read_configuration_again(&mut self) -> Result<Progress, Refusal> {
+        self.check_open()?;
+        // Whatever becomes of the rest, a log that was moved away is let go.
+        self.orders.give(Order::Reopen);
+        let settings = (self.standing.load)()?;
+        self.set_settings(settings)
+    }
+
     /// Changes over to other settings under live connections.
     fn set_settings(&mut self, mut settings: Settings) -> Result<Progress, Refusal> {
         if settings == self.standing.configured {
@@ -398,6 +406,10 @@ impl AdminService<'_> {
             server.set_configured(configured.clone());
             self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
             self.standing.configured = configured;
+            if let Err(error) = errors::open(&settings.error_log) {
+                let why = format_args!("the error log stays where it is: its new place cannot be opened: {error}");
+                errors::report(Level::Error, why);
+            }
         }
         Ok(progress)
     }

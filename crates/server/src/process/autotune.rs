@@ -13,12 +13,12 @@ use lamna_policy::words::count;
 use crate::admin::api::Now;
 use crate::config;
 use crate::config::settings::{Architecture, Settings};
+use crate::log::errors::{self, Level};
 use crate::process::running_engine;
 use crate::process::running_engine::RunningEngine;
 use crate::process::sensors::{Between, Sample};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::sys::clock::Clock;
-use crate::sys::say::say;
 use crate::worker::context::FLUSH_MS;
 
 /// The sensors and the controllers of a server that adapts.
@@ -218,7 +218,8 @@ impl Adapter {
             self.why_so_many = describe(("helper", " at most"), "jobs", resize, staff);
             // That some were too many all the time is not worth a line.
             if resize.size > staff.size || resize.in_vain.is_some() {
-                say!("lamna: {} serves: {}", settings.architecture.name(), self.why_so_many);
+                let serving = settings.architecture.name();
+                errors::tell(Level::Info, format_args!("{serving} serves: {}", self.why_so_many));
             }
         }
         // An engine that has just begun does not know.

@@ -1,4 +1,5 @@
-//! What a server says about itself in the course of its life: on standard error, one line each, and to a service manager.
+//! What a server says about itself in the course of its life: one line each, on standard error and in the error
+//! log, and to a service manager.
 //!
 //! Owns: the wording. Errors word themselves.
 
@@ -10,18 +11,32 @@ use lamna_policy::words;
 use crate::admin::api::{Progress, Refusal};
 use crate::config::settings::{Architecture, ListenAddress, Settings};
 use crate::listen::Listener;
+use crate::log::errors::{self, Level};
 use crate::process::admin_service::url;
 use crate::process::orders::{ControlChannel, Report};
 use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::notify;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
-use crate::sys::say::say;
 use crate::worker::migration::transfer::Sender;
+
+/// Says one line in one piece: several processes write to the same place while one takes the place of another.
+macro_rules! say {
+    ($($part:tt)*) => {
+        errors::tell(Level::Info, format_args!($($part)*))
+    };
+}
+
+/// The same of what is not as it was asked for, or should be: with the time, as a line of the error log.
+macro_rules! report {
+    ($level:ident, $($part:tt)*) => {
+        errors::report(Level::$level, format_args!($($part)*))
+    };
+}
 
 /// What was done, in lines, at the end.
 pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
-    shared_metrics.to_string().lines().for_each(|line| say!("lamna: {line}"));
+    shared_metrics.to_string().lines().for_each(|line| say!("{line}"));
 }
 
 /// One line: where, how, and how many.
@@ -36,16 +51,16 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
     let kind = if settings.architecture.is_of_processes() { "process" } else { "worker" };
     let workers = words::count(count, kind);
     say!(
-        "lamna: serving {} at {} ({}, {workers})",
+        "serving {} at {} ({}, {workers})",
         roots.join(", "),
         addresses.join(", "),
         settings.choice().describe(settings.architecture)
     );
     if rustix::process::geteuid().is_root() {
-        say!("lamna: warning: {}", root_doubt(listeners.iter().map(Listener::address)));
+        errors::tell(Level::Warning, format_args!("{}", root_doubt(listeners.iter().map(Listener::address))));
     }
     if std::io::stderr().is_terminal() {
-        say!("lamna: press Ctrl-C to stop");
+        say!("press Ctrl-C to stop");
     }
 }
 
@@ -63,7 +78,7 @@ fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'s
 
 /// One line that says that draining has begun.
 pub(crate) fn report_draining(drain_timeout_ms: u32) {
-    say!("lamna: finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+    say!("finishing what has begun, at most {} (drain_timeout_ms)", seconds(drain_timeout_ms));
 }
 
 /// One line if connections were cut because draining took too long.
@@ -73,7 +88,7 @@ pub(crate) fn report_cut(connections: usize, drain_timeout_ms: u32) {
         1 => "1 connection was".to_owned(),
         many => format!("{many} connections were"),
     };
-    say!("lamna: {what} cut off, not having ended within {} (drain_timeout_ms)", seconds(drain_timeout_ms));
+    report!(Warning, "{what} cut off, not having ended within {} (drain_timeout_ms)", seconds(drain_timeout_ms));
 }
 
 fn seconds(ms: u32) -> String {
@@ -92,9 +107,9 @@ pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Contr
         None => notify(&format!("MAINPID={process}")),
     }
     match successor.takes_connections {
-        true => say!("lamna: process {process} has taken over; this one ({own}) hands over what it has, and ends"),
+        true => say!("process {process} has taken over; this one ({own}) hands over what it has, and ends"),
         false => say!(
-            "lamna: process {process} has taken over, and cannot take the connections of this version; this one ({own}) \
+            "process {process} has taken over, and cannot take the connections of this version; this one ({own}) \
              finishes them, and ends"
         ),
     }
@@ -103,32 +118,39 @@ pub(crate) fn report_succession(successor: &Successor, keeper: Option<&Arc<Contr
 /// One line that says why nobody has taken over.
 pub(crate) fn report_not_succeeded(NoSuccessor { purpose, why }: &NoSuccessor) {
     match purpose {
-        Purpose::Upgrade => say!("lamna: not upgraded, going on as before: {why}"),
-        Purpose::Reload(_) => say!("lamna: not reloaded, going on as before: {why}"),
-        Purpose::Change(_) => say!("lamna: not changed, going on as before: {why}"),
+        Purpose::Upgrade => report!(Error, "not upgraded, going on as before: {why}"),
+        Purpose::Reload(_) => report!(Error, "not reloaded, going on as before: {why}"),
+        Purpose::Change(_) => report!(Error, "not changed, going on as before: {why}"),
     }
 }
 
 /// One line that says why nobody is to take over.
 pub(crate) fn report_not_upgraded(error: &SwitchError) {
-    say!("lamna: not upgraded, going on as before: {error}");
+    report!(Error, "not upgraded, going on as before: {error}");
 }
 
 /// One line if connections were lost on their way.
 pub(crate) fn report_lost(sender: &Sender) {
     match sender.lost() {
         0 => {}
-        1 => say!("lamna: 1 connection could not be handed over, and was closed"),
-        lost => say!("lamna: {lost} connections could not be handed over, and were closed"),
+        1 => report!(Warning, "1 connection could not be handed over, and was closed"),
+        lost => report!(Warning, "{lost} connections could not be handed over, and were closed"),
     }
 }
 
-/// One line that says what came of reloading, if that is known already.
-pub(crate) fn report_reload(result: Result<Progress, Refusal>) {
+/// One line that says what came of reloading, whoever has asked for it, if that is known already.
+pub(crate) fn report_reload(result: &Result<Progress, Refusal>) {
     match result {
-        Ok(Progress::Done(done)) => say!("lamna: reloaded: {done}"),
+        Ok(Progress::Done(done)) => say!("reloaded: {done}"),
         Ok(Progress::Begun) => {}
-        Err(Refusal { why, .. }) => say!("lamna: not reloaded, going on as before: {why}"),
+        Err(Refusal { why, .. }) => report!(Error, "not reloaded, going on as before: {why}"),
+    }
+}
+
+/// One line that says what an administrator has changed, if it is done already.
+pub(crate) fn report_set(progress: &Progress) {
+    if let Progress::Done(done) = progress {
+        say!("an administrator has changed it: {done}");
     }
 }
 

@@ -22,6 +22,7 @@ use crate::content::site::Sites;
 use crate::engine;
 use crate::io::KernelFeatures;
 use crate::listen::Listener;
+use crate::log::errors::{self, Level};
 use crate::log::{AccessLog, LogCounters};
 use crate::metrics::scoreboard::WORKERS_MAX;
 use crate::process::error::ServeError;
@@ -29,7 +30,6 @@ use crate::process::remainder::RemainderThreads;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::sys::clock::Clock;
-use crate::sys::say::say;
 use crate::sys::shared_memory::SharedMemory;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
@@ -336,12 +336,12 @@ fn keep_running(shared: &Arc<Shared>, index: usize, settings: &Settings) -> Resu
             errno => format!("cannot go on: {errno}"),
         };
         if settings.architecture.is_of_processes() || shared.control.is_closing() {
-            say!("lamna: worker {index} {cause}");
+            errors::report(Level::Error, format_args!("worker {index} {cause}"));
             shared.close_arrivals(index);
             return ended;
         }
         let pause = restart.handle_death(started, Instant::now());
-        say!("lamna: worker {index} {cause}; starting it again");
+        errors::report(Level::Error, format_args!("worker {index} {cause}; starting it again"));
         await_end(&shared.control, pause);
         shared.scoreboard.take(shared.first_score + index);
         // It may have been woken for what it has not looked at.

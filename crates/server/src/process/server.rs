@@ -19,11 +19,12 @@ use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::io::KernelFeatures;
 use crate::io::accept::{Accepted, accept, concerns_one_connection};
 use crate::listen::{BACKLOG, Listener};
+use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body, Standing};
 use crate::process::autotune::{Adapter, Wish};
 use crate::process::messages::{
     announce, report_cut, report_done, report_draining, report_lost, report_not_succeeded, report_not_upgraded,
-    report_reload, report_succession,
+    report_succession,
 };
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine;
@@ -36,7 +37,6 @@ use crate::process::upgrade;
 use crate::process::upgrade::{Inherited, Purpose, Succession, Successor};
 use crate::sys::allocator;
 use crate::sys::clock::Clock;
-use crate::sys::say::say;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::arrivals::Arrivals;
 use crate::worker::migration::transfer::{Receiver, Sender};
@@ -231,9 +231,10 @@ impl Server {
             return;
         };
         match self.switch(&settings) {
-            Ok(_) => say!("lamna: {} serves: {because}", settings.architecture.name()),
+            Ok(_) => errors::tell(Level::Info, format_args!("{} serves: {because}", settings.architecture.name())),
             Err(error) => {
-                say!("lamna: going on as before, because {error}. It was to be changed: {because}");
+                let why = format_args!("going on as before, because {error}. It was to be changed: {because}");
+                errors::report(Level::Warning, why);
                 if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
                     adapter.handle_failed(engine, &self.running.settings, &error.to_string());
                 }
@@ -468,7 +469,8 @@ impl Server {
                     Order::Reload if self.upgrade_in_progress.is_begun() => reload_later = true,
                     Order::Reload => {
                         if let Some(Administration { standing, .. }) = &mut administration {
-                            report_reload(self.service(standing, orders, end.is_some()).reload());
+                            // What comes of it is in the error log.
+                            let _ = self.service(standing, orders, end.is_some()).reload();
                         }
                     }
                     Order::Upgrade => {
@@ -600,9 +602,10 @@ fn possible(settings: &Settings) -> Result<Settings, ServeError> {
     KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
     if let Err(errno) = running_engine::is_possible(&settings) {
         settings.architecture = Architecture::Amped;
-        say!(
-            "lamna: io_uring is not to be had here ({errno}): serving as amped instead of proactor. {}",
-            running_engine::IO_URING_NEEDS
+        let needs = running_engine::IO_URING_NEEDS;
+        errors::tell(
+            Level::Warning,
+            format_args!("io_uring is not to be had here ({errno}): serving as amped instead of proactor. {needs}"),
         );
     }
     Ok(settings)

@@ -18,11 +18,11 @@ use crate::admin::Admin;
 use crate::admin::api::{AdminApi, Phase};
 use crate::config::settings::{Architecture, Settings};
 use crate::listen::Listener;
+use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body};
 use crate::process::error::ServeError;
 use crate::process::messages::{
-    announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_reload,
-    report_succession,
+    announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_succession,
 };
 use crate::process::orders::{ControlChannel, Order, Orders, Received, Report};
 use crate::process::running_engine::SwitchError;
@@ -32,7 +32,6 @@ use crate::process::supervisor::restart::Restart;
 use crate::process::upgrade;
 use crate::process::upgrade::{Purpose, Succession, Successor};
 use crate::sys::fork::fork;
-use crate::sys::say::say;
 use crate::worker::migration::transfer::Receiver;
 
 /// Where and how worker processes serve.
@@ -262,7 +261,10 @@ impl<'a> Supervisor<'a> {
             match order {
                 Order::Reopen => self.order_all(order),
                 Order::Reload if self.upgrade_in_progress.is_begun() => self.reload_later = true,
-                Order::Reload => self.with_office(|_, service| report_reload(service.reload())),
+                Order::Reload => self.with_office(|_, service| {
+                    // What comes of it is in the error log.
+                    let _ = service.reload();
+                }),
                 Order::Upgrade => {
                     if let Err(error) = self.begin_succession() {
                         report_not_upgraded(&error);
@@ -351,7 +353,8 @@ impl<'a> Supervisor<'a> {
             _ => "has ended".to_owned(),
         };
         let remedy = if pause.is_zero() { "replacing it".to_owned() } else { format!("replacing it in {pause:?}") };
-        say!("lamna: worker process {} {cause}; {remedy}", worker.process.as_raw_pid());
+        let process = worker.process.as_raw_pid();
+        errors::report(Level::Error, format_args!("worker process {process} {cause}; {remedy}"));
         Ok(())
     }
 
@@ -405,7 +408,9 @@ impl Supervisor<'_> {
         if self.announced
             && let Some(cause) = self.unsaid.take()
         {
-            say!("lamna: going on with {} processes, because no more can be started: {cause}", self.staff());
+            let staff = self.staff();
+            let why = format_args!("going on with {staff} processes, because no more can be started: {cause}");
+            errors::report(Level::Warning, why);
         }
     }
 
@@ -449,7 +454,7 @@ impl Supervisor<'_> {
             Ok(orders) => i32::from(server.run(orders, None).is_err()),
             // Without a line it would outlive the supervisor: better end and be replaced.
             Err(errno) => {
-                say!("lamna: a worker cannot go on: {errno}");
+                errors::report(Level::Error, format_args!("a worker cannot go on: {errno}"));
                 1
             }
         }

@@ -1,11 +1,13 @@
 //! Every raw system call and every `unsafe` block of the server, each with the reason why it is sound.
 //!
-//! Owns: what `rustix` has no safe name for. Everything else calls `rustix` directly, which is safe.
+//! Owns: what `rustix` has no safe name for, and what every folder needs to know of the system. Everything else calls `rustix`
+//! directly, which is safe.
 
 pub mod allocator;
 pub mod cachestat;
 pub mod clock;
 pub(crate) mod contain;
+pub mod denied;
 pub mod fork;
 pub(crate) mod inherit;
 pub mod mapping;

@@ -15,11 +15,11 @@ use crate::content::site::Sites;
 use crate::io::KernelFeatures;
 use crate::io::waker::Waker;
 use crate::listen::Listener;
+use crate::log::errors::{self, Level};
 use crate::log::{AccessLog, LogCounters};
 use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
 use crate::sys::clock::Clock;
-use crate::sys::say::say;
 use crate::sys::shared_memory::SharedMemory;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
@@ -94,10 +94,11 @@ impl Shared {
         self.store.clear();
         let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
         if before.is_multiple_of(PAUSES_REPORTED) {
-            say!(
-                "lamna: cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
+            let what = format_args!(
+                "cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
                  files (ulimit -n, or LimitNOFILE= in a systemd unit), or the memory limit (MemoryMax=) if there is one."
             );
+            errors::report(Level::Error, what);
         }
     }
 }

@@ -23,7 +23,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::io::accept::{DescriptorReserve, client_of};
 use crate::io::scm_rights;
-use crate::sys::say::say;
+use crate::log::errors::{self, Level};
 use crate::worker::connection_table::ConnectionState;
 
 /// The bytes are in the message.
@@ -151,7 +151,7 @@ impl Receiver {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return Arrival::Nothing,
                 Err(errno) => {
-                    say!("lamna: a connection could not be taken over: {errno}");
+                    errors::report(Level::Warning, format_args!("a connection could not be taken over: {errno}"));
                     return Arrival::Nothing;
                 }
             };
@@ -161,7 +161,10 @@ impl Receiver {
             }
             match slot_of(&buffer[..bytes], passed, pages, now) {
                 Some(slot) => return Arrival::Connection(Box::new(slot)),
-                None => say!("lamna: a connection could not be taken over: it is not one that is understood"),
+                None => {
+                    let why = format_args!("a connection could not be taken over: it is not one that is understood");
+                    errors::report(Level::Warning, why);
+                }
             }
         }
     }
