@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Check what `serve` would do with the same arguments, and print the settings as a configuration file
     #[command(after_help = exit::HELP)]
     Check(ServeArgs),
+    /// Say what a URL is answered with, and why: site, rule, file, permission, fields
+    #[command(after_help = exit::HELP)]
+    Explain(ExplainArgs),
     /// Ask or order a running server: status, figures, engine, reload, upgrade, drain
     #[command(after_help = exit::HELP)]
     Ctl(CtlArgs),
@@ -86,6 +89,22 @@ pub(crate) enum Command {
     /// Simulate each architecture on other machines (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Sim(LaboratoryArgs),
+}
+
+/// What to explain, by which configuration.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// What a client would ask for: http://HOST/PATH, or /PATH for a client that names no host
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// As it would be served with these arguments
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
 }
 
 /// Words for `lamna-lab`, which judges them, and has the help.

@@ -3,6 +3,7 @@
 mod args;
 mod ctl;
 mod exit;
+mod explain;
 mod laboratory;
 mod usage;
 mod welcome;
@@ -41,6 +42,7 @@ fn carry_out(command: &Command) -> Result<(), Failed> {
     match command {
         Command::Serve(args) => serve(args, None),
         Command::Check(args) => check(args),
+        Command::Explain(args) => explain::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Lab(args) => laboratory::run(None, args),
         Command::Load(args) => laboratory::run(Some("load"), args),
@@ -118,6 +120,6 @@ fn warn(settings: &Settings) {
     }
 }
 
-fn load(args: &ServeArgs) -> Result<Settings, ConfigError> {
+pub(crate) fn load(args: &ServeArgs) -> Result<Settings, ConfigError> {
     config::load(args.config.as_deref(), &args.overrides())
 }

@@ -64,7 +64,7 @@ const WORDS: [(&[&str], &str); 6] = [
 ];
 
 /// Commands whose flags are those of a server.
-const SERVING: [&str; 2] = ["serve", "check"];
+const SERVING: [&str; 3] = ["serve", "check", "explain"];
 
 /// The command line. Prints help and ends for those who ask for it.
 pub(crate) fn parse() -> Result<Cli, Failed> {
@@ -72,6 +72,7 @@ pub(crate) fn parse() -> Result<Cli, Failed> {
     let (directory, is_command_possible) = match &cli.command {
         None => (cli.serve.directory(), true),
         Some(Command::Serve(args) | Command::Check(args)) => (args.directory(), false),
+        Some(Command::Explain(args)) => (args.serve.directory(), false),
         Some(_) => return Ok(cli),
     };
     let Some(directory) = directory else { return Ok(cli) };

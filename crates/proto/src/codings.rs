@@ -40,6 +40,11 @@ impl Codings {
         &self.identity
     }
 
+    /// Codings that may be made.
+    pub fn permitted(&self) -> CodingSet {
+        self.permitted
+    }
+
     /// Everything there is, the identity first.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Representation>> {
         let made = self.made.iter().filter_map(|made| made.get()?.as_ref());

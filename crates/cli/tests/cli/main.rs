@@ -1,6 +1,7 @@
 //! The built program from outside: exit codes and what it prints.
 
 mod architectures;
+mod explain;
 mod first_use;
 mod laboratory;
 

@@ -5,6 +5,7 @@
 pub mod answers;
 pub mod directory;
 mod escape;
+pub mod explain;
 pub mod listing;
 pub mod media_type;
 mod media_types;
