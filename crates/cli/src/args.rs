@@ -150,6 +150,11 @@ pub(crate) enum CtlCommand {
     Set(SetArgs),
     /// What was done so far, and what the server's threads cost
     Stats,
+    /// Say what the server answers a URL with, and why, by the configuration that is in force and with its rights
+    Explain {
+        /// What a client would ask for: http://HOST/PATH, or /PATH for a client that names no host
+        url: String,
+    },
     /// Take no new connection, finish what has begun, end
     Drain,
     /// Hand everything over to a new process of the executable

@@ -15,10 +15,12 @@ use lamna_server::admin::thread_stats::Task;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::token;
+use lamna_server::content::explain::Explanation;
 use serde_json::Value;
 
 use crate::args::{ArchCommand, CtlArgs, CtlCommand};
 use crate::exit::{Exit, Failed};
+use crate::explain;
 
 /// A request of the endpoint, and how its answer is told.
 struct HelperJob {
@@ -30,7 +32,7 @@ struct HelperJob {
 
 /// Carries `args` out.
 pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
-    let errand = errand(&args.command);
+    let errand = errand(&args.command)?;
     let address = match &args.admin {
         Some(address) => address.clone(),
         None => the_only_server(find())?,
@@ -57,10 +59,10 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-fn errand(command: &CtlCommand) -> HelperJob {
+fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
     let get = |path, tell| HelperJob { method: "GET", path, content: String::new(), tell };
     let order = |path, content| HelperJob { method: "POST", path, content, tell: tell_done };
-    match command {
+    Ok(match command {
         CtlCommand::Status => get("/v1/status", tell_status),
         CtlCommand::Stats => get("/v1/stats", tell_stats),
         CtlCommand::Arch { command: None | Some(ArchCommand::Get) } => get("/v1/arch", tell_arch),
@@ -69,10 +71,14 @@ fn errand(command: &CtlCommand) -> HelperJob {
             let change = serde_json::to_string(&args.change()).expect("plain data can be written as JSON");
             order("/v1/arch", change)
         }
+        CtlCommand::Explain { url } => {
+            let content = serde_json::to_string(&explain::asked(url)?).expect("plain data can be written as JSON");
+            HelperJob { tell: tell_explanation, ..order("/v1/explain", content) }
+        }
         CtlCommand::Drain => order("/v1/drain", String::new()),
         CtlCommand::Upgrade => order("/v1/upgrade", String::new()),
         CtlCommand::Reload => order("/v1/reload", String::new()),
-    }
+    })
 }
 
 /// The only server that there is; several are listed, so that one can be chosen.
@@ -125,6 +131,10 @@ fn refused(reply: &Reply, json: bool) -> Failed {
 fn tell_done(json: &str) -> Option<String> {
     let value: Value = serde_json::from_str(json).ok()?;
     Some(format!("{}\n", value.get("done")?.as_str()?))
+}
+
+fn tell_explanation(json: &str) -> Option<String> {
+    serde_json::from_str::<Explanation>(json).ok().map(|explanation| explanation.to_string())
 }
 
 fn tell_status(json: &str) -> Option<String> {

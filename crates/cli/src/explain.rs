@@ -1,4 +1,5 @@
-//! `lamna explain`: what a URL is answered with, and why, by the configuration alone. No server is asked.
+//! `lamna explain`: what a URL is answered with, and why, by the configuration alone. No server is asked:
+//! that is `lamna ctl explain`.
 //!
 //! Owns: taking a URL apart, and printing. What is said is `content::explain`'s.
 
@@ -12,11 +13,8 @@ use crate::exit::{Exit, Failed};
 
 /// Prints the explanation.
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
-    let usage = |report| Failed { exit: Exit::Usage, report: format!("lamna: {report}") };
-    let (host, target) = take_apart(&args.url).map_err(usage)?;
+    let asked = asked(&args.url)?;
     let settings = crate::load(&args.serve)?;
-    let target = in_ascii(target);
-    let asked = Asked { host, target: &target };
     let failed = |report: String| Failed { exit: Exit::Configuration, report: format!("lamna: {report}") };
     let explanation = explain(&settings, &asked).map_err(failed)?;
     let text = match args.json {
@@ -27,6 +25,13 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
         false => explanation.to_string(),
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// What a client asks for that is given `url`.
+pub(crate) fn asked(url: &str) -> Result<Asked, Failed> {
+    let usage = |report| Failed { exit: Exit::Usage, report: format!("lamna: {report}") };
+    let (host, target) = take_apart(url).map_err(usage)?;
+    Ok(Asked { host: host.map(str::to_owned), target: in_ascii(target).into_owned() })
 }
 
 /// The host without its port, and the target.

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 
 use rustix::process::{Signal, geteuid};
 
 use crate::client::{Client, PATIENCE};
-use crate::engine::{AMPED, Engine, for_engines};
+use crate::engine::{AMPED, Engine, MP, for_engines};
 use crate::server::{Launch, Server, eventually};
 
 for_engines!([
@@ -140,7 +141,7 @@ fn a_reload_that_fails_is_in_the_log_whoever_asked_for_it() {
         if by_signal {
             server.signal(Signal::HUP);
         } else {
-            let mut ctl = std::process::Command::new(env!("CARGO_BIN_EXE_lamna"));
+            let mut ctl = Command::new(env!("CARGO_BIN_EXE_lamna"));
             let asked = ctl.args(["ctl", "reload"]).env("LAMNA_RUNTIME_DIR", &runtime).output().unwrap();
             assert!(!asked.status.success());
         }
@@ -155,7 +156,7 @@ fn an_engine_that_an_administrator_changes_is_in_the_log() {
     let launch = Launch::new(AMPED);
     let runtime = launch.directory().join("control");
     let mut server = launch.start();
-    let mut ctl = std::process::Command::new(env!("CARGO_BIN_EXE_lamna"));
+    let mut ctl = Command::new(env!("CARGO_BIN_EXE_lamna"));
     assert!(
         ctl.args(["ctl", "arch", "set", "sped"]).env("LAMNA_RUNTIME_DIR", &runtime).output().unwrap().status.success()
     );
@@ -174,4 +175,26 @@ fn a_quiet_server_says_what_is_wrong_and_nothing_else() {
     assert_eq!(Client::new(stream).get("/a.txt").unwrap().content, b"a");
     let said = server.finish();
     assert!(said.lines().all(|line| line.contains("warning: ")), "{said}");
+}
+
+#[test]
+fn a_running_server_explains_by_its_own_configuration_and_rights() {
+    for engine in [AMPED, MP] {
+        let launch =
+            Launch::new(engine).file("secret.txt", "b").config("[[site]]\nhosts = [\"a.example\"]\nroot = \"site\"\n");
+        let (runtime, secret) = (launch.directory().join("control"), launch.site().join("secret.txt"));
+        set_mode(&secret, 0o200);
+        let server = start_denied(launch);
+        let mut ctl = Command::new(env!("CARGO_BIN_EXE_lamna"));
+        let asked = ctl
+            .args(["ctl", "explain", "http://a.example/secret.txt"])
+            .env("LAMNA_RUNTIME_DIR", &runtime)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+        assert!(asked.status.success() && said.contains("answer   403 Forbidden"), "{asked:?}");
+        assert!(said.contains(&format!("may not read `{}`", secret.display())), "{said}");
+        set_mode(&secret, 0o600);
+        server.finish();
+    }
 }

@@ -13,6 +13,7 @@ use crate::config::sending::SendStrategy;
 use crate::config::settings::{
     Architecture, COPY_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, Settings, THREADS, WORKERS,
 };
+use crate::content::explain::{Asked, Explanation};
 use crate::metrics::step_timer::StepTimes;
 use lamna_policy::size::format_size;
 
@@ -32,6 +33,12 @@ pub trait AdminApi {
     /// # Errors
     /// Why nothing has changed.
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal>;
+
+    /// What a request for this is answered with, and why, by the settings in force and with the rights of the server. Waits for the disk.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    fn explain(&self, asked: &Asked) -> Result<Explanation, String>;
 
     /// Opens the access log again and reads the configuration again.
     ///

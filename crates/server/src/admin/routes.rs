@@ -10,6 +10,7 @@ use super::connection::{Answer, Ask, Rights};
 use super::metrics;
 use super::request::{Request, is_own_name};
 use super::token::Token;
+use crate::content::explain::Asked;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +103,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 10] = [
+const ROUTES: [Route; 11] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -110,6 +111,8 @@ const ROUTES: [Route; 10] = [
     Route { path: "/v1/stats", read: Some(|api| json(200, &api.stats())), order: None },
     Route { path: "/v1/arch", read: Some(|api| json(200, &api.status().arch)), order: Some(set) },
     Route { path: "/v1/arch/why", read: Some(|api| done(Ok(api.architecture_why()))), order: None },
+    // It says names of files, so that not everybody may ask who may read.
+    Route { path: "/v1/explain", read: None, order: Some(explain) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
     Route { path: "/v1/upgrade", read: None, order: Some(|api, _| told(api.upgrade())) },
@@ -154,6 +157,16 @@ fn set(api: &mut dyn AdminApi, request: &Request) -> Answer {
     match change.check() {
         Ok(()) => told(api.set(&change)),
         Err(why) => failure(400, &why),
+    }
+}
+
+fn explain(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<Asked>(&request.content) {
+        Ok(asked) => match api.explain(&asked) {
+            Ok(explanation) => json(200, &explanation),
+            Err(why) => failure(409, &why),
+        },
+        Err(error) => failure(400, &format!("this is no question: {error}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a URL is answered as it is: for `lamna explain`.
+//! Why a URL is answered as it is: for `lamna explain`, and `lamna ctl explain`.
 //!
 //! Owns: the account of one translation, in sentences. The answer itself is that of [`translate`], which a server asks, so status and
 //! fields are true whatever is said about them. Looks at the file system as the user that runs it. Waits.
@@ -12,7 +12,7 @@ use lamna_policy::words::count;
 use lamna_proto::exchange::negotiate::{Coding, CodingSet};
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Resource, Variants};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::listing::{Order, View};
 use super::site::{Site, Sites};
@@ -24,16 +24,16 @@ use crate::io::{KernelFeatures, Wait};
 use crate::sys::denied::denied;
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
     /// The host, without port; none for a client that names none.
-    pub host: Option<&'a str>,
+    pub host: Option<String>,
     /// The path as it stands in a request, with an optional query.
-    pub target: &'a str,
+    pub target: String,
 }
 
 /// The answer, and why it is this one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explanation {
     /// The site that answers, by its first host name or its number.
     pub site: String,
@@ -42,7 +42,7 @@ pub struct Explanation {
     /// The decoded and normalised path; empty if it is malformed.
     pub path: String,
     /// What the path stands for in the file system, if it stands for anything there.
-    pub file: Option<PathBuf>,
+    pub file: Option<String>,
     /// The status of a plain GET.
     pub status: u16,
     /// Why, and why nothing else.
@@ -57,15 +57,15 @@ pub struct Explanation {
 ///
 /// # Errors
 /// A root cannot be opened, or a name of `without` is unknown: why, in words.
-pub fn explain(settings: &Settings, asked: &Asked<'_>) -> Result<Explanation, String> {
+pub fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String> {
     let sites = Sites::open(settings).map_err(|(root, errno)| match denied(&root) {
         Some(denied) => format!("cannot serve {}: {denied}", root.display()),
         None => format!("cannot serve {}: {errno}", root.display()),
     })?;
     let abilities = KernelFeatures::without(&settings.without)
         .map_err(|name| format!("`{name}` is not something to do without"))?;
-    let site = sites.find(asked.host.map(str::as_bytes));
-    let (target, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
+    let site = sites.find(asked.host.as_deref().map(str::as_bytes));
+    let (target, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
     let mut normal = Vec::new();
     // What cannot be normalised leaves nothing.
     let _ = path::normalise(target.as_bytes(), &mut normal);
@@ -88,10 +88,10 @@ pub fn explain(settings: &Settings, asked: &Asked<'_>) -> Result<Explanation, St
     let file = question.file_path().map(|file| file.components().collect::<PathBuf>());
     Ok(Explanation {
         site: site.label(),
-        site_because: why_site(settings, site, asked.host),
+        site_because: why_site(settings, site, asked.host.as_deref()),
         path: String::from_utf8_lossy(&normal).into_owned(),
         because: Account { site, path: &normal, file: file.as_deref(), status: resource.status.0 }.sentences(),
-        file,
+        file: file.map(|file| file.display().to_string()),
         status: resource.status.0,
         fields: fields(resource),
         codings: codings(resource),
@@ -321,7 +321,7 @@ impl fmt::Display for Explanation {
             if self.path.is_empty() { "none".into() } else { self.path.escape_debug().to_string() }
         )?;
         if let Some(file) = &self.file {
-            writeln!(f, "file     {}", file.display().to_string().escape_debug())?;
+            writeln!(f, "file     {}", file.escape_debug())?;
         }
         for (sentence, mark) in self.because.iter().zip(["because"].into_iter().chain(std::iter::repeat(""))) {
             writeln!(f, "{mark:8} {}", sentence.escape_debug())?;
@@ -359,6 +359,10 @@ mod tests {
         Settings { sites: vec![site, other], ..Settings::default() }
     }
 
+    fn asked(host: Option<&str>, target: &str) -> Asked {
+        Asked { host: host.map(str::to_owned), target: target.to_owned() }
+    }
+
     #[test]
     fn every_rule_is_named_by_what_it_did() {
         let root = tempfile::tempdir().unwrap();
@@ -382,7 +386,7 @@ mod tests {
             ("b.example", "/users/jane", 200, "`spa` is on, and"),
             ("b.example", "/users/jane.doe", 404, "`spa` is on, but"),
         ] {
-            let explained = explain(&settings, &Asked { host: Some(host), target }).unwrap();
+            let explained = explain(&settings, &asked(Some(host), target)).unwrap();
             let because = explained.because.join("; ");
             assert_eq!(explained.status, status, "{host}{target}: {explained}");
             assert!(because.contains(said), "{host}{target}: {because}");
@@ -393,9 +397,7 @@ mod tests {
     fn the_site_is_named_with_the_reason_for_it() {
         let root = tempfile::tempdir().unwrap();
         let settings = settings(root.path());
-        let why = |host| {
-            explain(&settings, &Asked { host, target: "/" }).map(|found| (found.site, found.site_because)).unwrap()
-        };
+        let why = |host| explain(&settings, &asked(host, "/")).map(|found| (found.site, found.site_because)).unwrap();
         assert_eq!(why(Some("B.example")), ("b.example".into(), "`b.example` is among its hosts".into()));
         assert_eq!(why(Some("x.a.example")), ("a.example".into(), "`*.a.example` is among its hosts".into()));
         let (site, because) = why(Some("c.example"));
@@ -409,7 +411,7 @@ mod tests {
         let mut settings = settings(root.path());
         write(root.path().join("www/large.css"), "a{b:c}".repeat(1000)).unwrap();
         settings.sites[0].headers = vec![("Cache-Control".into(), "no-store".into())];
-        let explained = explain(&settings, &Asked { host: Some("a.example"), target: "/large.css" }).unwrap();
+        let explained = explain(&settings, &asked(Some("a.example"), "/large.css")).unwrap();
         assert!(explained.fields.iter().any(|field| field == "Cache-Control: no-store"), "{explained}");
         assert!(explained.fields.iter().any(|field| field == "Content-Length: 6000"), "{explained}");
         let json = serde_json::to_value(&explained).unwrap();

@@ -16,6 +16,7 @@ use crate::admin::api::{
 use crate::admin::duration::Distribution;
 use crate::admin::{Admin, thread_stats};
 use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::content::explain::{self, Asked, Explanation};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::metrics::counters::Counters;
@@ -245,6 +246,10 @@ impl AdminApi for AdminService<'_> {
             Some(so_many) => format!("{} With {so_many}", with_full_stop(why)),
             None => why,
         }
+    }
+
+    fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
+        explain::explain(self.settings(), asked)
     }
 
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {
