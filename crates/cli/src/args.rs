@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Check what `serve` would do with the same arguments, and print the settings as a configuration file
     #[command(after_help = exit::HELP)]
-    Check(ServeArgs),
+    Check(CheckArgs),
     /// Say what a URL is answered with, and why: site, rule, file, permission, fields
     #[command(after_help = exit::HELP)]
     Explain(ExplainArgs),
@@ -89,6 +89,17 @@ pub(crate) enum Command {
     /// Simulate each architecture on other machines (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Sim(LaboratoryArgs),
+}
+
+/// What to check.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Print the JSON Schema of configuration files instead, for editors
+    #[arg(long)]
+    pub(crate) schema: bool,
+
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
 }
 
 /// What to explain, by which configuration.

@@ -23,7 +23,7 @@ use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
 
-use args::{Cli, Command, ServeArgs};
+use args::{CheckArgs, Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
 
 #[global_allocator]
@@ -107,7 +107,11 @@ fn open_admin(settings: &AdminSettings) -> Result<Admin, Failed> {
     }
 }
 
-fn check(args: &ServeArgs) -> Result<(), Failed> {
+fn check(args: &CheckArgs) -> Result<(), Failed> {
+    if args.schema {
+        return Ok(writeln!(io::stdout(), "{:#}", config::schema())?);
+    }
+    let args = &args.serve;
     let settings = config::check(args.config.as_deref(), &args.overrides(), listen::probe)?;
     warn(&settings);
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)

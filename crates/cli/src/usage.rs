@@ -71,7 +71,8 @@ pub(crate) fn parse() -> Result<Cli, Failed> {
     let cli = Cli::try_parse().map_err(failed)?;
     let (directory, is_command_possible) = match &cli.command {
         None => (cli.serve.directory(), true),
-        Some(Command::Serve(args) | Command::Check(args)) => (args.directory(), false),
+        Some(Command::Serve(args)) => (args.directory(), false),
+        Some(Command::Check(args)) => (args.serve.directory(), false),
         Some(Command::Explain(args)) => (args.serve.directory(), false),
         Some(_) => return Ok(cli),
     };

@@ -57,6 +57,15 @@ fn check_says_which_error_page_is_not_there_and_accepts_the_file() {
 }
 
 #[test]
+fn check_prints_the_schema_for_editors() {
+    let directory = directory_with("this is no configuration");
+    let (code, schema, errors) = outcome(&directory, &["check", "--schema"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
+    assert_eq!(schema["properties"]["workers"]["anyOf"][1]["maximum"], 1024);
+}
+
+#[test]
 fn check_shows_flags_over_the_file() {
     let directory = directory_with("workers = 2\n[[site]]\nroot = \"www\"\n");
     let arguments = [

@@ -1,0 +1,320 @@
+//! A configuration file as JSON Schema (2020-12), for editors: completion, and mistakes under the cursor.
+//!
+//! Owns: the schema, which is written beside the reader and held against it by tests: every key of one is a key of the other, and
+//! values within and beyond what the schema permits are read and refused. It says less than the reader: whether a directory is
+//! there, or what two keys have to do with each other, only the reader knows.
+
+use std::ops::RangeInclusive;
+
+use lamna_policy::cache::{Algorithm, Objective};
+use serde_json::{Map, Value, json};
+
+use super::error_log::{ErrorLogFormat, Level};
+use super::limits::{ROWS, Unit};
+use super::sending::SendStrategy;
+use super::settings::{
+    CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, LogFormat,
+    PROCESS_CACHE_BYTES, PROCESSES, THREADS, TRANSLATIONS, WORKERS,
+};
+
+/// The schema.
+pub fn schema() -> Value {
+    let mut keys = top_level();
+    keys.insert("limits".to_owned(), limits());
+    keys.insert("site".to_owned(), list_of(site()));
+    let mut schema = table(keys, &[], "The configuration of Lamna: docs/configuration.md");
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("Lamna");
+    schema
+}
+
+fn top_level() -> Map<String, Value> {
+    let names = |all: Vec<&'static str>, what| names(&all, what);
+    let codings = "^(off|(br|zstd|gzip)( *, *(br|zstd|gzip))*)$";
+    let caches = "^(off|(translations|entries|content)( *, *(translations|entries|content))*)$";
+    let mut architectures: Vec<&str> = Choice::all().map(Choice::name).collect();
+    architectures.push("mt");
+    let keys = [
+        (
+            "listen",
+            list_of(text(
+                "Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH",
+            )),
+        ),
+        ("arch", names(architectures, "Concurrency architecture")),
+        ("workers", or_auto(&WORKERS, "Event loops, or processes with co-amped")),
+        ("pin", switch("Keep each worker on one processor")),
+        ("account", switch("Keep books of where the time goes")),
+        ("helpers", names(HelperKind::ALL.map(HelperKind::name).into(), "What helpers of amped and co-amped are")),
+        ("helpers_max", count(&HELPERS, "The most helpers of each worker")),
+        ("threads", or_auto(&THREADS, "Threads of each worker of thread-pool")),
+        ("threads_max", count(&THREADS, "The most threads for connections of each worker of the thread engines")),
+        ("processes", count(&PROCESSES, "Processes of mp to begin with, and at least")),
+        ("processes_max", count(&PROCESSES, "The most processes of mp")),
+        (
+            "process_cache_bytes",
+            bytes(&PROCESS_CACHE_BYTES, "The most memory for cached content in each process of mp"),
+        ),
+        ("process_translations_max", count(&TRANSLATIONS, "The most translations cached in each process of mp")),
+        ("send", names(SendStrategy::ALL.map(SendStrategy::name).into(), "How stretches of files are sent")),
+        ("stretch_copy_bytes_max", bytes(&COPY_BYTES, "The longest stretch of a file that is copied")),
+        ("message_copy_bytes_max", bytes(&COPY_BYTES, "The longest message that is copied from the cache")),
+        ("cache_bytes", bytes(&CACHE_BYTES, "The most memory for cached content")),
+        ("caches", pattern(caches, "Which caches are used, to measure what each contributes")),
+        (
+            "cache_policy",
+            names(Algorithm::ALL.map(Algorithm::name).into(), "Which cached content goes when room is needed"),
+        ),
+        (
+            "cache_objective",
+            names(Objective::ALL.map(Objective::name).into(), "What is to be answered from memory most often"),
+        ),
+        ("cache_filter", switch("Admit only what is asked for more often than what it would push out")),
+        (
+            "cache_pages",
+            names(
+                CachePages::ALL.map(CachePages::name).into(),
+                "What becomes of the page cache's copy of what is cached",
+            ),
+        ),
+        ("cache_watch", switch("Watch directories of cached files")),
+        ("compress", pattern(codings, "Codings that text is compressed into while it is served")),
+        ("compress_bytes_min", bytes(&COMPRESS_BYTES, "Content of fewer bytes is not compressed")),
+        ("compress_bytes_max", bytes(&COMPRESS_BYTES, "Content of more bytes is not compressed")),
+        (
+            "drain_timeout_ms",
+            milliseconds(&DRAIN_TIMEOUT_MS, "How long what has begun may take to end when the server drains"),
+        ),
+        ("log", text("Access log: off, - for standard output, or a file")),
+        ("log_format", names(LogFormat::ALL.map(LogFormat::name).into(), "How access log lines are written")),
+        ("error_log", text("Error log: - for standard error, or a file")),
+        (
+            "error_log_format",
+            names(ErrorLogFormat::ALL.map(ErrorLogFormat::name).into(), "How error log lines are written"),
+        ),
+        ("error_log_level", names(Level::ALL.map(Level::name).into(), "The least important lines that are written")),
+        ("admin", text("Where the server is controlled: auto, off, unix:PATH or an address")),
+        ("admin_hosts", list_of(text("A name by which the control address may be asked over TCP"))),
+        ("admin_token_file", text("A file with the token that orders over TCP need")),
+        ("profile", text("What arch = \"auto\" goes by: a file, as lamna tune writes it")),
+    ];
+    keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn limits() -> Value {
+    let row = |row: &super::limits::Row| {
+        let value = match row.unit {
+            Unit::Bytes => bytes(&row.bounds, "Bytes"),
+            Unit::Count => milliseconds(&row.bounds, "A number"),
+            Unit::Milliseconds => milliseconds(&row.bounds, "Milliseconds"),
+        };
+        (row.name.to_owned(), value)
+    };
+    table(ROWS.iter().map(row).collect(), &[], "What a peer may use or keep waiting")
+}
+
+fn site() -> Value {
+    let values = json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] });
+    let keys = [
+        ("hosts", list_of(text("A host name without port, *.NAME for all below, or an address"))),
+        ("root", text("The directory that is served")),
+        ("index", list_of(text("A file that is tried for a directory"))),
+        ("browse", switch("List directories without an index file")),
+        ("spa", switch("Answer paths that are not found with the index file of the root")),
+        ("user_directory", text("Directory beneath a home directory that is served as /~user/")),
+        (
+            "headers",
+            json!({ "type": "object", "additionalProperties": values, "description": "Further fields of every response" }),
+        ),
+        (
+            "error_pages",
+            json!({
+                "type": "object",
+                "patternProperties": { "^[45][0-9][0-9]$": { "type": "string", "pattern": "^/" } },
+                "additionalProperties": false,
+                "description": "By status: the path of the page, beneath the root",
+            }),
+        ),
+        ("redirect", list_of(redirect())),
+        ("alias", list_of(alias())),
+    ];
+    let keys = keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    table(keys, &["root"], "What is served for a set of host names")
+}
+
+fn redirect() -> Value {
+    let mut keys = Map::new();
+    keys.insert("from".to_owned(), pattern("^/", "The decoded path; with a * at its end all that begin so"));
+    keys.insert("to".to_owned(), pattern("^(/|https?://)", "Where to; a * at its end is what * in from stands for"));
+    keys.insert(
+        "status".to_owned(),
+        json!({ "enum": [301, 302, 303, 307, 308], "description": "301 unless it is given" }),
+    );
+    table(keys, &["from", "to"], "Requests for a path go elsewhere")
+}
+
+fn alias() -> Value {
+    let mut keys = Map::new();
+    keys.insert("prefix".to_owned(), pattern("^/(.*/)?$", "Starts and ends with /"));
+    keys.insert("root".to_owned(), text("The directory that stands for it"));
+    table(keys, &["prefix", "root"], "A path that is served from elsewhere")
+}
+
+fn table(keys: Map<String, Value>, required: &[&str], description: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": keys,
+        "required": required,
+        "additionalProperties": false,
+        "description": description,
+    })
+}
+
+fn list_of(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+fn pattern(pattern: &str, description: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern, "description": description })
+}
+
+fn switch(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
+}
+
+fn names(names: &[&str], description: &str) -> Value {
+    json!({ "enum": names, "description": description })
+}
+
+fn count(bounds: &RangeInclusive<usize>, description: &str) -> Value {
+    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end(), "description": description })
+}
+
+fn milliseconds(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end(), "description": description })
+}
+
+fn or_auto(bounds: &RangeInclusive<usize>, description: &str) -> Value {
+    let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
+    json!({ "anyOf": [{ "const": "auto" }, number], "description": description })
+}
+
+fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
+    let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
+    json!({ "anyOf": [number, { "type": "string", "pattern": SIZE }], "description": description })
+}
+
+/// What `lamna_policy::size::parse_size` reads.
+const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::KEYS;
+    use super::super::parse;
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The schema as editors get it.
+    const COMMITTED: &str = include_str!("../../../../docs/lamna.schema.json");
+
+    fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
+        table["properties"].as_object().expect("a table").iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// Whether the reader objects to `key = value` behind the lines `before`. Whether files are there does not matter.
+    fn is_refused(before: &str, key: &str, value: &str, root: &Path) -> bool {
+        let site = if before.contains("[[site]]") { "" } else { "[[site]]\nroot = \".\"\n" };
+        let text = format!("{before}{key} = {value}\n{site}");
+        let line = before.lines().count() + 1;
+        let read = parse(&text, &root.join("lamna.toml"));
+        read.is_err_and(|error| error.to_string().contains(&format!("lamna.toml:{line}:")))
+    }
+
+    /// Values in TOML that a part of the schema permits, and those that it does not.
+    fn probes(schema: &Value) -> (Vec<String>, Vec<String>) {
+        if let Some(alternatives) = schema["anyOf"].as_array() {
+            let (mut right, _): (Vec<_>, Vec<_>) = alternatives.iter().map(probes).unzip();
+            if alternatives.iter().any(|one| one["pattern"] == SIZE) {
+                let most = alternatives[0]["maximum"].as_u64().expect("a size has bounds");
+                right.push(vec![
+                    format!("\"{} KiB\"", most >> 10),
+                    format!("\"{}k\"", most >> 10),
+                    format!("\"{most}B\""),
+                ]);
+            }
+            return (right.concat(), vec!["true".into(), "\"nonsense\"".into(), "-1".into()]);
+        }
+        if let Some(names) = schema["enum"].as_array() {
+            let right = names.iter().map(ToString::to_string).collect();
+            return (right, vec!["\"nonsense\"".into(), "true".into(), "1.5".into()]);
+        }
+        if let Some(name) = schema.get("const") {
+            return (vec![name.to_string()], vec!["\"nonsense\"".into()]);
+        }
+        match (schema["type"].as_str(), schema["pattern"].as_str()) {
+            (Some("boolean"), _) => (vec!["true".into(), "false".into()], vec!["1".into(), "\"true\"".into()]),
+            (Some("integer"), _) => {
+                let (least, most) = (schema["minimum"].as_u64().unwrap(), schema["maximum"].as_u64().unwrap());
+                (
+                    vec![least.to_string(), most.to_string()],
+                    vec![(most + 1).to_string(), "-1".into(), "\"1\"".into(), "true".into()],
+                )
+            }
+            (Some("string"), Some(SIZE)) => (vec![], vec![]),
+            (Some("string"), Some(pattern)) if pattern.starts_with("^(off|") => {
+                let names = pattern.trim_start_matches("^(off|(").split(')').next().unwrap().replace('|', ", ");
+                (vec!["\"off\"".into(), format!("\"{names}\"")], vec!["\"nonsense\"".into(), "1".into()])
+            }
+            (Some("string"), _) => (vec![], vec!["1".into(), "true".into(), "[]".into()]),
+            (Some("array"), _) => (vec![], vec!["1".into(), "\"1\"".into(), "[1]".into()]),
+            (Some("object"), _) => (vec![], vec!["1".into(), "[1]".into()]),
+            other => panic!("{other:?} of {schema}"),
+        }
+    }
+
+    #[test]
+    fn the_schema_and_the_reader_have_the_same_keys() {
+        let schema = schema();
+        let site = &schema["properties"]["site"]["items"];
+        let inner = |key: &str| &site["properties"][key]["items"];
+        let tables = [&schema, site, inner("redirect"), inner("alias")];
+        let known: BTreeSet<&str> =
+            KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "site"]).collect();
+        let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();
+        assert_eq!(told, known);
+        let limits: Vec<&str> = properties(&schema["properties"]["limits"]).map(|(name, _)| name).collect();
+        assert_eq!(limits.len(), ROWS.len());
+    }
+
+    #[test]
+    fn the_reader_takes_what_the_schema_permits_and_refuses_what_it_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let schema = schema();
+        let (limits, site) = (&schema["properties"]["limits"], &schema["properties"]["site"]["items"]);
+        for (before, table) in [("", &schema), ("[limits]\n", limits), ("[[site]]\nroot = \".\"\n", site)] {
+            for (key, value) in properties(table).filter(|(key, _)| !["limits", "site", "root"].contains(key)) {
+                let (right, wrong) = probes(value);
+                for value in right {
+                    // The target is a part of the head: each bound is within its own, and they may contradict each other.
+                    let is_of_two = ["head_bytes_max", "target_bytes_max"].contains(&key);
+                    assert!(is_of_two || !is_refused(before, key, &value, directory.path()), "{key} = {value}");
+                }
+                for value in wrong {
+                    assert!(is_refused(before, key, &value, directory.path()), "{key} = {value}");
+                }
+            }
+        }
+        assert!(is_refused("", "nonsense", "1", directory.path()), "as additionalProperties says");
+    }
+
+    #[test]
+    fn the_schema_that_editors_get_is_this_one() {
+        let committed: Value = serde_json::from_str(COMMITTED).expect("JSON");
+        assert!(committed == schema(), "write it anew: lamna check --schema > docs/lamna.schema.json");
+    }
+}
