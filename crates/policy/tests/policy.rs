@@ -2,4 +2,5 @@
 
 mod cache;
 mod reference;
+mod schedule;
 mod stats;

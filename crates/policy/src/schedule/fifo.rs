@@ -1,0 +1,19 @@
+//! First come, first served: who came first keeps its place until it has finished.
+//!
+//! What RFC 9218 (section 10) has for responses of the same urgency: those that are of use only as a whole are served one
+//! after the other, in the order in which they were asked for. Those that are `incremental` share: each goes to the end of
+//! the line after its turn.
+//!
+//! Good where all want about as much. One long answer holds up all short ones behind it, up to the bound on waiting.
+
+use super::{Discipline, Standing};
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Fifo;
+
+impl Discipline for Fifo {
+    fn rank(standing: &Standing) -> u64 {
+        if standing.claim.incremental { standing.queued } else { standing.arrived }
+    }
+}

@@ -1,0 +1,184 @@
+//! Those that wait, in two orders: by rank in a heap, and by how long they have waited in a list.
+//!
+//! Owns: both orders, and the rule that chooses between them. Memory: at most 80 bytes for each number up to the largest slot,
+//! none before the first arrival.
+
+use super::ranks::{Entry, Ranks};
+use super::{Claim, PASSED_OVER_MAX, PATIENCE, Schedule, Slot, Standing};
+
+const NONE: u32 = u32::MAX;
+
+/// Ranks take the bits below the urgency's three.
+const RANK_BITS: u32 = 61;
+
+/// What is known of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    standing: Standing,
+    /// Choices that had been made when it was queued.
+    since: u64,
+    /// In the heap, or `NONE` if it does not wait.
+    place: u32,
+    /// Who has waited a little longer, and who a little less.
+    older: u32,
+    newer: u32,
+}
+
+/// See the module, and [`super`] for the contract.
+#[derive(Debug)]
+pub struct Queue {
+    schedule: Schedule,
+    ranks: Ranks,
+    nodes: Vec<Node>,
+    /// The ends of the list by time of waiting.
+    oldest: u32,
+    newest: u32,
+    /// Arrivals and returns. The first is number one.
+    queued: u64,
+    choices: u64,
+    patience: u32,
+    /// Choices in a row that were not the oldest's, while that was overdue.
+    passed_over: u32,
+}
+
+impl Queue {
+    /// Nobody waits.
+    pub fn new(schedule: Schedule) -> Queue {
+        Queue {
+            schedule,
+            ranks: Ranks::default(),
+            nodes: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            queued: 0,
+            choices: 0,
+            patience: PATIENCE,
+            passed_over: 0,
+        }
+    }
+
+    /// The same, but who waits is overdue after so many choices.
+    pub fn with_patience(mut self, choices: u32) -> Queue {
+        self.patience = choices;
+        self
+    }
+
+    /// `slot` wants something new. Nothing changes but its claim if it waits already.
+    pub fn push(&mut self, slot: Slot, claim: Claim) {
+        self.enter(slot, claim, None);
+    }
+
+    /// `slot`, which was pushed before and has been chosen since, wants the rest of the same. As [`Queue::push`] if it never was.
+    pub fn resume(&mut self, slot: Slot, claim: Claim) {
+        let arrived = self.nodes.get(slot.0 as usize).map(|node| node.standing.arrived).filter(|&arrived| arrived > 0);
+        self.enter(slot, claim, arrived);
+    }
+
+    /// `slot` claims something else from now on. It has waited no less for that. Nothing if it does not wait.
+    pub fn update(&mut self, slot: Slot, claim: Claim) {
+        if !self.waits(slot) {
+            return;
+        }
+        let node = &mut self.nodes[slot.0 as usize];
+        node.standing.claim = claim;
+        let (place, rank) = (node.place, rank(self.schedule, &node.standing));
+        let nodes = &mut self.nodes;
+        self.ranks.change(place, rank, |slot, place| nodes[slot as usize].place = place);
+    }
+
+    /// `slot` wants nothing any more. Nothing if it does not wait.
+    pub fn remove(&mut self, slot: Slot) {
+        if self.waits(slot) {
+            self.leave(slot.0);
+        }
+    }
+
+    /// Who has the next turn. It waits no longer.
+    pub fn pop(&mut self) -> Option<Slot> {
+        let best = self.ranks.top()?;
+        let overdue = self.choices - self.nodes[self.oldest as usize].since >= u64::from(self.patience);
+        let chosen = if overdue && self.passed_over >= PASSED_OVER_MAX { self.oldest } else { best };
+        self.passed_over = if overdue && chosen != self.oldest { self.passed_over + 1 } else { 0 };
+        self.choices += 1;
+        self.leave(chosen);
+        Some(Slot(chosen))
+    }
+
+    /// Whether `slot` waits.
+    pub fn waits(&self, slot: Slot) -> bool {
+        self.nodes.get(slot.0 as usize).is_some_and(|node| node.place != NONE)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Whether nobody does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The discipline.
+    pub fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+
+    /// Goes over to another discipline with all who wait. Nobody has waited less for that.
+    pub fn change_schedule(&mut self, schedule: Schedule) {
+        self.schedule = schedule;
+        let nodes = &mut self.nodes;
+        self.ranks.rank_anew(|slot| rank(schedule, &nodes[slot as usize].standing));
+        self.ranks.places().for_each(|(slot, place)| nodes[slot as usize].place = place);
+    }
+
+    /// Bytes of memory that the queue itself has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.ranks.memory_bytes() + self.nodes.capacity() * size_of::<Node>()
+    }
+
+    fn enter(&mut self, slot: Slot, claim: Claim, arrived: Option<u64>) {
+        if self.waits(slot) {
+            return self.update(slot, claim);
+        }
+        self.queued += 1;
+        let standing = Standing { claim, arrived: arrived.unwrap_or(self.queued), queued: self.queued };
+        let node = Node { standing, since: self.choices, place: NONE, older: self.newest, newer: NONE };
+        let index = slot.0 as usize;
+        if index >= self.nodes.len() {
+            let never = Standing { arrived: 0, ..standing };
+            self.nodes.resize(index + 1, Node { standing: never, ..node });
+        }
+        self.nodes[index] = node;
+        match self.newest {
+            NONE => self.oldest = slot.0,
+            newest => self.nodes[newest as usize].newer = slot.0,
+        }
+        self.newest = slot.0;
+        let entry = Entry { rank: rank(self.schedule, &standing), queued: self.queued, slot: slot.0 };
+        let nodes = &mut self.nodes;
+        self.ranks.push(entry, |slot, place| nodes[slot as usize].place = place);
+    }
+
+    /// Takes `slot`, which waits, out of both orders.
+    fn leave(&mut self, slot: u32) {
+        let Node { place, older, newer, .. } = self.nodes[slot as usize];
+        let nodes = &mut self.nodes;
+        self.ranks.remove(place, |slot, place| nodes[slot as usize].place = place);
+        nodes[slot as usize].place = NONE;
+        match older {
+            NONE => self.oldest = newer,
+            older => nodes[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => nodes[newer as usize].older = older,
+        }
+    }
+}
+
+/// Urgency above the rank of the discipline.
+fn rank(schedule: Schedule, standing: &Standing) -> u64 {
+    let below = schedule.rank(standing).min((1 << RANK_BITS) - 1);
+    u64::from(standing.claim.urgency.number()) << RANK_BITS | below
+}

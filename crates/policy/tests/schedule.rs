@@ -1,0 +1,258 @@
+//! The order of service against a plain list, and the bound on waiting against anything that may come.
+
+use lamna_policy::schedule::{Claim, PASSED_OVER_MAX, Queue, Schedule, Slot, Urgency};
+use proptest::prelude::*;
+
+const SLOTS: u32 = 12;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Push(u32, Claim),
+    Resume(u32, Claim),
+    Update(u32, Claim),
+    Remove(u32),
+    Change(Schedule),
+    Pop,
+}
+
+fn claims() -> impl Strategy<Value = Claim> {
+    // Few values, so that there are equals; and the largest there is.
+    let remaining = prop_oneof![0..9_u64, Just(u64::MAX)];
+    (remaining, 0..8_u8, any::<bool>()).prop_map(|(remaining, urgency, incremental)| Claim {
+        remaining,
+        urgency: Urgency::new(urgency).expect("below eight"),
+        incremental,
+    })
+}
+
+fn schedules() -> impl Strategy<Value = Schedule> {
+    prop::sample::select(Schedule::ALL.to_vec())
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let slot = 0..SLOTS;
+    let operation = prop_oneof![
+        5 => (slot.clone(), claims()).prop_map(|(slot, claim)| Operation::Push(slot, claim)),
+        5 => (slot.clone(), claims()).prop_map(|(slot, claim)| Operation::Resume(slot, claim)),
+        2 => (slot.clone(), claims()).prop_map(|(slot, claim)| Operation::Update(slot, claim)),
+        1 => slot.prop_map(Operation::Remove),
+        1 => schedules().prop_map(Operation::Change),
+        9 => Just(Operation::Pop),
+    ];
+    prop::collection::vec(operation, 0..200)
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    slot: u32,
+    claim: Claim,
+    arrived: u64,
+    queued: u64,
+    since: u64,
+}
+
+/// The rules written for reading: a list of those that wait, oldest first.
+struct Reference {
+    schedule: Schedule,
+    waiting: Vec<Waiting>,
+    arrivals: Vec<Option<u64>>,
+    queued: u64,
+    choices: u64,
+    patience: u64,
+    passed_over: u32,
+}
+
+impl Reference {
+    fn new(schedule: Schedule, patience: u32) -> Reference {
+        let arrivals = vec![None; SLOTS as usize];
+        let patience = patience.into();
+        Reference { schedule, waiting: Vec::new(), arrivals, queued: 0, choices: 0, patience, passed_over: 0 }
+    }
+
+    fn enter(&mut self, slot: u32, claim: Claim, is_new: bool) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.slot == slot) {
+            waiting.claim = claim;
+            return;
+        }
+        self.queued += 1;
+        let known = self.arrivals[slot as usize].filter(|_| !is_new);
+        let arrived = known.unwrap_or(self.queued);
+        self.arrivals[slot as usize] = Some(arrived);
+        self.waiting.push(Waiting { slot, claim, arrived, queued: self.queued, since: self.choices });
+    }
+
+    fn order(&self, waiting: &Waiting) -> (Urgency, (u32, u64), u64) {
+        let rank = match self.schedule {
+            Schedule::Fifo if !waiting.claim.incremental => (0, waiting.arrived),
+            Schedule::Fifo | Schedule::RoundRobin => (0, waiting.queued),
+            Schedule::Srpt => (waiting.claim.remaining.max(1).ilog2(), waiting.arrived),
+        };
+        (waiting.claim.urgency, rank, waiting.queued)
+    }
+
+    fn pop(&mut self) -> Option<Slot> {
+        let best = (0..self.waiting.len()).min_by_key(|&at| self.order(&self.waiting[at]))?;
+        let is_overdue = self.choices >= self.waiting[0].since + self.patience;
+        let at = if is_overdue && self.passed_over == PASSED_OVER_MAX { 0 } else { best };
+        self.passed_over = if is_overdue && at != 0 { self.passed_over + 1 } else { 0 };
+        self.choices += 1;
+        Some(Slot(self.waiting.remove(at).slot))
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_choice_is_that_of_a_plain_list(schedule in schedules(), patience in 0..20_u32, operations in operations()) {
+        let mut queue = Queue::new(schedule).with_patience(patience);
+        let mut reference = Reference::new(schedule, patience);
+        for operation in operations {
+            match operation {
+                Operation::Push(slot, claim) => {
+                    queue.push(Slot(slot), claim);
+                    reference.enter(slot, claim, true);
+                }
+                Operation::Resume(slot, claim) => {
+                    queue.resume(Slot(slot), claim);
+                    reference.enter(slot, claim, false);
+                }
+                Operation::Update(slot, claim) => {
+                    queue.update(Slot(slot), claim);
+                    if reference.waiting.iter().any(|waiting| waiting.slot == slot) {
+                        reference.enter(slot, claim, false);
+                    }
+                }
+                Operation::Remove(slot) => {
+                    queue.remove(Slot(slot));
+                    reference.waiting.retain(|waiting| waiting.slot != slot);
+                }
+                Operation::Change(schedule) => {
+                    queue.change_schedule(schedule);
+                    reference.schedule = schedule;
+                }
+                Operation::Pop => prop_assert_eq!(queue.pop(), reference.pop()),
+            }
+            prop_assert_eq!(queue.len(), reference.waiting.len());
+            for slot in 0..SLOTS {
+                prop_assert_eq!(queue.waits(Slot(slot)), reference.waiting.iter().any(|waiting| waiting.slot == slot));
+            }
+        }
+    }
+
+    /// The victim is the longest and the least urgent. Everybody else is more urgent, shorter and insatiable.
+    #[test]
+    fn nobody_starves(
+        schedule in schedules(),
+        patience in 0..40_u32,
+        ahead in 0..30_u32,
+        newcomers in prop::collection::vec((0..3_u32, claims()), 0..400),
+    ) {
+        let mut queue = Queue::new(schedule).with_patience(patience);
+        let victim = Slot(0);
+        (1..=ahead).for_each(|slot| queue.push(Slot(slot), Claim { urgency: Urgency::HIGHEST, ..Claim::of(1) }));
+        queue.push(victim, Claim { remaining: u64::MAX, urgency: Urgency::LOWEST, incremental: false });
+        let bound = u64::from(patience) + u64::from(PASSED_OVER_MAX + 1) * u64::from(ahead + 1);
+        let mut next = ahead + 1;
+        let mut newcomers = newcomers.into_iter();
+        let mut choices = 0;
+        loop {
+            let Some(chosen) = queue.pop() else { unreachable!("the victim waits") };
+            choices += 1;
+            if chosen == victim {
+                break;
+            }
+            prop_assert!(choices < bound, "waits after {} choices", choices);
+            queue.resume(chosen, Claim { urgency: Urgency::HIGHEST, ..Claim::of(1) });
+            if let Some((count, claim)) = newcomers.next() {
+                for _ in 0..count {
+                    queue.push(Slot(next), claim);
+                    next += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_those_that_wait_and_not_with_choices(
+        schedule in schedules(), claims in prop::collection::vec(claims(), 50..300),
+    ) {
+        let mut queue = Queue::new(schedule);
+        prop_assert_eq!(queue.memory_bytes(), 0);
+        (0..SLOTS).for_each(|slot| queue.push(Slot(slot), Claim::of(1)));
+        let warm = queue.memory_bytes();
+        for claim in claims {
+            if let Some(slot) = queue.pop() {
+                queue.resume(slot, claim);
+            }
+            queue.update(Slot(3), claim);
+            queue.remove(Slot(5));
+            queue.push(Slot(5), claim);
+        }
+        prop_assert_eq!(queue.memory_bytes(), warm);
+        prop_assert!(warm <= 128 * SLOTS as usize, "{warm} bytes");
+    }
+}
+
+/// Which slots have turns until all have finished, if each turn gives one.
+fn turns(mut queue: Queue, claims: &[Claim]) -> Vec<u32> {
+    let mut left: Vec<u64> = claims.iter().map(|claim| claim.remaining).collect();
+    (0..).zip(claims).for_each(|(slot, &claim)| queue.push(Slot(slot), claim));
+    let mut order = Vec::new();
+    while let Some(Slot(slot)) = queue.pop() {
+        order.push(slot);
+        left[slot as usize] -= 1;
+        if left[slot as usize] > 0 {
+            queue.resume(Slot(slot), Claim { remaining: left[slot as usize], ..claims[slot as usize] });
+        }
+    }
+    order
+}
+
+#[test]
+fn fifo_finishes_one_after_the_other_round_robin_serves_by_turns_and_srpt_the_shortest_first() {
+    let claims = [Claim::of(4), Claim::of(1), Claim::of(2)];
+    assert_eq!(turns(Queue::new(Schedule::Fifo), &claims), [0, 0, 0, 0, 1, 2, 2]);
+    assert_eq!(turns(Queue::new(Schedule::RoundRobin), &claims), [0, 1, 2, 0, 2, 0, 0]);
+    assert_eq!(turns(Queue::new(Schedule::Srpt), &claims), [1, 2, 2, 0, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_left_is_told_apart_by_powers_of_two_and_the_first_of_equals_is_finished_first() {
+    assert_eq!(
+        turns(Queue::new(Schedule::Srpt), &[Claim::of(3), Claim::of(2), Claim::of(4)]),
+        [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    );
+}
+
+#[test]
+fn incremental_answers_share_and_others_of_the_same_urgency_do_not() {
+    let incremental = |remaining| Claim { incremental: true, ..Claim::of(remaining) };
+    assert_eq!(turns(Queue::new(Schedule::Fifo), &[incremental(2), incremental(2)]), [0, 1, 0, 1]);
+    assert_eq!(turns(Queue::new(Schedule::Fifo), &[incremental(2), Claim::of(2)]), [0, 1, 1, 0]);
+}
+
+#[test]
+fn urgency_stands_above_every_discipline() {
+    let urgent = Claim { urgency: Urgency::HIGHEST, ..Claim::of(3) };
+    for schedule in Schedule::ALL {
+        assert_eq!(turns(Queue::new(schedule), &[Claim::of(1), urgent]), [1, 1, 1, 0], "{schedule}");
+    }
+    assert_eq!(Urgency::new(8), None);
+}
+
+#[test]
+fn a_job_that_more_wait_for_costs_each_of_them_less() {
+    let mut queue = Queue::new(Schedule::Srpt);
+    queue.push(Slot(0), Claim::shared(100, 1));
+    queue.push(Slot(1), Claim::shared(300, 1));
+    queue.update(Slot(1), Claim::shared(300, 8));
+    assert_eq!(queue.pop(), Some(Slot(1)));
+    assert_eq!(Claim::shared(u64::MAX, 0).remaining, u64::MAX, "nobody waits: as if one did");
+}
+
+#[test]
+fn names_of_schedules_are_parsed_back() {
+    for schedule in Schedule::ALL {
+        assert_eq!(schedule.name().parse(), Ok(schedule));
+    }
+    assert!("lifo".parse::<Schedule>().unwrap_err().to_string().contains("round-robin"));
+}
