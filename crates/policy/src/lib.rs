@@ -1,13 +1,12 @@
-//! Pure decisions over numbers: cache replacement, which engine serves, which upstream gets a request, statistics, and how
-//! numbers are told. No I/O, no clocks, no threads.
-//! Pure decisions over numbers: cache replacement, order of service, which engine serves, statistics, and
-//! how numbers are told. No I/O, no clocks, no threads.
+//! Pure decisions over numbers: cache replacement, order of service, hints, which engine serves, which upstream gets a request,
+//! statistics, and how numbers are told. No I/O, no clocks, no threads.
 //!
 //! The server and the simulator run the same code, so that what the simulator says about a policy is said about the
 //! policy that serves.
 
 pub mod cache;
 pub mod control;
+pub mod hints;
 pub mod schedule;
 pub mod size;
 pub mod stats;

@@ -1,6 +1,8 @@
 //! The policies against naive reference models, over random sequences of operations.
 
 mod cache;
+mod hinted;
+mod hints;
 mod reference;
 mod schedule;
 mod stats;

@@ -5,6 +5,7 @@
 
 use super::sizes::Sizes;
 use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};
+use crate::hints::Probability;
 
 /// What became of an object that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +114,18 @@ impl Bounded {
         self.bytes += size_bytes;
         self.policy.admit(object, size_bytes);
         Offer::Admitted
+    }
+
+    /// `object`, held or not, will be asked for soon with this probability. See [`Replacement::expect`].
+    pub fn expect(&mut self, object: ObjectId, probability: Probability) {
+        self.policy.expect(object, probability);
+    }
+
+    /// Whether something of this size that nobody has asked for yet may be brought in: there is room, or it is worth more
+    /// than the next victim.
+    pub fn deserves_room(&mut self, size_bytes: u64, probability: Probability) -> bool {
+        let fits = size_bytes <= self.bound_bytes;
+        fits && (self.bytes <= self.bound_bytes - size_bytes || self.policy.deserves_room(size_bytes, probability))
     }
 
     /// `object` is stale: forgets it. Nothing happens if it is not held.

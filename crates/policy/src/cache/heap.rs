@@ -104,6 +104,13 @@ impl<Note: Copy + Default> Heap<Note> {
         }
     }
 
+    /// Whether an object of this value, placed now, would stay longer than the one that should go next. Nothing is there: yes.
+    pub(super) fn would_outlast_top(&mut self, value: u64) -> bool {
+        let sum = self.age + value.min(VALUE_MAX);
+        // Of equals, the one that was placed longest ago goes: not this one.
+        self.top().is_none_or(|top| sum >= self.nodes[top.index()].sum.into())
+    }
+
     /// Inserts `object`, or places it anew, with `value` and `note` from now on.
     pub(super) fn place(&mut self, object: ObjectId, value: u64, note: Note) {
         if self.age >= VALUE_MAX || self.instant == u32::MAX {

@@ -26,6 +26,7 @@ mod admission;
 mod bounded;
 mod gdsf;
 mod heap;
+mod hinted;
 mod lfu;
 mod list;
 mod lru;
@@ -37,9 +38,12 @@ mod sizes;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::hints::Probability;
+
 pub use admission::Admission;
 pub use bounded::{Bounded, Offer};
 pub use gdsf::Gdsf;
+pub use hinted::{EXPECTED_USES, Hinted};
 pub use lfu::Lfu;
 pub use lru::Lru;
 pub use s3fifo::S3Fifo;
@@ -90,6 +94,16 @@ pub trait Replacement: Send {
     /// The identifier of `object`, which is not held, will stand for another object. Only policies that remember what they
     /// threw away care.
     fn forget(&mut self, _object: ObjectId) {}
+
+    /// `object`, held or not, will be asked for soon with this probability, as far as anybody knows. Said before it is admitted,
+    /// it says as well that nobody has asked for it yet. Only policies that keep longer what is expected care.
+    fn expect(&mut self, _object: ObjectId, _probability: Probability) {}
+
+    /// Whether something of this size that nobody has asked for yet is worth more than the next victim. Policies that cannot
+    /// compare say that it is not.
+    fn deserves_room(&mut self, _size_bytes: u64, _probability: Probability) -> bool {
+        false
+    }
 
     /// Bytes of memory that the policy itself has allocated.
     fn memory_bytes(&self) -> usize;
