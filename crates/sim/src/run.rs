@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::arch::Kind;
 use crate::machine::{Machine, Observation};
 use crate::parameters::Parameters;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError, disk_of};
 use crate::workload::Workload;
 
 /// A mean and the half width of its 95 % confidence interval; `null` in JSON where one replication tells nothing.
@@ -132,9 +132,7 @@ pub fn run_with(
     jobs: usize,
 ) -> Result<Outcome, ScenarioError> {
     scenario.check()?;
-    let known = || parameters.disks.keys().cloned().collect();
-    let unknown = || ScenarioError::UnknownDisk(scenario.disk.clone(), known());
-    let disk = parameters.disks.get(&scenario.disk).ok_or_else(unknown)?;
+    let disk = disk_of(parameters, &scenario.disk)?;
     let data_cache_bytes = data_cache_bytes(scenario, parameters);
     let replications = scenario.replications as usize;
     let observations = in_parallel(replications, jobs, |replication| {

@@ -4,9 +4,11 @@ use std::fmt;
 use std::path::Path;
 
 use lamna_policy::cache::{Algorithm, Objective};
+use lamna_policy::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::Kind;
+use crate::parameters::{DiskParameters, Parameters};
 use crate::workload::{PROFILES, Profile, TraceError, Workload, read_trace};
 
 /// One point of an experiment.
@@ -40,6 +42,9 @@ pub struct Scenario {
     pub clients: u32,
     /// Replacement policy of the data cache.
     pub policy: PolicyName,
+    /// In which order the helpers of `amped` and `co-amped` take up reads. A long file is read by pieces, so `round-robin` is the order
+    /// in which pieces are wanted.
+    pub schedule: ScheduleName,
     /// Event loops, or pools of the pipeline; 0 is one for each processor.
     pub workers: u32,
     /// Whether the clients are a thread on the server's machine, bound to its last processor.
@@ -75,6 +80,7 @@ impl Default for Scenario {
             disk: "fast".into(),
             clients: 1_000,
             policy: PolicyName(Algorithm::Lru),
+            schedule: ScheduleName(Schedule::RoundRobin),
             workers: 0,
             clients_on_server: false,
             clients_spin: false,
@@ -108,6 +114,32 @@ impl<'de> Deserialize<'de> for PolicyName {
         let name = String::deserialize(deserializer)?;
         name.parse().map(PolicyName).map_err(serde::de::Error::custom)
     }
+}
+
+/// An order of service by its name in `lamna_policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduleName(pub Schedule);
+
+impl Serialize for ScheduleName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for ScheduleName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map(ScheduleName).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The disk of `parameters` that is called so.
+///
+/// # Errors
+/// If there is none.
+pub fn disk_of<'a>(parameters: &'a Parameters, name: &str) -> Result<&'a DiskParameters, ScenarioError> {
+    let known = || parameters.disks.keys().cloned().collect();
+    parameters.disks.get(name).ok_or_else(|| ScenarioError::UnknownDisk(name.into(), known()))
 }
 
 /// Why a scenario cannot be run.

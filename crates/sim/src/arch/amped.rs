@@ -7,6 +7,7 @@ use crate::scenario::Scenario;
 
 pub(super) fn model(scenario: &Scenario, parameters: &Parameters) -> Loops {
     Loops::new(scenario.workers(), Disk::Helpers(parameters.concurrency.read_helpers), true)
+        .with_schedule(scenario.schedule.0)
         .with_clients(&scenario.client_workers)
 }
 

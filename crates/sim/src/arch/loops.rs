@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use lamna_policy::schedule::{Claim, Queue, Schedule, Slot};
+
 use crate::arch::Architecture;
 use crate::kernel::Nanos;
 use crate::machine::{LockName, Machine, RequestId, Step, Waiter};
@@ -94,7 +96,7 @@ pub(super) struct Loops {
     loops: Vec<Loop>,
     helpers: Vec<Helper>,
     /// Reads that wait for a helper: one queue for each loop, or a common one.
-    reads: Vec<VecDeque<RequestId>>,
+    reads: Vec<Queue>,
     /// Of each request whose content comes by pieces.
     stretches: Vec<Option<Stretch>>,
     disk: Disk,
@@ -110,12 +112,18 @@ impl Loops {
         Loops {
             loops: (0..workers).map(|_| free()).collect(),
             helpers: (0..helpers).map(|_| Helper { phase: HelperPhase::Free, blocked: true }).collect(),
-            reads: vec![VecDeque::new(); if shared { 1 } else { workers as usize }],
+            reads: (0..if shared { 1 } else { workers }).map(|_| Queue::new(Schedule::RoundRobin)).collect(),
             stretches: Vec::new(),
             disk,
             shared,
             owners: Vec::new(),
         }
+    }
+
+    /// Has helpers take up reads in this order.
+    pub(super) fn with_schedule(mut self, schedule: Schedule) -> Self {
+        self.reads.iter_mut().for_each(|reads| reads.change_schedule(schedule));
+        self
     }
 
     /// Gives each client to the loop that is named for it. Clients beyond those are spread evenly.
@@ -237,7 +245,12 @@ impl Loops {
         } else {
             (index, index * each as usize..(index + 1) * each as usize)
         };
-        self.reads[queue].push_back(request);
+        let stretch = self.stretch(request);
+        let claim = Claim::of(machine.size(request) - stretch.map_or(0, |stretch| stretch.begin));
+        match stretch {
+            Some(Stretch { begin: 1.., .. }) => self.reads[queue].resume(Slot(request.0), claim),
+            _ => self.reads[queue].push(Slot(request.0), claim),
+        }
         if let Some(helper) = helpers.into_iter().find(|&helper| self.helpers[helper].blocked_free()) {
             self.helpers[helper].blocked = false;
             machine.wake(TaskId((self.loops.len() + helper) as u32));
@@ -358,9 +371,9 @@ impl Loops {
             _ => 0,
         };
         let helper = &mut self.helpers[index];
-        match self.reads[queue].pop_front() {
-            Some(request) => {
-                helper.phase = HelperPhase::Taken(request);
+        match self.reads[queue].pop() {
+            Some(Slot(request)) => {
+                helper.phase = HelperPhase::Taken(RequestId(request));
                 Step::Run(machine.costs.hand_off)
             }
             None => {

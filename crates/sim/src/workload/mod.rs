@@ -19,7 +19,7 @@ pub use log::{Log, LogLine, read_log};
 pub use popularity::{Alias, zipf};
 pub use profile::{PROFILES, Profile};
 pub use synthetic::{SIZE_SIGMA, file_sizes};
-pub use trace::{TraceError, read_trace};
+pub use trace::{Trace, TraceError, read_timed_trace, read_trace};
 
 use crate::kernel::Stream;
 

@@ -12,17 +12,22 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use lamna_lab::replay::line::Line;
 use lamna_lab::simulator::{calibrate, validate};
+use lamna_policy::cache::EXPECTED_USES;
+use lamna_policy::hints::Probability;
+use lamna_policy::schedule::PATIENCE;
 use lamna_policy::size::parse_size;
 use lamna_policy::words::count;
 use lamna_sim::advise::{Question, advise};
+use lamna_sim::hints::{Settings, hint_outcomes, hint_outcomes_csv};
 use lamna_sim::paper::{self, Experiments, Figure, Reading};
 use lamna_sim::parameters::Parameters;
 use lamna_sim::policies::{hit_ratio_panels, hit_ratios, hit_ratios_csv};
 use lamna_sim::report;
 use lamna_sim::run::run;
-use lamna_sim::scenario::Scenario;
+use lamna_sim::scenario::{Scenario, disk_of};
+use lamna_sim::schedules::{self, Bottleneck, WEBSTONE, schedules_csv, schedules_table};
 use lamna_sim::sweep::{Sweep, compare, sweep};
-use lamna_sim::workload::{Log, LogLine, PROFILES, Workload, file_sizes, fit_exponent, read_log};
+use lamna_sim::workload::{Log, LogLine, PROFILES, Workload, file_sizes, fit_exponent, read_log, read_timed_trace};
 
 use crate::exit::{Failed, failure};
 use crate::program;
@@ -32,8 +37,8 @@ type Done = Result<(), Box<dyn Error>>;
 /// What each architecture would do on other machines.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one [default: paper-2005; of `advise`,
-    /// linux-2026]
+    /// Parameter set: paper-2005, linux-2026 or a TOML file, as `calibrate` writes one [default: paper-2005; of `advise` and
+    /// `schedules`, linux-2026]
     #[arg(long, global = true, value_name = "NAME|FILE")]
     parameters: Option<String>,
     /// Threads that simulate [default: one for each processor]
@@ -84,6 +89,10 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// What the order of service gives where a link or a disk limits, with the sizes of WebSTONE; prints a table
+    Schedules(SchedulesArgs),
+    /// What hints are worth to a cache: policies, reads ahead and oracles on traces; prints CSV
+    Hints(HintsArgs),
     /// Measures what each step costs Lamna on this machine; prints a parameter set
     ///
     /// Runs Lamna on loopback, for about a minute. Nothing else should be running.
@@ -130,6 +139,67 @@ struct AdviseArgs {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+struct SchedulesArgs {
+    /// What limits: `link` or `disk`
+    #[arg(long, value_name = "WHAT", default_value = "link", value_parser = ["link", "disk"])]
+    bottleneck: String,
+    /// Rate of the link, in 10^6 bits per second
+    #[arg(long, value_name = "MB/S", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    link: u32,
+    /// A disk of the parameter set, as hdd, ssd, nvme or network
+    #[arg(long, value_name = "NAME", default_value = "hdd")]
+    disk: String,
+    /// Offered load, in hundredths of what the bottleneck can do
+    #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(1..=99))]
+    load: u8,
+    /// Bytes of one turn at most [default: 64KiB of a link, 1MiB of a disk]
+    #[arg(long, value_name = "SIZE", value_parser = parse_turn)]
+    turn: Option<u64>,
+    /// Choices after which one that waits is overdue
+    #[arg(long, value_name = "N", default_value_t = PATIENCE)]
+    patience: u32,
+    /// Requests counted, after a tenth as many to warm up
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+    /// Of the arrivals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Prints CSV
+    #[arg(long)]
+    csv: bool,
+}
+
+#[derive(Debug, Args)]
+struct HintsArgs {
+    /// NAME.csv or NAME.csv.zst, each beside its NAME.files.csv
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// The cache, in hundredths of the data set [default: a third]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    memory: Option<u8>,
+    /// Reads ahead in vain, in hundredths of the reads needed
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=100))]
+    budget: u16,
+    /// What is less likely is not expected, in hundredths
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=100))]
+    likely: u16,
+    /// Seconds for which a page may be what a request follows from
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    window: u64,
+    /// Memory of the table
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1MiB")]
+    table: u64,
+    /// Uses that a certain expectation counts as in the hinted policy
+    #[arg(long, value_name = "N", default_value_t = EXPECTED_USES)]
+    uses: u64,
+}
+
+/// A turn has to bring something.
+fn parse_turn(text: &str) -> Result<u64, String> {
+    parse_size(text)?.checked_sub(1).map(|less| less + 1).ok_or_else(|| "must be at least 1".into())
 }
 
 #[derive(Debug, Args)]
@@ -222,7 +292,8 @@ pub(crate) fn run_verb(args: &SimArgs) -> Result<(), Failed> {
 }
 
 fn carry_out(args: &SimArgs) -> Done {
-    let default = if matches!(args.verb, Verb::Advise(_)) { "linux-2026" } else { "paper-2005" };
+    let is_of_today = matches!(args.verb, Verb::Advise(_) | Verb::Schedules(_));
+    let default = if is_of_today { "linux-2026" } else { "paper-2005" };
     let parameters = Parameters::named(args.parameters.as_deref().unwrap_or(default))?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
     match &args.verb {
@@ -244,6 +315,8 @@ fn carry_out(args: &SimArgs) -> Done {
         Verb::Claims { folders } => Ok(paper::write_claims(&folders.out, &folders.work)?),
         Verb::Advise(args) => advise_on(args, &parameters, jobs),
         Verb::Policies { workloads, requests, svg } => policies(workloads, *requests, svg.as_deref()),
+        Verb::Schedules(args) => compare_schedules(args, &parameters),
+        Verb::Hints(args) => compare_hints(args),
         Verb::Calibrate(args) => measure_parameters(args),
         Verb::Validate(args) => validate_predictions(args, &parameters),
         Verb::Fit => fit(),
@@ -371,6 +444,40 @@ fn policies(workloads: &[String], requests: usize, svg: Option<&Path>) -> Done {
     })?;
     draw(svg, "Hit ratio by replacement policy", || hit_ratio_panels(&results))?;
     print(&hit_ratios_csv(&results))
+}
+
+fn compare_schedules(args: &SchedulesArgs, parameters: &Parameters) -> Done {
+    let (bottleneck, turn_bytes) = match args.bottleneck.as_str() {
+        "disk" => (Bottleneck::Disk(*disk_of(parameters, &args.disk)?), 1 << 20),
+        _ => (Bottleneck::Link(f64::from(args.link) * 1e6), 64 << 10),
+    };
+    let question = schedules::Question {
+        bottleneck,
+        classes: WEBSTONE.to_vec(),
+        load: f64::from(args.load) / 100.0,
+        turn_bytes: args.turn.unwrap_or(turn_bytes),
+        patience: args.patience,
+        requests: args.requests,
+        seed: args.seed,
+    };
+    let outcomes = schedules::schedules(&question);
+    print(&if args.csv { schedules_csv(&question, &outcomes) } else { schedules_table(&outcomes) })
+}
+
+fn compare_hints(args: &HintsArgs) -> Done {
+    let settings = Settings {
+        share: args.memory.map_or(Settings::default().share, |percent| f64::from(percent) / 100.0),
+        probability_least: Probability::per_mille(args.likely * 10),
+        budget_per_mille: args.budget * 10,
+        window_s: args.window,
+        table_bytes: usize::try_from(args.table)?,
+        expected_uses: args.uses,
+    };
+    let mut outcomes = Vec::new();
+    for path in &args.traces {
+        outcomes.extend(hint_outcomes(&read_timed_trace(path)?, &settings));
+    }
+    print(&hint_outcomes_csv(&outcomes))
 }
 
 fn fit() -> Done {
