@@ -170,6 +170,20 @@ fn what_is_asked_for_often_stays_when_there_is_no_room_for_all() {
 }
 
 #[test]
+fn what_took_the_row_of_a_successor_is_no_successor() {
+    let mut table = Table::new(2_000, 1);
+    // Often enough to stay; what follows it is not.
+    (0..20).for_each(|_| table.visit(url(0)));
+    table.follow(url(0), url(1), 10);
+    assert_eq!(table.successors(url(0)).count(), 1);
+    for number in 1_000..1_200 {
+        table.visit(url(number));
+        assert!(table.successors(url(0)).all(|successor| successor.url == url(1)), "{number} never followed");
+    }
+    assert_eq!(table.successors(url(0)).count(), 0, "its row was taken");
+}
+
+#[test]
 fn what_is_no_table_is_named() {
     let bytes = Table::new(1_000, 1).to_bytes();
     assert_eq!(Table::from_bytes(b"", 1_000, 1).err(), Some(Malformed::NoTable));
