@@ -2,7 +2,7 @@
 //!
 //! Owns: what is true of each: who waits, with what, where blocking steps are carried out, and what its workers report.
 //! Everything that has to tell architectures apart reads this table, so a new one is a variant, a row here, its file in
-//! `engine/` and its line in `engine::run`. Runs nothing.
+//! `engine/` and its line in `engine::run` (docs/extending.md). Runs nothing.
 
 use super::settings::Settings;
 

@@ -14,6 +14,8 @@
 //! - Running out of descriptors or memory costs waiting, never a connection that was accepted.
 
 pub mod amped;
+#[cfg(test)]
+mod example;
 pub mod mp;
 pub mod pipelined;
 pub mod proactor;
