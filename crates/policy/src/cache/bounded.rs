@@ -1,7 +1,7 @@
-//! A cache's books: what is held, how many bytes, and the bound that they never exceed. It owns no content; the caller
+//! The accounts of a cache: what it holds, how many bytes that is, and the bound on these bytes. It owns no content. The caller
 //! frees what it is told was evicted.
 //!
-//! Guarantees: the bytes held are at most the bound after every call; an object is held at most once.
+//! Guarantees: after every call the bytes held are at most the bound. An object is held at most once.
 
 use super::sizes::Sizes;
 use super::{Admission, Algorithm, ObjectId, Objective, Removal, Replacement, USES_AT_ONCE_MAX, hand_over};

@@ -1,14 +1,14 @@
-//! A heap of objects by a value that ages, over dense identifiers: the object with the smallest `age + value` is on top,
-//! where the age is what the last victim had. Of equals, the one that was placed longest ago.
+//! A heap of objects by a value that ages, over dense identifiers. The object with the smallest `age + value` is on top. The age is
+//! that of the last victim. Of equal objects the one that was placed longest ago is on top.
 //!
-//! Placing an object higher than it was, which is what every use comes to, writes to its own node and nowhere else: the heap is
-//! ordered by keys that objects had once, each of them at most the one that the object has now. What comes to the top with an
-//! old key gets its own and sinks, until the one on top has its own: then no other can have a smaller one. So a hit touches
-//! one cache line instead of several on each level, and what is used often is moved once for many uses.
+//! A use places an object higher than it was. This writes to the object's own node and nowhere else. The heap is ordered by keys that
+//! the objects had at some time, each at most the key that the object has now. An object that comes to the top with an old key gets
+//! its present key and sinks. This is repeated until the object on top has its present key: then no other can have a smaller one. So a
+//! hit touches one cache line instead of several on each level, and an object that is used often is moved once for many uses.
 //!
-//! Guarantees: the order is that of unbounded numbers, as long as values stay within [`VALUE_MAX`]; 24 bytes an object at
-//! most beside what the policy notes of it, because what a policy takes is not there for content. Four children each, so that a
-//! way through a million objects is ten steps and the children that are compared lie in one cache line.
+//! Guarantees: the order is that of unbounded numbers as long as values stay within [`VALUE_MAX`]. It takes at most 24 bytes for each
+//! object beside what the policy notes, because content cannot have what a policy takes. A node has four children: a path through a
+//! million objects has ten steps, and the children that are compared lie in one cache line.
 
 use super::{ObjectId, address_of, cover, grow};
 

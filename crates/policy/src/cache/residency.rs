@@ -1,9 +1,10 @@
-//! Which pieces of files are likely to be in memory, where nothing can tell: the page replacement of the operating system is
-//! played beside it, and corrected by what page faults show (Flash 5.7, which proposes it and leaves it open).
+//! Which pieces of files are likely to be in memory, where the system cannot tell. The page replacement of the operating system
+//! is simulated beside it, and corrected by the page faults that occur (Flash 5.7 proposes this and leaves it open).
 //!
-//! Owns: the pieces that are believed to be in memory, in order of last use, and an estimate of how many fit. Guarantees: no
-//! more are believed in than the estimate, which stays within its bounds; a piece is believed in only after it was said to be
-//! there. Constant time. Does not read, test or count faults: whoever asks does, and says what came of it.
+//! Owns: the pieces that are believed to be in memory, in order of last use, and an estimate of how many fit. Guarantees: the
+//! number of pieces that are believed in is at most the estimate, which stays within its bounds. A piece is believed in only after
+//! it was said to be there. Every operation takes constant time. Does not read, test or count faults: the caller does, and says
+//! what came of it.
 //!
 //! ```text
 //!              admit: it has been read            nobody used it for longer than any other
@@ -12,10 +13,10 @@
 //!              it was there; the estimate grows   the estimate shrinks
 //! ```
 //!
-//! Departure: Flash names the clock algorithm, since systems use it. Two clocks whose hands stand elsewhere disagree about
-//! much, though. Against a page cache that is a clock, in the test below, a clock of ours was wrong 500 times of 20,000 in
-//! what it believed and 4,285 times in what it did not; the order of last use, which Flash takes for what is mapped (5.4),
-//! 65 and 811 times.
+//! Departure: Flash names the clock algorithm, because systems use it. But two clocks whose hands stand at different places
+//! disagree about much. The test below compares both ways with a page cache that is a clock, over 20,000 questions. Another clock
+//! was wrong 500 times in what it believed and 4,285 times in what it did not believe. The order of last use, which Flash takes for
+//! what is mapped (5.4), was wrong 65 and 811 times.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,8 @@
-//! SIEVE: one queue in order of arrival, one bit an object, and a hand that moves from old to new (Zhang, Yang, Yue,
-//! Vigfusson, Rashmi: "SIEVE is simpler than LRU", NSDI 2024, algorithm 1). A use sets the bit; the hand clears set bits
-//! and stops at the first clear one, which is the victim; it stays there, so that what survived is not looked at again
-//! until the hand has been round.
+//! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: "SIEVE is simpler than LRU", NSDI 2024, algorithm 1).
+//!
+//! There is one queue in order of arrival, one bit for each object, and a hand that moves from old to new. A use sets the bit. The
+//! hand clears set bits and stops at the first clear one: that object is the victim. The hand stays there. So an object that survived
+//! is not looked at again until the hand has been round.
 
 use super::list::{Links, List};
 use super::{ObjectId, Removal, Replacement, address_of, cover};

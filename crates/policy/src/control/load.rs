@@ -1,7 +1,7 @@
 //! What kind of load a server has, from what it counts.
 //!
-//! Owns: the kinds, the bounds between them, and how near to a bound a load is. They are kinds because the order of the
-//! engines' costs differs from one to another, not because the load looks different.
+//! Owns: the kinds, the bounds between them, and how near to a bound a load is. Two loads are of different kinds if the order of the
+//! engines' costs differs between them. It is not enough that they look different.
 
 /// What was measured in one interval, for the whole server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,10 +1,14 @@
 //! Which engine should serve: decided from what a server measures of itself.
 //!
-//! Owns: the [`Controller`], its estimates and its reasons. Guarantees: pure (time and readings are arguments), so that
-//! the simulator runs the same code; changes only where that is expected to save [`GAIN_MIN`] of the cost and [`WORTH`] of a
-//! processor; never within [`STAY_MS`] of the last change under the same kind of load, nor within a minute of it where the load
-//! might as well be of another kind; tries an engine out at most once for each kind of load, and in the first half minute of
-//! it; does not follow a load that goes to and fro. Carries nothing out.
+//! Owns: the [`Controller`], its estimates and its reasons. Carries nothing out.
+//!
+//! Guarantees:
+//! - It is pure: time and readings are arguments. So the simulator runs the same code.
+//! - It changes the engine only if that is expected to save [`GAIN_MIN`] of the cost and [`WORTH`] of a processor.
+//! - It does not change within [`STAY_MS`] of the last change under the same kind of load, nor within a minute of it if the load
+//!   might as well be of another kind.
+//! - It tries an engine at most once for each kind of load, in the first half minute of that load.
+//! - It does not follow a load that alternates.
 //!
 //! # How it decides
 //! ```text
@@ -20,16 +24,16 @@
 //!   ▼
 //!  change
 //! ```
-//! What is expected decides, however doubtful: a doubt is as likely to be too high as too low, and a change costs little.
-//! Doubts say what is worth a trial, and how much a trial teaches. A trial disturbs more than a change that is right, so one is
-//! made only where the load seems to last.
+//! The expected cost decides, however uncertain it is: it is as likely to be too high as too low, and a change costs little. The
+//! uncertainty says what is worth a trial, and how much a trial teaches. A trial disturbs more than a correct change, so the
+//! controller makes one only if the load seems to last.
 //!
-//! A load that has clearly become another one is answered after [`STEADY_CLEAR`] readings, at most a second and a bit, however
-//! short ago the last change was; near a bound after [`STEADY`].
+//! When the load has clearly become another one, the controller answers after [`STEADY_CLEAR`] readings, in little more than a
+//! second, however recent the last change was. Near a bound between kinds it answers after [`STEADY`].
 //!
-//! Costs are CPU time per request. What an engine would cost is estimated from the present cost and the ratio of the two
-//! engines' costs under this kind of load: ratios hold from machine to machine and from site to site far better than
-//! costs do. They come from a [`Profile`], built in or measured by `lamna tune`, and from trials.
+//! Costs are CPU time per request. The cost of another engine is estimated from the present cost and the ratio of the two engines'
+//! costs under this kind of load. Ratios hold from machine to machine and from site to site far better than costs do. They come from
+//! a [`Profile`], built in or measured by `lamna tune`, and from trials.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! How many threads a pool should have, or how many helpers there may be: as many as keep nobody waiting, within a bound.
 //!
-//! Owns: the bounds between which nothing is changed. One too few makes a request wait while the disk or a client would have
-//! time for it; one too many is memory, and a place in the run queue.
+//! Owns: the bounds between which nothing is changed. With one thread too few, a request waits while the disk or a client would
+//! have time for it. One thread too many takes memory, and a place in the run queue.
 //!
 //! # How it decides
 //! ```text
@@ -14,10 +14,10 @@
 //!        │      ▼ half as many: not even half have been busy at once, for FEWER_AFTER_MS
 //!   min ─┴──────────────────── never fewer
 //! ```
-//! Growing is quick, because who waits is a client; shrinking is slow, so that a burst each minute finds them there. Where it is
-//! known how much the pool gets done, growing has to bring something: if twice as many do not do [`GAIN`] times as much in
-//! the next interval, what they wait for (a disk, as a rule) can do no more, and half of them wait in its queue instead of in
-//! ours, where what most want comes first. So the pool goes back, and does not try again for [`IN_VAIN_FOR_MS`].
+//! Growing is quick, because it is a client who waits. Shrinking is slow, so that a burst each minute finds the threads there.
+//! Where the pool's throughput is known, growing has to pay: if twice as many threads do not do [`GAIN`] times as much in the next
+//! interval, what they wait for (a disk, as a rule) can do no more. Half of them would then wait in its queue instead of in ours, and
+//! in ours the most wanted comes first. So the pool returns to its size, and does not try again for [`IN_VAIN_FOR_MS`].
 
 /// What is measured of a pool in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
-//! The controller under six kinds of load of eight seconds each, in a world where engines differ by a tenth: the costs are
-//! those that were measured once, of an earlier `amped` and `proactor`, and so is the profile.
+//! The controller under six kinds of load of eight seconds each, with engines whose costs differ by a tenth. The costs and the
+//! profile are those that were measured once, of an earlier `amped` and `proactor`.
 //!
-//! Owns: that world, and what the controller is to reach in it. The measurement itself is `lamna lab phases`; here it can be
-//! repeated, with the readings at any distance from the beginnings of phases and with any noise.
+//! Owns: these costs, and what the controller is to reach with them. The measurement itself is `lamna lab phases`. Here it can be
+//! repeated, with readings at any distance from the beginnings of phases and with any noise.
 
 use super::*;
 
