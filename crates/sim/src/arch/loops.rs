@@ -1,9 +1,9 @@
-//! Event loops. Used by `sped`, `event-loops`, `amped`, `co-amped` and `proactor`, which differ in who reads from disk and
-//! whether the caches are shared.
+//! Event loops, for `sped`, `event-loops`, `amped`, `co-amped` and `proactor`. These differ in who reads from disk and in whether the
+//! caches are shared.
 //!
-//! A client belongs to one loop, as a kept connection does. A loop takes its events in order; a large file is sent a
-//! quantum at a time, between which the loop turns to others. Content that is too long for the data cache is read by helpers a piece at a
-//! time, each when the one before it has been sent: what is not in the page cache, or all of it ([`Machine::reads_elsewhere`]).
+//! A client belongs to one loop, as a persistent connection does. A loop takes its events in order. It sends a large file a quantum at
+//! a time, and turns to others in between. Content that is too long for the data cache is read by helpers, a piece at a time, each when
+//! the one before it has been sent. This concerns what is not in the page cache, or all of it ([`Machine::reads_elsewhere`]).
 
 use std::collections::VecDeque;
 

@@ -1,12 +1,13 @@
 //! A model of each architecture, under the name of its engine.
 //!
-//! An architecture is a choice of who waits, where each step is carried out, and who owns the caches; that, and nothing
-//! else, is what a model here says. The steps and what they cost are the machine's ([`crate::machine`]).
+//! An architecture is a choice of who waits, where each step is carried out, and who owns the caches. A model here says that and
+//! nothing else. The steps and their costs belong to the machine ([`crate::machine`]).
 //!
-//! What a model owes: [`Architecture::arrive`] keeps the request until a task takes it; every request is completed exactly
-//! once; a task is woken only while it blocks. Each file describes one architecture and states its memory overhead
-//! (Table 1 of the PIPELINED paper, 2005, and its section 4). Three engines carry them: [`threads`](self) for a task per
-//! request, loops for event loops, and the pipeline.
+//! A model owes this: [`Architecture::arrive`] keeps the request until a task takes it. Every request is completed exactly once. A
+//! task is woken only while it blocks.
+//!
+//! Each file describes one architecture and states its memory overhead (Table 1 of the PIPELINED paper, 2005, and its section 4).
+//! Three kinds of model carry them: [`threads`](self) with a task for each request, loops for event loops, and the pipeline.
 
 mod amped;
 mod co_amped;

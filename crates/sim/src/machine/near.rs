@@ -1,7 +1,7 @@
-//! The caches of a processor: what of the structures and the content of a file is how far away when it is sent.
+//! The caches of a processor: how far away the structures and the content of a file are when the file is sent.
 //!
-//! Owns: one cache that stands for each processor's own, and one for what processors share, with the least recently sent the first
-//! to go, structures and content alike. Does not know lines, ways, or what else such a cache holds.
+//! Owns: one cache that stands for each processor's own, and one for what processors share. What was sent longest ago leaves first,
+//! structures and content alike. Does not know lines, ways, or what else such a cache holds.
 
 use lamna_policy::cache::{Algorithm, Bounded, ObjectId};
 

@@ -1,11 +1,11 @@
-//! A disk: reads wait in one queue for one of `parallelism` places; in a place a read first takes its latency and then the
-//! transfer path, which all places share.
+//! A disk. Reads wait in one queue for one of `parallelism` places. In a place a read first takes its latency, and then the transfer
+//! path, which all places share.
 //!
-//! With one place this is a mechanical disk that positions and transfers by turns. With many it is an SSD, an NVMe device
-//! or a network volume, whose latencies overlap and whose bandwidth does not.
+//! With one place this is a mechanical disk, which positions and transfers by turns. With many places it is an SSD, an NVMe device or a
+//! network volume: latencies overlap there, and bandwidth is shared.
 //!
-//! A disk may be throttled as Linux throttles one for a control group (`block/blk-throttle.c`): time is divided into slices; what a
-//! slice admits may begin at once, and what comes after waits for the next slice.
+//! A disk may be throttled as Linux throttles one for a control group (`block/blk-throttle.c`). Time is divided into slices. What a
+//! slice admits may begin at once; what comes after that waits for the next slice.
 
 use std::collections::VecDeque;
 

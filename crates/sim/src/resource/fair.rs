@@ -1,16 +1,19 @@
-//! Who is next on a processor, as Linux 6.6 and later say: earliest eligible virtual deadline first (`kernel/sched/fair.c`; Stoica and
-//! Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995), for tasks of the same weight.
+//! Which task is next on a processor, as Linux 6.6 and later decide: earliest eligible virtual deadline first (`kernel/sched/fair.c`;
+//! Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995), for tasks of the same weight.
 //!
-//! Owns: the virtual time and the deadline of each task, and the ready tasks of each processor. A task is eligible that has had no
-//! more than the mean of those that want the processor; of these the one with the earliest deadline is next, which is one slice
-//! after its virtual time when it was placed. It is protected until then (`RUN_TO_PARITY`), from a task that wakes only as long as it is
-//! eligible itself and the one that wakes is the next. After that it is looked at whether another is next: when a task wakes there, or at
-//! the tick. A task that sleeps having had too much
-//! stays behind the others by that much until they have caught up, and if it wakes before that it wakes where it is
-//! (`DELAY_DEQUEUE`; `ttwu_runnable`); one that was owed time is owed it when it wakes, within bounds (`PLACE_LAG`).
+//! Owns: the virtual time and the deadline of each task, and the ready tasks of each processor.
 //!
-//! Guarantees: a task is in one queue at most, and once; a queue that was asked for its next task and had none is empty. Does not
-//! know weights, groups, or slices of a task's own.
+//! A task is eligible if it has had no more than the mean of the tasks that want the processor. Of the eligible tasks the one with
+//! the earliest deadline is next. The deadline is one slice after the task's virtual time when it was placed. Until then the running
+//! task is protected (`RUN_TO_PARITY`). Against a task that wakes, it is protected only as long as it is eligible itself and the waking
+//! task is not the next. After that, whether another task is next is decided when a task wakes there, and at the tick.
+//!
+//! A task that sleeps after it has had too much stays behind the others by that much until they have caught up. If it wakes before
+//! that, it continues where it was (`DELAY_DEQUEUE`; `ttwu_runnable`). A task that was owed time is owed it when it wakes, within
+//! bounds (`PLACE_LAG`).
+//!
+//! Guarantees: a task is in one queue at most, and once. A queue that was asked for its next task and had none is empty. Does not know
+//! weights, groups, or slices of a task's own.
 
 use super::TaskId;
 use crate::kernel::Nanos;

@@ -1,15 +1,15 @@
 //! How memory is divided: Table 1 of the PIPELINED paper (2005).
 //!
-//! What the server may use is either data cache or overhead. The overhead is what each cached file costs in structures,
-//! times the number of processes that each keep their own, and what each thread and helper costs. Since the number of
-//! files follows from the size of the data cache, the division solves
+//! What the server may use is either data cache or overhead. The overhead has two parts: what each cached file costs in structures,
+//! times the number of processes that each keep their own; and what each thread and helper costs. The number of files follows from the
+//! size of the data cache. So the division solves
 //!
 //! ```text
 //! system memory = data cache + data cache / mean file * entry * copies + threads * thread + helpers * helper
 //! ```
 //!
-//! The paper charges entries per process but the data once, which is how mapped files behave: processes map the same
-//! pages. It ignores path translations (section 3.3); so do we unless `translation_bytes` is given.
+//! The paper charges entries for each process, but the data once. Mapped files behave so: processes map the same pages. It ignores path
+//! translations (section 3.3). The simulator ignores them as well unless `translation_bytes` is given.
 
 /// What a server costs beside the content it holds. All in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]

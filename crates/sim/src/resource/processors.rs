@@ -1,16 +1,15 @@
 //! Identical processors with a run queue, time slices, and a price for each switch to another task.
 //!
-//! A task (a thread or a process) is ready, running or blocked; only this module knows which. A woken task prefers an idle
-//! processor that ran it last, since then no switch is paid for. If none is idle it waits ahead of the tasks that used up
-//! their quantum, and may take the processor of one that has run for the granularity: what the time-sharing classes of
-//! Solaris and Linux do for tasks that return from a sleep. Without it a disk helper would wait a whole quantum behind its
-//! busy event loop for every read.
+//! A task (a thread or a process) is ready, running or blocked. Only this module knows which. A woken task prefers an idle processor
+//! that ran it last, because no switch is paid for there. If none is idle, it waits ahead of the tasks that used up their quantum, and
+//! may preempt a task that has run for the granularity. The time-sharing classes of Solaris and Linux do the same for tasks that
+//! return from a sleep. Without it a disk helper would wait for a whole quantum behind its busy event loop at every read.
 //!
-//! That is the discipline of rounds, with one queue for all processors. The other, [`Discipline::Fair`], is that of Linux
-//! (`fair.rs`), with a queue for each: a task that wakes goes to an idle processor, or else to the one with the fewest tasks.
+//! That is the round-robin discipline, with one queue for all processors. The other one, [`Discipline::Fair`], is that of Linux
+//! (`fair.rs`), with a queue for each processor: a task that wakes goes to an idle processor, or else to the one with the fewest tasks.
 //!
-//! A task may be bound to a processor, as PIPELINED binds its pools; it waits for that one only. A processor that has been
-//! idle for some time sleeps, and takes a while to begin again: on a virtual machine that is far more than a switch.
+//! A task may be bound to a processor, as PIPELINED binds its pools. Then it waits for that one only. A processor that has been idle
+//! for some time sleeps, and takes a while to begin again. On a virtual machine that is far more than a switch.
 
 use std::collections::VecDeque;
 
