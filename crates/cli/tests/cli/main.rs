@@ -197,7 +197,6 @@ fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
     let directory = directory_with("");
     for (flag, said) in [
         ("--tls", "does not speak TLS yet"),
-        ("--upload", "takes no uploads"),
         ("--auth", "no passwords"),
         ("--allow-origin=x", "--cors"),
         ("--headers=X-A: 1", "--header"),
