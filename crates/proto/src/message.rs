@@ -307,6 +307,16 @@ impl<'a> Request<'a> {
         let first = if rest.is_empty() { self.field(field) } else { None };
         FieldLines { field, first, rest }
     }
+
+    /// The values of all lines of the field of this name, in order: for fields that [`Field`] does not list. It reads the
+    /// head line by line.
+    pub fn lines_named(self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let lines = &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)];
+        lines.split(|&byte| byte == b'\n').filter_map(move |line| {
+            let value = line.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name))?;
+            Some(line[value.len()..].strip_prefix(b":")?.trim_ascii())
+        })
+    }
 }
 
 impl fmt::Debug for Request<'_> {

@@ -11,7 +11,7 @@ use crate::date;
 use crate::error::Refusal;
 use crate::held::Held;
 use crate::limits::Limits;
-use crate::message::Head;
+use crate::message::{Head, Request};
 use crate::resource::Resource;
 use crate::tally::Tally;
 use crate::time::Instant;
@@ -21,6 +21,19 @@ pub trait PagesByHost: fmt::Debug + Send + Sync {
     /// The pages of the site that `host` (in any case of letters, without port) names. Without a host, because the request
     /// has none or cannot be read so far, those of the site that answers for unknown hosts.
     fn pages_of(&self, host: Option<&[u8]>) -> &Pages;
+
+    /// The page for `request`, which is refused; there is none if its head could not be read. What is answered may depend on
+    /// more than the host.
+    fn refusal_of(&self, host: Option<&[u8]>, request: Option<Request<'_>>, refusal: Refusal) -> Arc<Resource> {
+        let _ = request;
+        self.pages_of(host).refusal(refusal).clone()
+    }
+
+    /// The answer to the OPTIONS of `request`.
+    fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
+        let _ = request;
+        self.pages_of(host).options.clone()
+    }
 }
 
 /// The same for all hosts.

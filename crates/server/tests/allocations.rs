@@ -16,6 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use lamna_server::cache::Store;
+use lamna_server::config::route::RouteSettings;
+use lamna_server::config::route::condition::{Condition, ValueTest};
+use lamna_server::config::route::headers::HeaderRule;
+use lamna_server::config::route::pattern::Pattern;
 use lamna_server::config::sending::Plan;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
 use lamna_server::content::site::Sites;
@@ -89,23 +93,55 @@ fn a_thousand_cached_requests_allocate_nothing() {
         for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
             std::fs::write(directory.path().join(file), vec![b'x'; bytes]).expect("a file can be written");
         }
-        let (shared, address) = shared(directory.path());
-        let worker = thread::spawn({
-            let shared = shared.clone();
-            move || {
-                IS_COUNTED.set(true);
-                run(&shared);
+        for routes in [Vec::new(), routes(1000), with_conditions(routes(1000))] {
+            let count = routes.len();
+            let (shared, address) = shared(directory.path(), routes);
+            let worker = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    IS_COUNTED.set(true);
+                    run(&shared);
+                }
+            });
+            for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
+                for batch in [1, 8] {
+                    let least = least_allocations(address, file, bytes, batch);
+                    assert_eq!(
+                        least, 0,
+                        "{name} allocates in 1,000 requests for {file}, {batch} at a time, with {count} routes"
+                    );
+                }
             }
-        });
-        for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
-            for batch in [1, 8] {
-                let least = least_allocations(address, file, bytes, batch);
-                assert_eq!(least, 0, "{name} allocates in 1,000 requests for {file}, {batch} at a time");
-            }
+            shared.control.drain();
+            worker.join().expect("the worker does not panic");
         }
-        shared.control.drain();
-        worker.join().expect("the worker does not panic");
     }
+}
+
+/// Routes of regular expressions, of which one is for everything.
+fn routes(count: usize) -> Vec<RouteSettings> {
+    let regex = |number: usize| match number {
+        0 => "[.]txt$".to_owned(),
+        number => format!("^/item{number}/[a-z]+/(\\d+)$"),
+    };
+    let headers = |number: usize| vec![HeaderRule::of_fields(&[(format!("X-{number}"), "1".to_owned())])];
+    let route = |number| RouteSettings {
+        paths: vec![Pattern::from_regex(&regex(number)).expect("it is a regular expression")],
+        headers: headers(number),
+        ..RouteSettings::default()
+    };
+    (0..count).map(route).collect()
+}
+
+/// With one more, which looks at a field and the query of every request.
+fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
+    let conditions = vec![
+        Condition::Header("Host".to_owned(), ValueTest::Regex("^te".to_owned())),
+        Condition::Query("x".to_owned(), ValueTest::Absent),
+    ];
+    let headers = vec![HeaderRule::of_fields(&[("X-Asked".to_owned(), "1".to_owned())])];
+    routes.push(RouteSettings { conditions, headers, ..RouteSettings::default() });
+    routes
 }
 
 /// The fewest allocations of several rounds of 1,000 requests: twice a second a cached file is compared with the file
@@ -144,9 +180,9 @@ fn least_allocations(address: SocketAddr, file: &str, bytes: usize, batch: usize
 }
 
 /// What a server of `root` has in common, and where it listens.
-fn shared(root: &Path) -> (Arc<Shared>, SocketAddr) {
+fn shared(root: &Path, routes: Vec<RouteSettings>) -> (Arc<Shared>, SocketAddr) {
     let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
-    let sites = vec![SiteSettings::new(root.to_owned())];
+    let sites = vec![SiteSettings { routes, ..SiteSettings::new(root.to_owned()) }];
     let settings = Settings { sites, ..Settings::default() };
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };

@@ -17,6 +17,7 @@ mod held;
 mod panics;
 mod processes;
 mod residency;
+mod routes;
 mod script;
 mod server;
 mod skip;

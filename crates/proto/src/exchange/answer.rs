@@ -163,7 +163,7 @@ pub(crate) fn refuse(
     persistence: Persistence,
     outlet: &Outlet,
 ) -> Answer {
-    let page = outlet.pages.pages_of(request.and_then(host_of)).refusal(refusal);
+    let page = outlet.pages.refusal_of(request.and_then(host_of), request, refusal);
     let representation = match request {
         Some(request) => choose(request, &page.variants),
         None => page.variants.first(),

@@ -18,7 +18,13 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
             (_, Some(host)) => format!("site {} ({host})", index + 1),
             (_, None) => format!("site {}", index + 1),
         };
-        [unreadable(&name, site), error_pages(&name, site)].concat()
+        let skipped = site.skipped_lines.iter().map(|skipped| {
+            let line = skipped.line.map(|line| format!(", line {line}")).unwrap_or_default();
+            format!("`{}`{line}, of {name} is not done: {}", skipped.file, skipped.why)
+        });
+        let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
+        said.extend(skipped);
+        said
     };
     settings.sites.iter().enumerate().flat_map(of_site).collect()
 }

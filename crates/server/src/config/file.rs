@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use toml::Spanned;
 
+use super::route::shapes::RouteTable;
+
 /// A text and where it stands.
 pub(super) type Text = Spanned<String>;
 
@@ -73,6 +75,8 @@ pub(super) struct SiteTable {
     pub(super) error_pages: BTreeMap<Text, Text>,
     pub(super) redirect: Vec<RedirectTable>,
     pub(super) alias: Vec<AliasTable>,
+    pub(super) rule_files: bool,
+    pub(super) route: Vec<Spanned<RouteTable>>,
 }
 
 /// `[[site.redirect]]`
@@ -93,7 +97,7 @@ pub(super) struct AliasTable {
 }
 
 /// Keys that people put into the wrong table, and where they belong.
-pub(super) const KEYS: [(&str, &[&str]); 4] = [
+pub(super) const KEYS: [(&str, &[&str]); 7] = [
     (
         "at the top of the file, before the first table",
         &[
@@ -150,10 +154,18 @@ pub(super) const KEYS: [(&str, &[&str]); 4] = [
             "error_pages",
             "redirect",
             "alias",
+            "rule_files",
+            "route",
         ],
     ),
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
+    ("in a [[site.route]] table", &["match", "priority", "immutable", "rewrite", "try", "cors"]),
+    (
+        "in the `match` of a [[site.route]] table",
+        &["path", "regex", "method", "host", "header", "query", "client", "protocol"],
+    ),
+    ("in the `cors` of a [[site.route]] table", &["origins", "methods", "expose", "credentials", "max_age_s"]),
 ];
 
 /// A number, as an integer or as text with a unit.

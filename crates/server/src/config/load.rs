@@ -105,7 +105,7 @@ pub enum Workers {
 /// The settings of a file, if there is one, and of the command line.
 ///
 /// Without a file, or with one that has no site while a directory is given, there is one site for any host that serves
-/// this directory, or the working directory. Its page for 404 is `404.html` at its root, if that is a file.
+/// this directory, or the working directory.
 ///
 /// # Errors
 /// The file cannot be read, is not a configuration, or does not fit the command line; a directory does not exist.
@@ -337,11 +337,7 @@ fn directory_site(directory: &Path) -> Result<SiteSettings, ConfigError> {
         file: None,
         problems: vec![Problem { place: None, message, hint: None }],
     })?;
-    let mut site = SiteSettings::new(absolute_path(directory));
-    if site.root.join("404.html").is_file() {
-        site.error_pages.insert(404, "/404.html".into());
-    }
-    Ok(site)
+    Ok(SiteSettings::new(absolute_path(directory)))
 }
 
 /// The directory that a file is in, absolute.

@@ -23,6 +23,7 @@ mod load;
 pub mod profile;
 mod redirect;
 mod render;
+pub mod route;
 mod schema;
 pub mod sending;
 pub mod settings;

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::file::{Amount, RedirectTable, Text};
 use super::limits::Unit;
+use super::route::pattern::has_escape;
 use super::settings::Redirect;
 use super::validate::Checker;
 use lamna_policy::size::format_size;
@@ -15,7 +16,7 @@ use lamna_policy::size::format_size;
 const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
 
 /// Bytes of a `to`. Clients refuse longer locations; and it leaves room in a head for what `*` stands for.
-const LOCATION_BYTES_MAX: usize = 8 * 1024;
+pub(super) const LOCATION_BYTES_MAX: usize = 8 * 1024;
 
 impl Redirect {
     /// The location to which this leads from `path` (decoded and normalised); nothing if it does not apply to it.
@@ -36,7 +37,7 @@ impl Redirect {
 }
 
 /// Whether what is written behind `prefix` would become a part of its host: a name or a port.
-fn is_host_open(prefix: &str) -> bool {
+pub(super) fn is_host_open(prefix: &str) -> bool {
     prefix.split_once("://").is_some_and(|(_, rest)| !rest.contains(['/', '?', '#']))
 }
 
@@ -135,12 +136,6 @@ fn star_is_last(pattern: &str) -> bool {
     pattern.find('*').is_none_or(|at| at + 1 == pattern.len())
 }
 
-/// Whether there is a percent sign with two hexadecimal digits.
-fn has_escape(text: &str) -> bool {
-    let is_escape = |three: &[u8]| three[0] == b'%' && three[1..].iter().all(u8::is_ascii_hexdigit);
-    text.as_bytes().windows(3).any(is_escape)
-}
-
 /// Whether a client that follows the redirect `first` of these would never arrive. Tried for the shortest path that it applies
 /// to, and for one that is longer. What leads to another host, or this one by its name, is not followed.
 fn goes_round(redirects: &[Redirect], first: usize) -> bool {
@@ -170,7 +165,7 @@ fn path_of(location: &str) -> Option<String> {
 }
 
 /// The default is 302: browsers keep a 301 for good, which no one wants from a first attempt.
-fn status(given: Option<&Spanned<Amount>>, checker: &mut Checker<'_>) -> u16 {
+pub(super) fn status(given: Option<&Spanned<Amount>>, checker: &mut Checker<'_>) -> u16 {
     let default = 302;
     let Some(given) = given else {
         return default;

@@ -10,6 +10,7 @@ use std::path::Path;
 use lamna_proto::limits::Limits;
 
 use super::limits::{ROWS, Unit};
+use super::route::{self, Source};
 use super::settings::{LogTarget, Settings, SiteSettings};
 use lamna_policy::size::format_size;
 
@@ -96,7 +97,9 @@ fn site(site: &SiteSettings, page: &mut Page) {
     if !site.hosts.is_empty() {
         page.line("hosts", list(&site.hosts));
     }
-    page.line("root", path(&site.root));
+    if site.has_root() {
+        page.line("root", path(&site.root));
+    }
     page.line("index", list(&site.index));
     page.line("browse", site.browse);
     page.line("upload", site.upload);
@@ -104,6 +107,7 @@ fn site(site: &SiteSettings, page: &mut Page) {
         page.line("upload_bytes_max", bytes(most));
     }
     page.line("spa", site.spa);
+    page.line("rule_files", site.rule_files);
     if let Some(directory) = &site.user_directory {
         page.line("user_directory", quoted(directory));
     }
@@ -125,6 +129,10 @@ fn site(site: &SiteSettings, page: &mut Page) {
         page.line("prefix", quoted(&alias.prefix));
         page.line("root", path(&alias.root));
     }
+    for each in site.routes.iter().filter(|each| each.source == Source::Configuration) {
+        page.text.push_str(&route::render(each));
+    }
+    page.text.push_str(&route::report(&site.routes));
 }
 
 fn headers(headers: &[(String, String)], page: &mut Page) {
@@ -168,7 +176,7 @@ fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 }
 
 /// A basic string, which can be a key as well as a value (TOML 1.0, String).
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {
@@ -241,6 +249,8 @@ mod tests {
                 error_pages,
                 aliases,
                 user_directory,
+                rule_files: browse,
+                ..SiteSettings::new(root.clone())
             }
         })
     }

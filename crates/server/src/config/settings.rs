@@ -15,6 +15,7 @@ use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
+use crate::config::route::{RouteSettings, Skipped};
 use crate::config::sending::Plan;
 
 /// What is asked for as architecture.
@@ -377,7 +378,7 @@ impl Default for Settings {
 pub struct SiteSettings {
     /// Host names in lower case without port; `*.example.org` matches any one or more labels in front. Empty: any host.
     pub hosts: Vec<String>,
-    /// The directory that is served.
+    /// The directory that is served; empty if there is none, and the site only redirects.
     pub root: PathBuf,
     /// Names tried, in order, when the target is a directory.
     pub index: Vec<String>,
@@ -400,6 +401,12 @@ pub struct SiteSettings {
     pub aliases: Vec<Alias>,
     /// Directory beneath a user's home directory that is served as `/~user/`; none: `/~user/` is an ordinary path.
     pub user_directory: Option<String>,
+    /// Whether `_headers` and `_redirects` in the root are read as routes, and not served.
+    pub rule_files: bool,
+    /// What else applies to some requests, in the order of the file; last those of `_headers` and `_redirects`.
+    pub routes: Vec<RouteSettings>,
+    /// Lines of `_headers` and `_redirects` that are not done.
+    pub skipped_lines: Vec<Skipped>,
 }
 
 impl SiteSettings {
@@ -418,7 +425,17 @@ impl SiteSettings {
             error_pages: BTreeMap::new(),
             aliases: Vec::new(),
             user_directory: None,
+            rule_files: false,
+            routes: Vec::new(),
+            skipped_lines: Vec::new(),
         }
+    }
+}
+
+impl SiteSettings {
+    /// Whether it serves a directory.
+    pub fn has_root(&self) -> bool {
+        !self.root.as_os_str().is_empty()
     }
 }
 

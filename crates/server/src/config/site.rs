@@ -5,12 +5,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use toml::Spanned;
 
 use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::limits::Unit;
 use super::redirect;
+use super::route;
 use super::settings::{Alias, SiteSettings};
 use super::validate::Checker;
 use lamna_policy::size::format_size;
@@ -59,7 +61,7 @@ const SINGLE_FIELDS: [&str; 12] = [
 ];
 
 /// Bytes of all further fields of a site, names, separators and line ends included. Clients refuse heads that are much longer.
-const HEADERS_BYTES_MAX: usize = 16 * 1024;
+pub(super) const HEADERS_BYTES_MAX: usize = 16 * 1024;
 
 /// The sites of a file, in its order.
 pub(super) fn sites(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) -> Vec<SiteSettings> {
@@ -70,11 +72,13 @@ pub(super) fn sites(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) ->
 
 fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     let given = table.get_ref();
+    let redirects = !given.redirect.is_empty() || given.route.iter().any(|route| route.get_ref().redirect.is_some());
     let root = match &given.root {
         Some(root) => checker.directory(root),
-        None if checker.was_taken("root", &table.span()) => Default::default(),
+        None if redirects || checker.was_taken("root", &table.span()) => Default::default(),
         None => {
-            let hint = Some("give the directory to serve: root = \"/srv/www\"".into());
+            let hint =
+                Some("give the directory to serve: root = \"/srv/www\". A site that only redirects needs none".into());
             checker.problem_with_hint(table.span(), "this site has no `root`", hint);
             Default::default()
         }
@@ -95,6 +99,13 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.error_pages = error_pages(&given.error_pages, checker);
     site.aliases = aliases(&given.alias, checker);
     site.user_directory = given.user_directory.as_ref().map(|name| user_directory(name, checker));
+    site.routes = route::routes(&given.route, checker);
+    site.rule_files = given.rule_files;
+    if site.rule_files && site.has_root() {
+        let files = route::read_rule_files(&site.root);
+        site.routes.extend(files.routes);
+        site.skipped_lines = files.skipped;
+    }
     site
 }
 
@@ -154,7 +165,7 @@ fn unique_hosts(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) {
     }
 }
 
-fn index_name(text: &Text, checker: &mut Checker<'_>) -> String {
+pub(super) fn index_name(text: &Text, checker: &mut Checker<'_>) -> String {
     let name = text.get_ref();
     let ok = is_segment(name) && !name.contains('/');
     checker.expect(ok, text, "is not the name of a file: expected one as in index.html");
@@ -173,16 +184,14 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
     let mut seen = BTreeSet::new();
     let mut headers = Vec::new();
     for (name, values) in in_order {
-        field_name(name, &mut seen, checker);
-        for value in &values.get_ref().0 {
-            if value.chars().any(char::is_control) {
-                checker.problem(values.span(), "a field value must not contain control characters");
-            }
-            headers.push((name.get_ref().clone(), value.clone()));
-        }
-        if values.get_ref().0.len() > 1 && is_among(name.get_ref(), &SINGLE_FIELDS) {
-            checker.problem(values.span(), format!("`{}` has one value: give one string", name.get_ref()));
-        }
+        field_name(name, FieldUse::OfSite, checker);
+        checker.expect(
+            seen.insert(name.get_ref().to_ascii_lowercase()),
+            name,
+            "is given twice: write its values as one list",
+        );
+        field_values(name, &values.get_ref().0, &values.span(), checker);
+        headers.extend(values.get_ref().0.iter().map(|value| (name.get_ref().clone(), value.clone())));
     }
     let bytes = headers_bytes(&headers);
     if let (true, Some((first, _))) =
@@ -195,8 +204,57 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
     headers
 }
 
+/// Where a field is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldUse {
+    /// It is sent with every answer of a site.
+    OfSite,
+    /// It is sent with answers of a route, which may say of what type its files are.
+    OfRoute,
+    /// It is looked for in requests.
+    OfRequest,
+}
+
 fn is_among(name: &str, names: &[&str]) -> bool {
     names.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// Whether a field has one value in an answer.
+pub(super) fn is_single(name: &str) -> bool {
+    is_among(name, &SINGLE_FIELDS) || name.eq_ignore_ascii_case("Content-Type")
+}
+
+pub(super) fn field_name(name: &Text, of: FieldUse, checker: &mut Checker<'_>) {
+    if let Err(why) = check_field_name(name.get_ref(), of) {
+        checker.expect(false, name, why);
+    }
+}
+
+fn check_field_name(name: &str, of: FieldUse) -> Result<(), &'static str> {
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
+        return Err("is not the name of a field: expected letters, digits and !#$%&'*+-.^_`|~");
+    }
+    let is_type_of_files = of == FieldUse::OfRoute && name.eq_ignore_ascii_case("Content-Type");
+    if of != FieldUse::OfRequest && is_among(name, &OWNED_FIELDS) && !is_type_of_files {
+        return Err("is computed by the server for each response and cannot be fixed");
+    }
+    Ok(())
+}
+
+/// The values of a field that is sent.
+pub(super) fn field_values(name: &Text, values: &[String], span: &Range<usize>, checker: &mut Checker<'_>) {
+    if values.iter().any(|value| value.chars().any(char::is_control)) {
+        checker.problem(span.clone(), "a field value must not contain control characters");
+    }
+    if values.len() > 1 && is_single(name.get_ref()) {
+        checker.problem(span.clone(), format!("`{}` has one value: give one string", name.get_ref()));
+    }
+}
+
+/// Whether a field can be sent as it is.
+pub(super) fn is_sendable(name: &str, value: &str, of: FieldUse) -> Result<(), &'static str> {
+    check_field_name(name, of)?;
+    if value.chars().any(char::is_control) { Err("has a control character in its value") } else { Ok(()) }
 }
 
 /// A field as in `X-Frame-Options: DENY`, judged as one of a file is.
@@ -237,30 +295,12 @@ fn headers_bytes(headers: &[(String, String)]) -> usize {
     headers.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum()
 }
 
-fn field_name(name: &Text, seen: &mut BTreeSet<String>, checker: &mut Checker<'_>) {
-    checker.expect(
-        !name.get_ref().is_empty() && name.get_ref().bytes().all(is_token_byte),
-        name,
-        "is not the name of a field: expected letters, digits and !#$%&'*+-.^_`|~",
-    );
-    checker.expect(
-        !is_among(name.get_ref(), &OWNED_FIELDS),
-        name,
-        "is computed by the server for each response and cannot be fixed",
-    );
-    checker.expect(
-        seen.insert(name.get_ref().to_ascii_lowercase()),
-        name,
-        "is given twice: write its values as one list",
-    );
-}
-
 /// RFC 9110 5.6.2.
-fn is_token_byte(byte: u8) -> bool {
+pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn error_pages(given: &BTreeMap<Text, Text>, checker: &mut Checker<'_>) -> BTreeMap<u16, String> {
+pub(super) fn error_pages(given: &BTreeMap<Text, Text>, checker: &mut Checker<'_>) -> BTreeMap<u16, String> {
     let mut pages = BTreeMap::new();
     for (status, page) in given {
         checker.expect(

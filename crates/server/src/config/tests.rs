@@ -188,6 +188,7 @@ fn one_file_holds_everything() {
             error_pages: BTreeMap::from([(404, "/404.html".into())]),
             aliases: vec![alias("/a/b/", "site"), alias("/a/", "other")],
             user_directory: Some("public_html".into()),
+            ..SiteSettings::new(base.join("site"))
         }],
     };
     assert_eq!(settings, expected);
@@ -210,15 +211,6 @@ fn without_a_file_a_directory_is_served_on_defaults() {
 fn without_anything_the_working_directory_is_served() {
     let settings = load(None, &Overrides::default()).unwrap();
     assert_eq!(settings.sites[0].root, std::env::current_dir().unwrap());
-}
-
-#[test]
-fn a_404_page_at_the_root_of_a_directory_is_used_for_404() {
-    let directory = directory_with("");
-    fs::write(directory.path().join("site/404.html"), "gone").unwrap();
-    let overrides = Overrides { directory: Some(directory.path().join("site")), ..Overrides::default() };
-    let pages = load(None, &overrides).unwrap().sites.remove(0).error_pages;
-    assert_eq!(pages, BTreeMap::from([(404, "/404.html".into())]));
 }
 
 #[test]
@@ -574,7 +566,8 @@ fn values_of_a_site_that_are_right_are_accepted() {
     }
 }
 
-const MANUAL: &str = include_str!("../../../../docs/configuration.md");
+const MANUAL: &str =
+    concat!(include_str!("../../../../docs/configuration.md"), include_str!("../../../../docs/routes.md"));
 
 #[test]
 fn the_manual_has_every_key_and_its_example_loads() {

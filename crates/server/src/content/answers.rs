@@ -2,6 +2,7 @@
 //!
 //! Owns: turning [`mod@pages`] into [`Resource`]s. Opens no file.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use lamna_proto::error::Refusal;
@@ -20,39 +21,130 @@ use crate::io::Blocked;
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 const ALLOW_UPLOAD: &str = "GET, HEAD, OPTIONS, PUT, POST";
 
-/// What the core answers by itself for a site with these further `fields`, which takes uploads or not.
+/// What routes add to answers.
+#[derive(Clone, Debug, Default)]
+pub struct Extras<'a> {
+    /// Further fields.
+    pub fields: Cow<'a, [(String, String)]>,
+    /// Names of request fields that decided about the answer.
+    pub vary: Option<&'a str>,
+}
+
+impl<'a> Extras<'a> {
+    /// These fields and nothing else.
+    pub fn of(fields: &'a [(String, String)]) -> Extras<'a> {
+        Extras { fields: fields.into(), vary: None }
+    }
+
+    /// The value of `Vary` of an answer that depends on the field `own`, too.
+    pub fn vary_with(&self, own: Option<&'a str>) -> Option<Cow<'a, str>> {
+        match (own, self.vary) {
+            (Some(own), Some(more)) => Some(format!("{own}, {more}").into()),
+            (one, other) => one.or(other).map(Cow::Borrowed),
+        }
+    }
+}
+
+/// What the core answers by itself for a site with further fields, which may differ from one status to another, and that takes uploads or
+/// not.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn pages(fields: &[(String, String)], takes_uploads: bool) -> Result<Pages, HeadTooLong> {
-    let allow = ("Allow".to_owned(), if takes_uploads { ALLOW_UPLOAD } else { ALLOW }.to_owned());
-    let allowing = [fields, &[allow]].concat();
-    let refusals = Refusal::ALL.iter().map(|refusal| {
-        let (status, cause) = (refusal.status(), refusal.cause());
-        match status {
-            Status(405) if takes_uploads => error(405, UPLOAD_CAUSE, &allowing).map(Arc::new),
-            Status(405) => error(405, cause, &allowing).map(Arc::new),
-            Status(status) => error(status, cause, fields).map(Arc::new),
-        }
-    });
-    let description = Description { fields: &allowing, ..Description::of(Status(204)) };
-    let options = Resource::one(Status(204), Representation::with_content(&description, b"")?);
-    Ok(Pages { refusals: refusals.collect::<Result<_, _>>()?, options: Arc::new(options) })
+pub fn pages<'f>(extras: impl Fn(u16) -> Extras<'f>, takes_uploads: bool) -> Result<Pages, HeadTooLong> {
+    let page = |refusal: &Refusal| refusal_page(*refusal, &extras(refusal.status().0), takes_uploads).map(Arc::new);
+    let refusals = Refusal::ALL.iter().map(page).collect::<Result<_, _>>()?;
+    Ok(Pages { refusals, options: Arc::new(options(&extras(204), takes_uploads)?) })
+}
+
+/// The answer to OPTIONS.
+///
+/// # Errors
+/// The fields are too long for a head.
+pub fn options(extras: &Extras<'_>, takes_uploads: bool) -> Result<Resource, HeadTooLong> {
+    let allowing = [&*extras.fields, &[allow(takes_uploads)]].concat();
+    let description = Description { fields: &allowing, vary: extras.vary, ..Description::of(Status(204)) };
+    Ok(Resource::one(Status(204), Representation::with_content(&description, b"")?))
+}
+
+/// The page that explains `refusal`.
+///
+/// # Errors
+/// The fields are too long for a head.
+pub fn refusal_page(refusal: Refusal, extras: &Extras<'_>, takes_uploads: bool) -> Result<Resource, HeadTooLong> {
+    let status = refusal.status();
+    if status != Status(405) {
+        return error(status.0, refusal.cause(), extras);
+    }
+    let fields = [&*extras.fields, &[allow(takes_uploads)]].concat();
+    let cause = if takes_uploads { UPLOAD_CAUSE } else { refusal.cause() };
+    error(405, cause, &Extras { fields: fields.into(), vary: extras.vary })
+}
+
+fn allow(takes_uploads: bool) -> (String, String) {
+    ("Allow".to_owned(), if takes_uploads { ALLOW_UPLOAD } else { ALLOW }.to_owned())
 }
 
 const UPLOAD_CAUSE: &str =
     "This resource can be read, and stored with PUT; a directory takes forms with files by POST.";
 
-/// An error page with further `fields`.
+/// An error page.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn error(status: u16, cause: &str, fields: &[(String, String)]) -> Result<Resource, HeadTooLong> {
+pub fn error(status: u16, cause: &str, extras: &Extras<'_>) -> Result<Resource, HeadTooLong> {
     let status = Status(status);
     let page = pages::error(status.0, status.reason_phrase(), cause);
-    let retry = [("Retry-After".to_owned(), "1".to_owned())];
-    let fields = if status.0 == 503 { [fields, &retry].concat() } else { fields.to_vec() };
-    typed(&Description { fields: &fields, ..Description::of(status) }, &page, "application/problem+json")
+    let mut fields = extras.fields.to_vec();
+    if status.0 == 503 {
+        fields.push(("Retry-After".to_owned(), "1".to_owned()));
+    }
+    let extras = Extras { fields: fields.into(), vary: extras.vary };
+    typed(&Description::of(status), &extras, &page, "application/problem+json")
+}
+
+/// Ready answers for errors that translation finds.
+#[derive(Debug)]
+pub struct Errors {
+    /// 403: not readable, or neither a file nor a directory.
+    pub forbidden: Arc<Resource>,
+    /// 403: a directory without an index file, which is not listed.
+    pub unlisted: Arc<Resource>,
+    /// 404.
+    pub not_found: Arc<Resource>,
+    /// 400: the path is malformed.
+    pub malformed: Arc<Resource>,
+    /// 500: the file system failed.
+    pub failed: Arc<Resource>,
+    /// 503: out of descriptors or memory.
+    pub overloaded: Arc<Resource>,
+}
+
+impl Errors {
+    /// The statuses of all of them.
+    pub const STATUSES: [u16; 5] = [403, 404, 400, 500, 503];
+
+    /// With further fields, which may differ from one status to another.
+    ///
+    /// # Errors
+    /// The fields are too long for a head.
+    pub fn new<'f>(extras: impl Fn(u16) -> Extras<'f>) -> Result<Errors, HeadTooLong> {
+        let page = |status, cause| error(status, cause, &extras(status)).map(Arc::new);
+        Ok(Errors {
+            forbidden: page(403, "The server may not read this.")?,
+            unlisted: page(
+                403,
+                "This is a directory without an index file, and it is not listed. Whoever runs the server can have it listed with \
+                 --browse.",
+            )?,
+            not_found: page(404, "There is nothing at this address.")?,
+            malformed: page(400, Refusal::TargetPath.cause())?,
+            failed: page(500, "The file system reported an error.")?,
+            overloaded: page(
+                503,
+                "The server is out of descriptors or memory for a moment, or has too much to look up.",
+            )?,
+        })
+    }
 }
 
 /// A redirect to `location`, which gets the query of the request if `query_follows`.
@@ -63,11 +155,11 @@ pub fn redirect(
     status: u16,
     location: &str,
     query_follows: bool,
-    fields: &[(String, String)],
+    extras: &Extras<'_>,
 ) -> Result<Resource, HeadTooLong> {
     let page = pages::redirect(status, location);
-    let description = Description { fields, location: Some(location), ..Description::of(Status(status)) };
-    Ok(Resource { query_follows, ..typed(&description, &page, "application/json")? })
+    let description = Description { location: Some(location), ..Description::of(Status(status)) };
+    Ok(Resource { query_follows, ..typed(&description, extras, &page, "application/json")? })
 }
 
 /// A listing as a resource, in one of its two forms: which one follows from the fields of who asks. It is compressed once, because
@@ -79,17 +171,19 @@ pub fn listing(
     content: &[u8],
     is_json: bool,
     compression: &Compression,
-    fields: &[(String, String)],
+    extras: &Extras<'_>,
 ) -> Result<Resource, HeadTooLong> {
     let media_type = Some(if is_json { "application/json" } else { HTML });
-    let description = Description { media_type, vary: Some("Accept"), fields, ..Description::of(Status(200)) };
+    let (vary, vary_coded) = (extras.vary_with(Some("Accept")), extras.vary_with(Some("Accept, Accept-Encoding")));
+    let fields = &*extras.fields;
+    let description = Description { media_type, vary: vary.as_deref(), fields, ..Description::of(Status(200)) };
     let coding = CHEAPEST_FIRST.into_iter().find(|coding| compression.codings.contains(*coding));
     let coding = coding.filter(|_| content.len() as u64 >= compression.bytes_min);
     let Some((coding, coded)) = coding.and_then(|coding| Some((coding, compress_quickly(coding, content)?))) else {
         return Ok(Resource::one(Status(200), Representation::with_content(&description, content)?));
     };
     let one = |coding, content: &[u8]| {
-        let description = Description { coding, vary: Some("Accept, Accept-Encoding"), ..description.clone() };
+        let description = Description { coding, vary: vary_coded.as_deref(), ..description.clone() };
         Representation::with_content(&description, content).map(Arc::new)
     };
     let both = [one(Coding::Identity, content)?, one(coding, &coded)?];
@@ -101,9 +195,16 @@ const CHEAPEST_FIRST: [Coding; 3] = [Coding::Gzip, Coding::Zstd, Coding::Brotli]
 
 const HTML: &str = "text/html; charset=utf-8";
 
-fn typed(description: &Description<'_>, page: &Page, json_type: &str) -> Result<Resource, HeadTooLong> {
+fn typed(
+    description: &Description<'_>,
+    extras: &Extras<'_>,
+    page: &Page,
+    json_type: &str,
+) -> Result<Resource, HeadTooLong> {
+    let vary = extras.vary_with(Some("Accept"));
     let one = |media_type, content: &[u8]| {
-        let description = Description { media_type: Some(media_type), vary: Some("Accept"), ..description.clone() };
+        let (media_type, fields, vary) = (Some(media_type), &*extras.fields, vary.as_deref());
+        let description = Description { media_type, fields, vary, ..description.clone() };
         Representation::with_content(&description, content).map(Arc::new)
     };
     let all = [one(HTML, &page.html)?, one(json_type, &page.json)?, one("text/plain; charset=utf-8", &page.text)?];
@@ -124,7 +225,7 @@ mod tests {
 
     #[test]
     fn there_is_a_page_for_every_refusal_and_405_says_what_is_allowed() {
-        let pages = pages(&[], false).unwrap();
+        let pages = pages(|_| Extras::default(), false).unwrap();
         assert_eq!(pages.refusals.len(), Refusal::ALL.len());
         let head = head(&pages.refusals[Refusal::MethodNotAllowed as usize]);
         assert!(head.contains("Allow: GET, HEAD, OPTIONS\r\n"), "{head}");
@@ -132,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_site_that_takes_uploads_says_so() {
-        let pages = self::pages(&[], true).unwrap();
+        let pages = self::pages(|_| Extras::default(), true).unwrap();
         for page in [&pages.refusals[Refusal::MethodNotAllowed as usize], &pages.options] {
             assert!(head(page).contains("Allow: GET, HEAD, OPTIONS, PUT, POST\r\n"), "{}", head(page));
         }
@@ -144,7 +245,8 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_site_are_on_all_its_pages() {
-        let pages = pages(&[("X-A".to_owned(), "1".to_owned())], false).unwrap();
+        let fields = [("X-A".to_owned(), "1".to_owned())];
+        let pages = pages(|_| Extras::of(&fields), false).unwrap();
         for page in pages.refusals.iter().chain([&pages.options]) {
             assert!(head(page).contains("\r\nX-A: 1\r\n"), "{}", head(page));
         }
@@ -155,7 +257,7 @@ mod tests {
     fn a_long_listing_is_compressed_into_one_permitted_coding_and_a_short_one_is_not() {
         let long = "<tr><td>file</td></tr>".repeat(1000);
         let codings = |content: &str, compression: &Compression| {
-            let resource = listing(content.as_bytes(), false, compression, &[]).unwrap();
+            let resource = listing(content.as_bytes(), false, compression, &Extras::default()).unwrap();
             resource.variants.all().map(|one| (one.coding, one.size)).collect::<Vec<_>>()
         };
         let only = |coding| Compression { codings: CodingSet::IDENTITY.with(coding), ..Compression::default() };
@@ -174,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_location_that_is_too_long_is_an_error() {
-        assert_eq!(redirect(302, &"/".repeat(70_000), false, &[]).err(), Some(HeadTooLong));
+        assert_eq!(redirect(302, &"/".repeat(70_000), false, &Extras::default()).err(), Some(HeadTooLong));
     }
 
     #[test]

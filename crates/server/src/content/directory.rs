@@ -8,7 +8,7 @@ use lamna_proto::resource::Resource;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::answers;
+use super::answers::{self, Extras};
 use super::listing::{self, Item, Kind, Listing, View};
 use crate::config::compression::Compression;
 use crate::io::file_state::Stamp;
@@ -38,13 +38,13 @@ pub fn list(
     place: &Place<'_>,
     view: View,
     compression: &Compression,
-    fields: &[(String, String)],
+    extras: &Extras<'_>,
 ) -> Result<Resource, Blocked> {
     let entries = entries(&directory, place, LOOKED_AT_MAX)?;
     let path = String::from_utf8_lossy(place.path);
     let listing = Listing { path: &path, entries, takes_uploads: place.takes_uploads };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
-    Ok(answers::listing(&content, view.is_json, compression, fields)?)
+    Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
 
 /// What is listed of the first `looked_at_max` names.

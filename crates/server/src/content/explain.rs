@@ -69,8 +69,10 @@ pub fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String
     let mut normal = Vec::new();
     // What cannot be normalised leaves nothing.
     let _ = path::normalise(target.as_bytes(), &mut normal);
+    let rules = site.routes.effective(&normal, &[]);
     let question = Question {
         site,
+        rules: &rules,
         path: &normal,
         view: View { order: Order::from_query(query), is_json: false },
         wait: Wait::Yes,
@@ -171,7 +173,7 @@ impl Account<'_> {
             let hides = self.file.filter(|file| file.exists()).map(|file| format!("it hides {}", file.display()));
             return [rule].into_iter().chain(hides).collect();
         }
-        let mut sentences = Vec::new();
+        let mut sentences = self.site.routes.describe(self.path);
         if !redirects.is_empty() {
             sentences.push(format!("none of its redirects applies ({})", redirects.len()));
         }

@@ -39,6 +39,11 @@ pub fn by_name(file_name: &[u8]) -> MediaType {
         .map_or(MediaType::UNKNOWN, |&(_, essence, compressible)| MediaType { essence, compressible })
 }
 
+/// Whether the extension of a name, which may be a whole path, says what is in the file.
+pub fn is_told_by(file_name: &[u8]) -> bool {
+    by_name(file_name) != MediaType::UNKNOWN
+}
+
 /// What follows the last dot of the last segment, if something precedes the dot.
 fn extension(file_name: &[u8]) -> Option<&[u8]> {
     let start = memchr::memrchr(b'/', file_name).map_or(0, |slash| slash + 1);

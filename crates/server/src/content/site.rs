@@ -12,14 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_proto::error::Refusal;
+use lamna_proto::message::Request;
 use lamna_proto::resource::{HeadTooLong, Resource};
 use lamna_proto::workspace::{Pages, PagesByHost};
 use rustix::io::Errno;
 
 use crate::cache::Store;
 use crate::config::compression::Compression;
+use crate::config::route::condition::Condition;
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::answers;
+use crate::content::route::Routes;
 use crate::content::site::users::Users;
 use crate::io::{Blocked, Wait, open};
 
@@ -29,6 +32,7 @@ pub struct Sites {
     sites: Vec<Site>,
     by_host: HashMap<Vec<u8>, usize>,
     by_suffix: HashMap<Vec<u8>, usize>,
+    look_at_clients: bool,
 }
 
 /// One site.
@@ -44,28 +48,11 @@ pub struct Site {
     pub aliases: Vec<(Vec<u8>, Root)>,
     /// What is compressed that nobody has compressed beforehand.
     pub compression: Compression,
-    /// Pages for what cannot be served.
-    pub errors: Errors,
-    /// What the core answers by itself. Sites with the same further fields share them.
+    /// What else applies to some requests.
+    pub routes: Routes,
+    /// What the core answers by itself where no route matches. Sites with the same further fields share them.
     pub pages: Arc<Pages>,
     users: Users,
-}
-
-/// Ready answers for errors that translation finds.
-#[derive(Debug)]
-pub struct Errors {
-    /// 403: not readable, or neither a file nor a directory.
-    pub forbidden: Arc<Resource>,
-    /// 403: a directory without an index file, which is not listed.
-    pub unlisted: Arc<Resource>,
-    /// 404.
-    pub not_found: Arc<Resource>,
-    /// 400: the path is malformed.
-    pub malformed: Arc<Resource>,
-    /// 500: the file system failed.
-    pub failed: Arc<Resource>,
-    /// 503: out of descriptors or memory.
-    pub overloaded: Arc<Resource>,
 }
 
 impl Sites {
@@ -75,7 +62,8 @@ impl Sites {
     /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
     /// configuration that was checked never has.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
-        let mut sites = Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new() };
+        let mut sites =
+            Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new(), look_at_clients: false };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
         let compression = match settings.caches.keep_codings() {
             true => Compression { bytes_max, ..settings.compression },
@@ -92,6 +80,8 @@ impl Sites {
                 |other: &&Site| (&other.settings.headers, other.settings.upload) == (&site.headers, site.upload);
             let alike = sites.sites.iter().find(is_alike);
             let pages = alike.map(|other| other.pages.clone());
+            let looks_at_client = |condition: &Condition| matches!(condition, Condition::Client(_));
+            sites.look_at_clients |= site.routes.iter().any(|route| route.conditions.iter().any(looks_at_client));
             sites.sites.push(Site::open(index as u32, site, compression, pages)?);
         }
         Ok(sites)
@@ -101,9 +91,15 @@ impl Sites {
     pub fn root_paths(&self) -> Vec<PathBuf> {
         let roots = |site: &Site| {
             let aliases = site.aliases.iter().map(|(_, root)| root.path.clone());
-            aliases.chain([site.root.path.clone()]).collect::<Vec<_>>()
+            let own = site.settings.has_root().then(|| site.root.path.clone());
+            aliases.chain(own).collect::<Vec<_>>()
         };
         self.sites.iter().flat_map(roots).collect()
+    }
+
+    /// Whether a route of some site asks who the client is.
+    pub fn look_at_clients(&self) -> bool {
+        self.look_at_clients
     }
 
     /// The site that `host` (in any case of letters, without port) names.
@@ -147,6 +143,19 @@ impl PagesByHost for Sites {
     fn pages_of(&self, host: Option<&[u8]>) -> &Pages {
         &self.find(host).pages
     }
+
+    fn refusal_of(&self, host: Option<&[u8]>, request: Option<Request<'_>>, refusal: Refusal) -> Arc<Resource> {
+        let site = self.find(host);
+        let own = request.filter(|_| !site.routes.is_empty());
+        let own = own.and_then(|request| site.routes.refusal(refusal, host, request));
+        own.unwrap_or_else(|| site.pages.refusals[refusal as usize].clone())
+    }
+
+    fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
+        let site = self.find(host);
+        let own = if site.routes.is_empty() { None } else { site.routes.options(host, request) };
+        own.unwrap_or_else(|| site.pages.options.clone())
+    }
 }
 
 /// A domain name has at most 253 bytes (RFC 1035 2.3.4); an address in brackets has fewer.
@@ -166,16 +175,20 @@ impl Site {
             aliases.push((alias.prefix.as_bytes().to_vec(), root(&alias.root)?));
         }
         aliases.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let routes = Routes::new(settings).map_err(too_long)?;
         let site = Site {
             index,
-            root: root(&settings.root)?,
+            root: if settings.has_root() { root(&settings.root)? } else { Root::none() },
             aliases,
             compression,
-            errors: Errors::new(&settings.headers).map_err(too_long)?,
             pages: match pages {
                 Some(pages) => pages,
-                None => Arc::new(answers::pages(&settings.headers, settings.upload).map_err(too_long)?),
+                None => {
+                    let extras = |status| routes.plain().extras(status);
+                    Arc::new(answers::pages(extras, settings.upload).map_err(too_long)?)
+                }
             },
+            routes,
             users: Users::default(),
             settings: settings.clone(),
         };
@@ -214,34 +227,14 @@ impl Site {
     }
 }
 
-impl Errors {
-    fn new(fields: &[(String, String)]) -> Result<Errors, HeadTooLong> {
-        let page = |status, cause| answers::error(status, cause, fields).map(Arc::new);
-        Ok(Errors {
-            forbidden: page(403, "The server may not read this.")?,
-            unlisted: page(
-                403,
-                "This is a directory without an index file, and it is not listed. Whoever runs the server can have it listed with \
-                 --browse.",
-            )?,
-            not_found: page(404, "There is nothing at this address.")?,
-            malformed: page(400, Refusal::TargetPath.cause())?,
-            failed: page(500, "The file system reported an error.")?,
-            overloaded: page(
-                503,
-                "The server is out of descriptors or memory for a moment, or has too much to look up.",
-            )?,
-        })
-    }
-}
-
 /// An open directory that follows its path.
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
+    /// None if there is no directory.
+    current: Option<Mutex<Current>>,
     /// If it is a user's: its name beneath `path`, which is the home, and the number of the user.
     owned: Option<(String, u32)>,
-    current: Mutex<Current>,
 }
 
 #[derive(Debug)]
@@ -252,6 +245,11 @@ struct Current {
 }
 
 impl Root {
+    /// Where there is nothing.
+    fn none() -> Root {
+        Root { path: PathBuf::new(), current: None, owned: None }
+    }
+
     fn open(path: &Path) -> Result<Root, Errno> {
         Root::with(path.to_owned(), None, open::open_root(path)?)
     }
@@ -265,7 +263,7 @@ impl Root {
     fn with(path: PathBuf, owned: Option<(String, u32)>, directory: OwnedFd) -> Result<Root, Errno> {
         let identity = identity(&directory)?;
         let current = Current { directory: Arc::new(directory), identity, checked_ms: 0 };
-        Ok(Root { path, owned, current: Mutex::new(current) })
+        Ok(Root { path, current: Some(Mutex::new(current)), owned })
     }
 
     /// Where it is.
@@ -279,9 +277,10 @@ impl Root {
     /// The directory that the path names, looked at within [`ROOT_FRESH_MS`].
     ///
     /// # Errors
-    /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; else what `open(2)` says.
+    /// [`Blocked::Disk`] with [`Wait::No`] if looking might wait; `ENOENT` if there is no directory; else what `open(2)` says.
     pub fn directory(&self, wait: Wait, now_ms: u64) -> Result<Arc<OwnedFd>, Blocked> {
-        let lock = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.as_ref().ok_or(Blocked::Failed(Errno::NOENT))?;
+        let lock = || current.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let current = lock();
             if current.checked_ms + ROOT_FRESH_MS > now_ms {
@@ -319,17 +318,7 @@ mod tests {
     fn site(hosts: &[&str], root: &Path) -> SiteSettings {
         SiteSettings {
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
-            root: root.to_owned(),
-            index: vec!["index.html".to_owned()],
-            browse: false,
-            upload: false,
-            upload_bytes_max: None,
-            spa: false,
-            headers: Vec::new(),
-            redirects: Vec::new(),
-            error_pages: Default::default(),
-            aliases: Vec::new(),
-            user_directory: None,
+            ..SiteSettings::new(root.to_owned())
         }
     }
 

@@ -1,10 +1,11 @@
 //! From a request target to what it stands for: the one way from names to resources.
 //!
-//! Owns: the order of the rules: path syntax, redirects, hidden names, users, aliases, files, index files, listings,
-//! single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees:
+//! Owns: the order of the rules: path syntax, redirects, routes (`routed`), hidden names, users, aliases, files, index files,
+//! listings, single-page fallback, error pages; and building resources of files with their precompressed siblings. Guarantees:
 //! with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one state of its file.
 //! Keeps nothing but pages that stand for many targets, in the cache: whoever asks keeps what it gets.
 
+mod routed;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,6 @@ use lamna_proto::codings::Codings;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
-use lamna_proto::parse::path;
 use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, Variants};
 use rustix::io::Errno;
 
@@ -29,6 +29,8 @@ use super::media_type;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
+use crate::config::route::headers::IMMUTABLE;
+use crate::content::route::Effective;
 use crate::content::site::{Root, Site};
 use crate::io::file_state;
 use crate::io::file_state::{Kind, Stamp, Stamps};
@@ -44,6 +46,8 @@ use crate::sys::denied::denied;
 pub struct Question<'a> {
     /// The site that is asked.
     pub site: &'a Site,
+    /// What its routes come to for this target.
+    pub rules: &'a Effective,
     /// The path, [normalised](path::normalise); empty if it cannot be.
     pub path: &'a [u8],
     /// The form of a listing.
@@ -100,7 +104,7 @@ pub fn translate(question: &Question<'_>) -> Result<Arc<Entry>, WouldBlock> {
     match outcome {
         Ok(entry) => Ok(entry),
         Err(Blocked::Disk) => Err(WouldBlock),
-        Err(Blocked::Failed(_)) => Ok(question.ready(&question.site.errors.failed, Stamps::unsettled())),
+        Err(Blocked::Failed(_)) => Ok(question.ready(&question.rules.errors.failed, Stamps::unsettled())),
     }
 }
 
@@ -122,6 +126,8 @@ struct Kindred<'a> {
     media_type: &'a str,
     vary: Option<&'a str>,
     status: Status,
+    /// Whether caches may keep it for a year.
+    is_immutable: bool,
 }
 
 /// The state of a file that is described.
@@ -140,15 +146,20 @@ enum Content<'a> {
 impl Question<'_> {
     fn resolve(&self) -> Result<Arc<Entry>, Blocked> {
         if self.path.is_empty() {
-            return Ok(self.ready(&self.site.errors.malformed, Stamps::none()));
+            return Ok(self.ready(&self.rules.errors.malformed, Stamps::none()));
         }
-        if let Some(redirect) = self.configured_redirect(self.path) {
-            return Ok(redirect);
+        match self.configured_redirect(self.path) {
+            Some(redirect) => Ok(redirect),
+            None => self.routed(),
         }
-        if path::is_hidden(self.path) {
+    }
+
+    /// What is at `path`, which is normalised.
+    fn at(&self, path: &[u8]) -> Result<Arc<Entry>, Blocked> {
+        if self.is_hidden(path) {
             return Err(Blocked::Failed(Errno::NOENT));
         }
-        let place = self.place(self.path)?;
+        let place = self.place(path)?;
         let name = place.name.strip_suffix(b"/").unwrap_or(place.name);
         let opened = self.open(&place.directory, name)?;
         let (kind, stamp) = file_state::inspect(opened.as_fd())?;
@@ -157,6 +168,9 @@ impl Question<'_> {
             (Kind::Regular, false) => {
                 let open = Open { file: opened, stamp, name: name.to_vec() };
                 self.file(&place.directory, open, Status(200))
+            }
+            (Kind::Directory, false) if self.is_for_application() && !self.has_index(&place, name)? => {
+                Err(Blocked::Failed(Errno::NOENT))
             }
             (Kind::Directory, false) => Ok(self.slash_redirect(self.path)?),
             (Kind::Directory, true) => self.directory(&place, name, opened),
@@ -204,17 +218,17 @@ impl Question<'_> {
     }
 
     fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd) -> Result<Arc<Entry>, Blocked> {
-        for index in &self.site.settings.index {
-            let index_name = index_name(name, index);
-            if let Some(open) = self.open_regular(&place.directory, &index_name)? {
-                return self.file(&place.directory, open, Status(200));
-            }
+        if let Some(open) = self.index(place, name)? {
+            return self.file(&place.directory, open, Status(200));
         }
         if !self.site.settings.browse {
+            if self.is_for_application() {
+                return Err(Blocked::Failed(Errno::NOENT));
+            }
             self.report(Peer::Unlisted, || {
                 (Level::Info, "it has no index file and is not listed (--browse)".to_owned())
             });
-            return self.error_page(403, &self.site.errors.unlisted, Stamps::none());
+            return self.error_page(403, &self.rules.errors.unlisted, Stamps::none());
         }
         if self.wait == Wait::No {
             return Err(Blocked::Disk);
@@ -228,14 +242,24 @@ impl Question<'_> {
         // Directories of users are theirs alone.
         let takes_uploads = settings.upload && !(settings.user_directory.is_some() && self.path.starts_with(b"/~"));
         let listed = directory::Place { root, name, path: self.path, takes_uploads, abilities: self.abilities };
-        let resource = directory::list(opened, &listed, self.view, &self.site.compression, &settings.headers)?;
+        let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.
         Ok(self.entry(resource, Stamps::none()))
     }
 
-    /// The resource of a file and its precompressed siblings.
+    /// The resource of a file that is at the path, and its precompressed siblings.
     fn file(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
+        self.file_as(directory, open, status, status.0 == 200 && self.rules.is_immutable(self.path))
+    }
+
+    fn file_as(
+        &self,
+        directory: &OwnedFd,
+        open: Open,
+        status: Status,
+        is_immutable: bool,
+    ) -> Result<Arc<Entry>, Blocked> {
         let media = media_type::by_name(&open.name);
         let mut files = vec![(Coding::Identity, open)];
         if media.compressible && status.0 == 200 {
@@ -254,7 +278,7 @@ impl Question<'_> {
         let known = known.filter(|_| self.caches.content).map(|previous| previous.entry);
         let made = self.makes_codings(&files, media.compressible, status);
         let vary = (made || files.len() > 1).then_some("Accept-Encoding");
-        let kind = Kindred { media_type: media.essence, vary, status };
+        let kind = Kindred { media_type: self.media_type(media.essence, status), vary, status, is_immutable };
         let mut steady = stamps.settled;
         let mut representations = Vec::with_capacity(files.len());
         for (coding, open) in files {
@@ -371,6 +395,8 @@ impl Question<'_> {
         let etag = stamp.etag(coding);
         let is_content = kind.status.0 == 200;
         let is_validated = is_content && is_steady;
+        let extras = self.rules.extras_of_file(kind.status.0, kind.is_immutable);
+        let vary = extras.vary_with(kind.vary);
         make(&Description {
             status: kind.status,
             media_type: Some(kind.media_type),
@@ -379,8 +405,8 @@ impl Question<'_> {
             modified: stamp.last_modified(file_state::now_ns()).filter(|_| is_validated),
             etag: is_validated.then_some(&*etag),
             ranges: is_content,
-            vary: kind.vary,
-            fields: &self.site.settings.headers,
+            vary: vary.as_deref(),
+            fields: &extras.fields,
             location: None,
         })
     }
@@ -399,7 +425,7 @@ impl Question<'_> {
     }
 
     fn redirect(&self, status: u16, location: &str, query_follows: bool) -> Result<Arc<Entry>, HeadTooLong> {
-        let resource = answers::redirect(status, location, query_follows, &self.site.settings.headers)?;
+        let resource = answers::redirect(status, location, query_follows, &self.rules.extras(status))?;
         Ok(self.entry(resource, Stamps::none()))
     }
 
@@ -411,7 +437,7 @@ impl Question<'_> {
     /// What is answered when a name cannot be served.
     fn error_entry(&self, blocked: Blocked) -> Result<Arc<Entry>, Blocked> {
         let Blocked::Failed(errno) = blocked else { return Err(blocked) };
-        let errors = &self.site.errors;
+        let errors = &self.rules.errors;
         match errno {
             // NXIO: a socket, which cannot be opened, or a device.
             Errno::ACCESS | Errno::PERM | Errno::NXIO => {
@@ -437,14 +463,14 @@ impl Question<'_> {
         }
     }
 
-    /// The root's index file, for names that a single-page application routes itself: those without an extension.
+    /// The root's index file, for names that a single-page application routes itself: those whose extension does not say that
+    /// a file of a certain type is meant.
     fn single_page(&self) -> Result<Option<Arc<Entry>>, Blocked> {
-        let last = self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        if last.contains(&b'.') {
+        if media_type::is_told_by(self.path) || self.is_hidden(self.path) {
             return Ok(None);
         }
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
-        for index in &self.site.settings.index {
+        for index in self.indices() {
             if let Some(open) = self.open_regular(&directory, index.as_bytes())? {
                 return self.page(&directory, open, Status(200)).map(Some);
             }
@@ -454,7 +480,7 @@ impl Question<'_> {
 
     /// The page that the site has for `status`, or ours.
     fn error_page(&self, status: u16, ours: &Arc<Resource>, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
-        let Some(page) = self.site.settings.error_pages.get(&status) else {
+        let Some(page) = self.page_for(status).filter(|_| self.site.settings.has_root()) else {
             return Ok(self.ready(ours, stamps));
         };
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
@@ -469,13 +495,13 @@ impl Question<'_> {
     /// is that of no path.
     fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
         let Some(store) = self.store.filter(|_| self.caches == CacheSwitches::ALL) else {
-            return self.file(directory, open, status);
+            return self.file_as(directory, open, status, false);
         };
-        let name = [b"\0", &status.0.to_ne_bytes()[..], &open.name].concat();
+        let name = [b"\0", &status.0.to_ne_bytes()[..], &self.rules.number.to_ne_bytes(), &open.name].concat();
         let key = Key { site: self.site.index, path: &name };
         let kept = store.lookup(key, 1);
         let previous = kept.as_ref().map(Previous::of);
-        let page = Question { previous, ..*self }.file(directory, open, status)?;
+        let page = Question { previous, ..*self }.file_as(directory, open, status, false)?;
         if kept.is_none_or(|kept| !Arc::ptr_eq(&kept, &page)) {
             store.insert(key, page.clone());
         }
@@ -557,7 +583,9 @@ impl Question<'_> {
         }
         let vary = (stamps.files.len() > 1).then_some("Accept-Encoding");
         let again = |(one, stamp): (&Arc<Representation>, &Stamp)| {
-            let kind = Kindred { media_type: one.media_type(), vary, status: *status };
+            // It may stand for other paths than this.
+            let is_immutable = memchr::memmem::find(one.fields_kept(), IMMUTABLE.as_bytes()).is_some();
+            let kind = Kindred { media_type: one.media_type(), vary, status: *status, is_immutable };
             let state = State { coding: one.coding, stamp: *stamp, is_steady: stamps.settled };
             let content = match &one.file {
                 Some(file) => Content::In(file.clone()),
@@ -584,30 +612,6 @@ fn of_state(mut representation: Representation, state: &State) -> Representation
 /// The content that `entry` holds under `coding`.
 fn held(entry: &Entry, coding: Coding) -> Option<&[u8]> {
     entry.resource.variants.all().find(|one| one.coding == coding)?.content()
-}
-
-// What it will look at.
-impl Question<'_> {
-    /// A directory, and the names beneath it that translating may open: for those who bring them into memory first.
-    /// Nothing if that cannot be told without waiting, or if nothing will be opened. Names that decide about errors are
-    /// not among them.
-    pub fn names(&self) -> Option<(Arc<OwnedFd>, Vec<Vec<u8>>)> {
-        if self.path.is_empty() || path::is_hidden(self.path) {
-            return None;
-        }
-        let Place { directory, name } = self.place(self.path).ok()?;
-        let bare = name.strip_suffix(b"/").unwrap_or(name);
-        let is_directory = name.is_empty() || bare.len() < name.len();
-        let indices = self.site.settings.index.iter().filter(|_| is_directory);
-        let mut names: Vec<Vec<u8>> = indices.map(|index| index_name(bare, index)).collect();
-        names.push(bare.to_vec());
-        for at in 0..names.len() {
-            if media_type::by_name(&names[at]).compressible {
-                names.extend(SIBLINGS.map(|(_, suffix)| [&names[at], suffix.as_bytes()].concat()));
-            }
-        }
-        Some((directory, names))
-    }
 }
 
 /// The name of an index file of the directory `name`.

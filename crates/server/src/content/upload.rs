@@ -23,6 +23,7 @@ use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
 use crate::content::answers;
 use crate::content::listing::View;
+use crate::content::route::Effective;
 use crate::content::site::{Site, Sites};
 use crate::io::file_state::{self, Kind};
 use crate::io::new_file::{Before, NewFile};
@@ -94,6 +95,11 @@ impl Place {
         self.sites.at(self.site)
     }
 
+    /// What applies to the path.
+    fn rules(&self) -> Arc<Effective> {
+        self.site().routes.effective(&self.path, &[])
+    }
+
     /// The directory that `path` names, which ends with a slash.
     fn directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
         let (root, name) = self.site().root_of(path);
@@ -124,7 +130,7 @@ impl Place {
     }
 
     fn refusal(&self, Refused(status, cause): Refused) -> Ran {
-        match answers::error(status, cause, &self.site().settings.headers) {
+        match answers::error(status, cause, &self.rules().extras(status)) {
             Ok(resource) => Ran::Answer(Arc::new(resource)),
             Err(_) => Ran::Failed,
         }
@@ -133,8 +139,10 @@ impl Place {
     /// An answer without content.
     fn done(&self, status: u16, location: Option<&str>) -> Ran {
         let status = Status(status);
-        let fields = &self.site().settings.headers;
-        let description = Description { location, fields, ..Description::of(status) };
+        let rules = self.rules();
+        let extras = rules.extras(status.0);
+        let (fields, vary) = (&*extras.fields, extras.vary);
+        let description = Description { location, fields, vary, ..Description::of(status) };
         match Representation::with_content(&description, b"") {
             Ok(representation) => Ran::Answer(Arc::new(Resource::one(status, representation))),
             Err(_) => Ran::Failed,

@@ -142,7 +142,7 @@ impl Helped {
             Job::Translate { pending, target, .. } if finished.late => {
                 let others = pending.map(|_| self.lookups.end(&target)).unwrap_or_default();
                 let all = pending.into_iter().chain(others);
-                let overloaded = &context.shared.sites.at(target.site).errors.overloaded;
+                let overloaded = &target.rules().errors.overloaded;
                 completed.extend(all.map(|pending| Completed::Late(pending, overloaded.clone())));
             }
             Job::Translate { pending, target, again } => {
@@ -227,7 +227,7 @@ mod tests {
             let (shared, _root) = shared(holds_alone);
             let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
             let asked = Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None };
-            let target = context.take(&asked);
+            let target = context.take(&asked, None);
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
             let in_line = helped.translate(&mut context, PENDING, target);
             let can_tell = shared.abilities.counters.read_blocked.load(Relaxed) == 0;

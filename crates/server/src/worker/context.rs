@@ -13,7 +13,6 @@ use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::{Done, Translate};
 use lamna_proto::message::Field;
-use lamna_proto::parse::path;
 use lamna_proto::resource::Representation;
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
@@ -22,7 +21,7 @@ use lamna_proto::workspace::Workspace;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
-use crate::content::listing::{Order, View};
+use crate::content::route::Effective;
 use crate::content::translate::{Previous, Question, translate};
 use crate::content::upload;
 use crate::io::Wait;
@@ -34,6 +33,7 @@ use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::clock::unix_ms;
 use crate::sys::contain::{Point, fail_if_asked};
+use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::shared::Shared;
 
 /// A worker's own things.
@@ -51,6 +51,8 @@ pub struct WorkerContext<'a> {
     last_described: Option<Arc<Entry>>,
     /// Every request is answered with 503.
     refuses: bool,
+    /// What applies to the last of them.
+    refused_with: Option<Arc<Effective>>,
     log: Option<LogBuffer>,
     unix_ms: u64,
     flushed: Instant,
@@ -67,8 +69,7 @@ pub struct WorkerContext<'a> {
     /// What was answered with the workspaces of this context.
     tally: Arc<Tally>,
     sampler: Sampler,
-    /// Room for the names of targets that are not spelled as caches find them.
-    names: Vec<u8>,
+    addresses: Addresses,
 }
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
@@ -78,8 +79,8 @@ pub struct Target {
     pub site: u32,
     /// What caches find it by: see [`Address`].
     key: Vec<u8>,
-    /// Where in `key` the path ends.
-    path_length: usize,
+    /// What the routes of the site come to for it.
+    rules: Arc<Effective>,
     /// What was found the last time.
     pub previous: Option<Arc<Entry>>,
 }
@@ -93,37 +94,6 @@ pub struct FileRange {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-}
-
-/// What caches find a target by: however it was spelled, so that everything is looked for, read, compressed and kept once. The
-/// path is normalised; if it cannot be it is empty, as all such targets are answered alike. Of a listing that is not the
-/// default one a zero byte and the number of its form follow. Other queries change nothing.
-struct Address<'t> {
-    site: u32,
-    name: Name<'t>,
-    path_length: usize,
-}
-
-enum Name<'t> {
-    /// As received.
-    Given(&'t [u8]),
-    /// Made here, in a buffer of the context.
-    Made(Vec<u8>),
-}
-
-impl Address<'_> {
-    fn key(&self) -> Key<'_> {
-        let path = match &self.name {
-            Name::Given(path) => path,
-            Name::Made(path) => &**path,
-        };
-        Key { site: self.site, path }
-    }
-
-    fn target(&self, previous: Option<Arc<Entry>>) -> Target {
-        let Key { site, path } = self.key();
-        Target { site, key: path.to_vec(), path_length: self.path_length, previous }
-    }
 }
 
 /// What is known about a target.
@@ -159,6 +129,7 @@ impl<'a> WorkerContext<'a> {
             caches: shared.store.caches(),
             last_described: None,
             refuses: false,
+            refused_with: None,
             log,
             unix_ms,
             flushed: now,
@@ -174,7 +145,7 @@ impl<'a> WorkerContext<'a> {
             file_hits: 0,
             tally: Arc::default(),
             sampler: Sampler::new(),
-            names: Vec::new(),
+            addresses: Addresses::default(),
         }
     }
 
@@ -212,10 +183,13 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
-    pub fn route(&mut self, translate: &Translate<'_>) -> Option<Done<'a>> {
+    pub fn route(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Option<Done<'_>> {
         let Shared { sites, store, abilities, .. } = self.shared;
         if self.refuses {
-            return Some(Done::Translated(&sites.find(translate.host).errors.overloaded));
+            let address = self.addresses.address(sites, translate, client);
+            let rules = Target::new(self.shared, &address, None).rules;
+            self.addresses.take_back(address);
+            return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
         }
         let request = translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;
@@ -241,9 +215,9 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What is known about the target of a new request.
-    pub fn look_up(&mut self, translate: &Translate<'_>) -> Found<'_> {
+    pub fn look_up(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Found<'_> {
         self.requests += 1;
-        let address = self.address(translate);
+        let address = self.addresses.address(&self.shared.sites, translate, client);
         self.look_up_address(address)
     }
 
@@ -253,10 +227,10 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The target of a request that is about to be looked up with others.
-    pub fn foresee(&mut self, translate: &Translate<'_>) {
-        let address = self.address(translate);
+    pub fn foresee(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) {
+        let address = self.addresses.address(&self.shared.sites, translate, client);
         self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.0);
-        self.take_back(address);
+        self.addresses.take_back(address);
     }
 
     /// Has the processor fetch what will be read for those that were foreseen.
@@ -265,58 +239,30 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The target of a new request, in values of its own, to be looked up at another context.
-    pub fn take(&mut self, translate: &Translate<'_>) -> Target {
+    pub fn take(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Target {
         self.requests += 1;
-        let address = self.address(translate);
-        let target = address.target(None);
-        self.take_back(address);
+        let address = self.addresses.address(&self.shared.sites, translate, client);
+        let target = Target::new(self.shared, &address, None);
+        self.addresses.take_back(address);
         target
     }
 
     /// What is known about a target that was taken at another context.
     pub fn look_up_target(&mut self, target: &Target) -> Found<'_> {
-        let Target { site, key, path_length, .. } = target;
-        self.look_up_address(Address { site: *site, name: Name::Given(key), path_length: *path_length })
-    }
-
-    /// What caches find the target by. What is spelled as usual is taken as it is.
-    fn address<'t>(&mut self, translate: &Translate<'t>) -> Address<'t> {
-        let site = self.shared.sites.find(translate.host);
-        let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
-            true => view_of(translate),
-            false => View::default(),
-        };
-        let path = translate.path;
-        if path::is_normal(path) && view(path) == View::default() {
-            return Address { site: site.index, name: Name::Given(path), path_length: path.len() };
-        }
-        let mut name = std::mem::take(&mut self.names);
-        // What cannot be normalised leaves nothing.
-        let _ = path::normalise(path, &mut name);
-        let (path_length, view) = (name.len(), view(&name));
-        if view != View::default() {
-            name.extend([0, view.number()]);
-        }
-        Address { site: site.index, name: Name::Made(name), path_length }
-    }
-
-    /// Keeps the buffer of a name for the next.
-    fn take_back(&mut self, address: Address<'_>) {
-        if let Name::Made(name) = address.name {
-            self.names = name;
-        }
+        let Target { site, key, .. } = target;
+        self.look_up_address(Address::of_key(*site, key))
     }
 
     fn look_up_address(&mut self, address: Address<'_>) -> Found<'_> {
         let key = address.key();
         fail_if_asked(Point::LookUp, key.path);
-        let target = |previous| address.target(previous);
         let shared = self.shared;
+        let target = |previous| Target::new(shared, &address, previous);
         let store = &shared.store;
         if self.caches.are_off() {
             self.misses += 1;
             let target = target(None);
-            self.take_back(address);
+            self.addresses.take_back(address);
             return Found::Missing(target);
         }
         let found = match self.local.lookup(store, key, self.now.0) {
@@ -365,9 +311,7 @@ impl<'a> WorkerContext<'a> {
                 Found::Missing(target(None))
             }
         };
-        if let Name::Made(name) = address.name {
-            self.names = name;
-        }
+        self.addresses.take_back(address);
         found
     }
 
@@ -512,6 +456,13 @@ impl Hash for Target {
 }
 
 impl Target {
+    fn new(shared: &Shared, address: &Address<'_>, previous: Option<Arc<Entry>>) -> Target {
+        let Key { site, path: key } = address.key();
+        let parts = KeyParts::of(key);
+        let rules = shared.sites.at(site).routes.effective(parts.path, parts.outcome);
+        Target { site, key: key.to_vec(), rules, previous }
+    }
+
     /// What caches find it by.
     pub fn key(&self) -> Key<'_> {
         Key { site: self.site, path: &self.key }
@@ -519,20 +470,22 @@ impl Target {
 
     /// The path, normalised; empty if it cannot be.
     pub fn path(&self) -> &[u8] {
-        &self.key[..self.path_length]
+        KeyParts::of(&self.key).path
     }
 
-    /// The form of a listing.
-    fn view(&self) -> View {
-        self.key.get(self.path_length + 1).map_or_else(View::default, |number| View::of_number(*number))
+    /// What the routes of the site come to for it.
+    pub fn rules(&self) -> &Arc<Effective> {
+        &self.rules
     }
 
     /// The question what it stands for.
     pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
+        let KeyParts { path, view, .. } = KeyParts::of(&self.key);
         Question {
             site: shared.sites.at(self.site),
-            path: self.path(),
-            view: self.view(),
+            rules: &self.rules,
+            path,
+            view,
             wait,
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
@@ -560,12 +513,6 @@ fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
     }
 }
 
-/// The form of a listing that the request asks for.
-fn view_of(translate: &Translate<'_>) -> View {
-    let order = translate.query.map_or_else(Order::default, |query| Order::from_query(&String::from_utf8_lossy(query)));
-    View { order, is_json: translate.prefers_json() }
-}
-
 fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> Record<'a> {
     let request = answered.request;
     let field = |field| request.and_then(|request| request.field(field));
@@ -587,6 +534,7 @@ fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> 
 mod tests {
     use super::*;
     use crate::config::settings::{Settings, SiteSettings};
+    use crate::content::listing::Order;
     use crate::content::site::Sites;
     use crate::io::file_state::Stamps;
     use crate::worker::testing;
@@ -603,10 +551,10 @@ mod tests {
         // Until its file is settled.
         std::thread::sleep(std::time::Duration::from_millis(40));
         let mut context = WorkerContext::new(&shared);
-        let target = context.take(&translate_of("/a", None));
+        let target = context.take(&translate_of("/a", None), None);
         for path in ["/a", "//a", "/./a", "/x/../a", "/%61", "/x/%2e%2E//./a"] {
-            assert_eq!(context.take(&translate_of(path, Some("x=1"))), target, "{path}");
-            match context.look_up(&translate_of(path, None)) {
+            assert_eq!(context.take(&translate_of(path, Some("x=1")), None), target, "{path}");
+            match context.look_up(&translate_of(path, None), None) {
                 Found::Fresh(_) => {}
                 Found::Missing(target) => {
                     let entry = find_once(&shared, &target, shared.clock.now());
@@ -618,10 +566,10 @@ mod tests {
         }
         assert_eq!(shared.store.len(), 1);
         // Bad ones are all the same, whatever they are.
-        let bad = context.take(&translate_of("/%", None));
-        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None))));
+        let bad = context.take(&translate_of("/%", None), None);
+        assert_eq!((bad.path(), &bad), (&b""[..], &context.take(&translate_of("/..", None), None)));
         // What is encoded once more is something else.
-        assert_eq!(context.take(&translate_of("/%2561", None)).path(), b"/%61");
+        assert_eq!(context.take(&translate_of("/%2561", None), None).path(), b"/%61");
     }
 
     #[test]
@@ -631,7 +579,7 @@ mod tests {
         let sites = Arc::new(Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap());
         let shared = Shared { sites, ..shared };
         let mut context = WorkerContext::new(&shared);
-        let mut take = |path, query| context.take(&translate_of(path, query));
+        let mut take = |path, query| context.take(&translate_of(path, query), None);
         let default = take("/", None);
         for query in ["", "x=1", "sort=name", "order=asc&x", "sort=size&sort=name"] {
             assert_eq!(take("/", Some(query)), default, "{query}");
@@ -639,7 +587,10 @@ mod tests {
         let by_size = take("/", Some("sort=size"));
         assert_ne!(by_size, default);
         assert_eq!(take("//", Some("y&sort=size")), by_size);
-        assert_eq!((by_size.path(), by_size.view().order), (&b"/"[..], Order::from_query("sort=size")));
+        assert_eq!(
+            (by_size.path(), KeyParts::of(&by_size.key).view.order),
+            (&b"/"[..], Order::from_query("sort=size"))
+        );
         assert_eq!(take("/a", Some("sort=size")), take("/a", None));
     }
 
@@ -647,7 +598,7 @@ mod tests {
     fn what_must_not_be_used_again_takes_no_room_but_that_of_what_it_came_after() {
         let (shared, _root) = testing::shared(1, 1);
         let mut context = WorkerContext::new(&shared);
-        let mut target = context.take(&translate_of("/a", None));
+        let mut target = context.take(&translate_of("/a", None), None);
         let options = lamna_proto::workspace::PagesByHost::pages_of(&*shared.sites, None).options.clone();
         let entry = |stamps| Arc::new(Entry::shared(options.clone(), stamps, 1));
         context.keep(&target, &entry(Stamps::unsettled()));

@@ -136,11 +136,12 @@ fn meet_needs(
         let id = PendingId { token, exchange };
         match need {
             Need::Translate(translate) => {
-                if let Some(done) = context.route(&translate) {
+                let client = connection.client;
+                if let Some(done) = context.route(&translate, client) {
                     connection.connection.handle_done(exchange, done, now);
                     continue;
                 }
-                match context.look_up(&translate) {
+                match context.look_up(&translate, client) {
                     Found::Fresh(entry) => {
                         connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
                     }

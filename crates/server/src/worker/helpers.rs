@@ -277,8 +277,8 @@ mod tests {
         let shared = Arc::new(shared);
         let mut context = WorkerContext::new(&shared);
         let mut helpers = HelperThreads::new(shared.clone(), 0);
-        let target =
-            context.take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None });
+        let target = context
+            .take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None }, None);
         helpers.submit(Job::Translate { pending: None, target, again: true }, 1);
         while helpers.finished().is_none() {
             std::thread::yield_now();
@@ -302,7 +302,7 @@ mod tests {
             [(&b"/cold"[..], 1, None), (b"/popular", 2, None), (b"/colder", 1, None), (b"/hot", 1, Some(entry))]
         {
             let mut target =
-                context.take(&Translate { host: None, path, query: None, path_and_query: path, request: None });
+                context.take(&Translate { host: None, path, query: None, path_and_query: path, request: None }, None);
             target.previous = previous;
             let job = Job::Translate { pending: None, target, again: false };
             Submitted { job, at: Instant::now() }.add_to(&mut job_queue, wanted);

@@ -186,8 +186,8 @@ impl Portable for Exchange {
         let state = match u8::read(from)? {
             WANTING => State::Wanting,
             OPTIONS if asks_for_options => {
-                let host = request.as_ref().and_then(|saved| host_of(saved.request()));
-                State::Translated(from.pages.pages_of(host).options.clone())
+                let saved = request.as_ref().ok_or(Malformed)?;
+                State::Translated(from.pages.options_of(host_of(saved.request()), saved.request()))
             }
             ANSWERING => State::Answering(Answer::read(from)?),
             _ => return Err(Malformed),

@@ -96,9 +96,10 @@ impl Connection {
         if !self.active.as_ref().is_some_and(|active| active.exchanges[index].awaits_content) {
             let active = self.active.as_mut().expect("an exchange is refused");
             let exchange = &mut active.exchanges[index];
-            let host = exchange.request.as_ref().and_then(|saved| answer::host_of(saved.request()));
+            let request = exchange.request.as_ref().map(Saved::request);
             let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-            exchange.state = State::Translated(outlet.pages.pages_of(host).refusal(refusal).clone());
+            let page = outlet.pages.refusal_of(request.and_then(answer::host_of), request, refusal);
+            exchange.state = State::Translated(page);
             return Ok(());
         }
         let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
@@ -124,8 +125,8 @@ impl Connection {
     pub(super) fn answer_options(&mut self) {
         let workspace = driven(&mut self.workspace);
         let head = workspace.current.as_ref().expect("a request is current");
-        let host = answer::host_of(Request { bytes: workspace.input.unread(), head });
-        let options = workspace.outlet.pages.pages_of(host).options.clone();
+        let request = Request { bytes: workspace.input.unread(), head };
+        let options = workspace.outlet.pages.options_of(answer::host_of(request), request);
         self.push_current(State::Translated(options), true);
         self.advance();
     }

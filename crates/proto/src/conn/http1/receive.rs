@@ -108,7 +108,8 @@ impl Connection {
         let is_options = method == Method::Options;
         if let Some(saved) = exchange.request.as_ref().filter(|_| is_options) {
             let pages = &self.workspace.as_ref().expect(DRIVEN).outlet.pages;
-            exchange.state = State::Translated(pages.pages_of(answer::host_of(saved.request())).options.clone());
+            let host = answer::host_of(saved.request());
+            exchange.state = State::Translated(pages.options_of(host, saved.request()));
         }
         let active = self.active();
         active.exchanges.push_back(exchange);

@@ -130,10 +130,11 @@ impl Connection {
                 self.close_unread();
             }
             Ran::Failed => {
-                let host =
-                    exchange.request.as_ref().and_then(|saved| crate::exchange::answer::host_of(saved.request()));
+                let request = exchange.request.as_ref().map(crate::exchange::Saved::request);
+                let host = request.and_then(crate::exchange::answer::host_of);
                 let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-                exchange.state = State::Translated(outlet.pages.pages_of(host).refusal(Refusal::RunFailed).clone());
+                let page = outlet.pages.refusal_of(host, request, Refusal::RunFailed);
+                exchange.state = State::Translated(page);
                 self.close_unread();
             }
         }

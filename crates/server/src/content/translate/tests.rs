@@ -45,6 +45,7 @@ fn question<'a>(
     let content_bytes_max = Store::content_bytes_max_of(1 << 30, caches);
     Question {
         site,
+        rules: site.routes.plain(),
         path,
         view: View::default(),
         wait,

@@ -96,7 +96,7 @@ impl Program for Form {
         }
         // The browser asks for the listing next, and a reload does not send the files again.
         let location = path::encode(&self.place.path);
-        match answers::redirect(303, &location, false, &self.place.site().settings.headers) {
+        match answers::redirect(303, &location, false, &self.place.rules().extras(303)) {
             Ok(resource) => Ran::Answer(Arc::new(resource)),
             Err(_) => Ran::Failed,
         }

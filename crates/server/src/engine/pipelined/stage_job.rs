@@ -92,11 +92,12 @@ impl StageJob {
         while let Some((exchange, need)) = self.slot.connection.poll_need() {
             match need {
                 Need::Translate(translate) => {
-                    if let Some(done) = context.route(&translate) {
-                        self.slot.connection.handle_done(exchange, done, context.now);
+                    let now = context.now;
+                    if let Some(done) = context.route(&translate, self.slot.client) {
+                        self.slot.connection.handle_done(exchange, done, now);
                         continue;
                     }
-                    let target = context.take(&translate);
+                    let target = context.take(&translate, self.slot.client);
                     self.slot.connection.defer(exchange);
                     self.wants.push(Want { exchange, target, found: None });
                 }

@@ -62,8 +62,8 @@ impl Worker<'_> {
         match accepted {
             Ok(socket) => {
                 self.context.count_connection();
-                // Its address is for the log only.
-                let client = self.shared.log.as_ref().and_then(|_| client_of(socket.as_fd()));
+                let is_asked_for = self.shared.log.is_some() || self.shared.sites.look_at_clients();
+                let client = if is_asked_for { client_of(socket.as_fd()) } else { None };
                 let token = self.admit(ConnectionState::new(socket, client, self.context.now));
                 let crowded = self.reserve.has_given(&self.slots.get(token).socket);
                 self.slots.show_load(self.shared.score(self.index));

@@ -44,8 +44,9 @@ impl<C: OnSockets> Worker<'_, C> {
                 self.lend(event.token);
                 let slot = self.slots.get(event.token);
                 slot.receive(self.context.now);
+                let client = slot.client;
                 if let Some(translate) = slot.connection.foresee_translate() {
-                    self.context.foresee(&translate);
+                    self.context.foresee(&translate, client);
                 }
             }
         }

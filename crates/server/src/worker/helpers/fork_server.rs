@@ -22,6 +22,7 @@ use crate::content::translate::{Question, translate};
 use crate::io::{KernelFeatures, Wait, read, scm_rights};
 use crate::sys::clock::Clock;
 use crate::sys::fork::fork_bare;
+use crate::worker::address::KeyParts;
 
 /// The way to a fork server, which ends when this does.
 #[derive(Debug)]
@@ -42,8 +43,8 @@ pub enum Task<'a> {
     Translate {
         /// Index of the site.
         site: u32,
-        /// The path, normalised.
-        path: &'a [u8],
+        /// What caches find it by.
+        key: &'a [u8],
     },
     /// A range of the file that is passed with it.
     PageIn {
@@ -139,10 +140,12 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
     while let Ok(file) = scm_rights::receive(tasks.as_fd(), &mut message, true) {
         let Some(task) = Task::decode(&message) else { break };
         let done = match (task, file) {
-            (Task::Translate { site, path }, _) => {
+            (Task::Translate { site, key }, _) => {
+                let (site, parts) = (sites.at(site), KeyParts::of(key));
                 let question = Question {
-                    site: sites.at(site),
-                    path,
+                    site,
+                    rules: &site.routes.effective(parts.path, parts.outcome),
+                    path: parts.path,
                     view: View::default(),
                     wait: Wait::Yes,
                     previous: None,
@@ -178,7 +181,7 @@ impl<'a> Task<'a> {
     /// The task as a message.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Task::Translate { site, path } => [&[TRANSLATE], &site.to_ne_bytes()[..], path].concat(),
+            Task::Translate { site, key } => [&[TRANSLATE], &site.to_ne_bytes()[..], key].concat(),
             Task::PageIn { offset, length } => [&[PAGE_IN], &offset.to_ne_bytes()[..], &length.to_ne_bytes()].concat(),
         }
     }
@@ -188,8 +191,8 @@ impl<'a> Task<'a> {
         let (kind, rest) = message.split_first()?;
         match *kind {
             TRANSLATE => {
-                let (site, path) = rest.split_first_chunk()?;
-                Some(Task::Translate { site: u32::from_ne_bytes(*site), path })
+                let (site, key) = rest.split_first_chunk()?;
+                Some(Task::Translate { site: u32::from_ne_bytes(*site), key })
             }
             PAGE_IN => {
                 let (offset, rest) = rest.split_first_chunk()?;
@@ -209,8 +212,8 @@ mod tests {
     #[test]
     fn a_task_arrives_as_it_was_given() {
         for task in [
-            Task::Translate { site: 1, path: b"/a" },
-            Task::Translate { site: 0, path: b"" },
+            Task::Translate { site: 1, key: b"/a" },
+            Task::Translate { site: 0, key: b"" },
             Task::PageIn { offset: 1 << 40, length: 1 },
         ] {
             assert_eq!(Task::decode(&task.encode()), Some(task));

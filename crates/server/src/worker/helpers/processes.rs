@@ -121,7 +121,7 @@ impl HelperProcesses {
         self.shared.abilities.counters.begin_helper_job(0);
         let given = match &job {
             Job::Translate { target, .. } => {
-                let task = Task::Translate { site: target.site, path: target.path() };
+                let task = Task::Translate { site: target.site, key: target.key().path };
                 scm_rights::send(helper.tasks.as_fd(), &task.encode(), None)
             }
             Job::PageIn { range, .. } => {

@@ -1,0 +1,144 @@
+//! Routes that contradict each other: equally specific, and with different words about the same thing.
+//!
+//! Owns: finding them. What is plain is known (different prefixes, different methods); in doubt two routes may match the same
+//! request. Pure.
+
+use std::collections::BTreeMap;
+
+use super::{Rank, RouteSettings, Switch};
+
+/// For each route that contradicts an earlier one: which it is, what is wrong and what to do about it.
+pub(super) fn of(routes: &[RouteSettings]) -> Vec<(usize, String, String)> {
+    let mut by_rank: BTreeMap<Rank, Vec<usize>> = BTreeMap::new();
+    for (at, route) in routes.iter().enumerate() {
+        by_rank.entry(route.rank()).or_default().push(at);
+    }
+    let mut found: Vec<_> = by_rank.values().flat_map(|equals| of_equals(routes, equals)).collect();
+    found.sort();
+    found
+}
+
+/// Among routes of one rank. Their prefixes are equally long: those that are not the same have no path in common. So a route
+/// is compared with those of its prefix, and with those that have no prefix in particular.
+fn of_equals(routes: &[RouteSettings], equals: &[usize]) -> Vec<(usize, String, String)> {
+    let prefix = |at: usize| match &routes[at].paths[..] {
+        [one] => Some(one.prefix()),
+        _ => None,
+    };
+    let mut by_prefix: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (index, &later) in equals.iter().enumerate() {
+        let of_prefix = prefix(later);
+        let differs = |earlier: &usize| {
+            let what = contradiction(&routes[*earlier], &routes[later])?;
+            may_meet(&routes[*earlier], &routes[later]).then(|| report(routes, *earlier, later, &what))
+        };
+        let nothing = Vec::new();
+        found.extend(match of_prefix {
+            None => equals[..index].iter().find_map(differs),
+            Some(_) => {
+                let alike = [&of_prefix, &None].map(|key| by_prefix.get(key).unwrap_or(&nothing));
+                alike.into_iter().flatten().find_map(differs)
+            }
+        });
+        by_prefix.entry(of_prefix).or_default().push(later);
+    }
+    found
+}
+
+fn report(routes: &[RouteSettings], earlier: usize, later: usize, what: &str) -> (usize, String, String) {
+    let message = format!(
+        "this route (`{}`) and route {} (`{}`) are equally specific, may match the same request, and differ in {what}",
+        routes[later].title(),
+        earlier + 1,
+        routes[earlier].title()
+    );
+    (later, message, "give the one that is to count a priority = 1".to_owned())
+}
+
+/// Whether a request may match both.
+fn may_meet(one: &RouteSettings, two: &RouteSettings) -> bool {
+    let is_apart = !one.paths.is_empty()
+        && !two.paths.is_empty()
+        && one.paths.iter().all(|path| two.paths.iter().all(|other| path.is_apart_from(other)));
+    let is_excluded =
+        one.conditions.iter().any(|condition| two.conditions.iter().any(|other| condition.excludes(other)));
+    !is_apart && !is_excluded
+}
+
+/// What they say different things about.
+fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
+    let both = |is_in: fn(&RouteSettings) -> bool| is_in(one) && is_in(two);
+    if both(RouteSettings::directs)
+        && (&one.redirect, &one.rewrite, &one.try_files) != (&two.redirect, &two.rewrite, &two.try_files)
+    {
+        return Some("where answers come from (`redirect`, `rewrite`, `try`)".into());
+    }
+    if both(|route| route.immutable.is_some()) && one.immutable != two.immutable {
+        return Some("`immutable`".into());
+    }
+    if both(|route| route.index.is_some()) && one.index != two.index {
+        return Some("`index`".into());
+    }
+    if both(|route| route.cors != Switch::Unset) && one.cors != two.cors {
+        return Some("`cors`".into());
+    }
+    let page =
+        one.error_pages.iter().find(|(status, page)| two.error_pages.get(status).is_some_and(|other| other != *page));
+    if let Some((status, _)) = page {
+        return Some(format!("the page for {status}"));
+    }
+    let names: Vec<&str> = two.headers.iter().flat_map(|rule| rule.names()).collect();
+    let shared = one.headers.iter().flat_map(|rule| rule.names()).find(|name| {
+        let is_in_both = names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        is_in_both && one.headers != two.headers
+    });
+    shared.map(|name| format!("the field `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::condition::Condition;
+    use super::super::headers::HeaderRule;
+    use super::super::pattern::Pattern;
+    use super::*;
+
+    fn route(path: &str, field: &str, value: &str) -> RouteSettings {
+        let headers = vec![HeaderRule::of_fields(&[(field.into(), value.into())])];
+        RouteSettings { paths: Pattern::from_glob(path).unwrap(), headers, ..RouteSettings::default() }
+    }
+
+    fn wrong(routes: &[RouteSettings]) -> Vec<usize> {
+        of(routes).into_iter().map(|(at, ..)| at).collect()
+    }
+
+    #[test]
+    fn equally_specific_routes_that_differ_are_found_whatever_stands_between() {
+        let [one, two] = ["1", "2"].map(|value| route("/a/*", "X-A", value));
+        assert_eq!(wrong(&[one.clone(), route("/b/*", "X-A", "3"), two.clone()]), [2]);
+        assert!(wrong(&[one.clone(), RouteSettings { priority: 1, ..two.clone() }]).is_empty());
+        assert!(wrong(&[one.clone(), one.clone()]).is_empty(), "they say the same");
+        assert!(wrong(&[one.clone(), route("/a/*", "X-B", "2")]).is_empty(), "they say nothing about the same");
+        assert_eq!(wrong(&[one, route("/{a,b}/*", "X-A", "2")]), [1]);
+    }
+
+    #[test]
+    fn routes_that_cannot_meet_may_differ() {
+        assert!(wrong(&[route("/a/*", "X-A", "1"), route("/b/*", "X-A", "2")]).is_empty());
+        assert!(wrong(&[route("*.css", "X-A", "1"), route("*.png", "X-A", "2")]).is_empty());
+        assert_eq!(wrong(&[route("*a*", "X-A", "1"), route("*b*", "X-A", "2")]), [1]);
+        let by = |method: &str, value| RouteSettings {
+            conditions: vec![Condition::Method(vec![method.into()])],
+            ..route("/a/*", "X-A", value)
+        };
+        assert!(wrong(&[by("GET", "1"), by("HEAD", "2")]).is_empty());
+        assert_eq!(wrong(&[by("GET", "1"), by("GET", "2")]), [1]);
+    }
+
+    #[test]
+    fn a_thousand_routes_are_compared_in_little_time() {
+        let routes: Vec<RouteSettings> =
+            (0..2000).map(|number| route(&format!("/{number:04}/*.js"), "X-A", &number.to_string())).collect();
+        assert!(wrong(&routes).is_empty());
+    }
+}

@@ -1,0 +1,332 @@
+//! Routes: for which requests of a site something else applies than for the others, and what.
+//!
+//! ```text
+//! [[site.route]] ── judge ──┐
+//! _headers, _redirects ─────┴─> RouteSettings ── Matcher ──> those that match, the most specific first ── merge ──> Rules
+//!                files                                                                  lamna check <── report ──┘
+//! ```
+//!
+//! Owns: routes as plain values, their order ([`Rank`]) and what several come to ([`merge`]). Guarantees: the order in which
+//! routes are written decides nothing. Pure, but for `files`, which reads two files of a site when settings are loaded.
+
+pub mod condition;
+mod conflicts;
+mod files;
+pub mod headers;
+mod judge;
+pub mod matcher;
+pub mod pattern;
+mod report;
+pub(super) mod shapes;
+#[cfg(test)]
+mod table_tests;
+pub mod template;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use condition::Condition;
+use headers::HeaderRule;
+use pattern::{Pattern, Specificity};
+use template::Template;
+
+pub(super) use files::read_rule_files;
+pub use files::{RULE_FILES, Skipped};
+pub(super) use judge::routes;
+pub(super) use report::{render, report};
+
+/// One route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteSettings {
+    /// Where it is written.
+    pub source: Source,
+    /// Routes with a greater one are looked at first.
+    pub priority: i32,
+    /// Paths: one of these. Empty: any.
+    pub paths: Vec<Pattern>,
+    /// What else is asked of the request: all of these.
+    pub conditions: Vec<Condition>,
+    /// What is done to header fields.
+    pub headers: Vec<HeaderRule>,
+    /// Whether caches may keep files for a year.
+    pub immutable: Option<Immutable>,
+    /// Another address.
+    pub redirect: Switch<RouteRedirect>,
+    /// The path that is looked for instead.
+    pub rewrite: Switch<Template>,
+    /// Paths that are tried in turn. Empty: the path alone.
+    pub try_files: Option<Vec<Template>>,
+    /// Names of index files.
+    pub index: Option<Vec<String>>,
+    /// Pages for errors, by status.
+    pub error_pages: BTreeMap<u16, String>,
+    /// What other origins may do.
+    pub cors: Switch<Cors>,
+}
+
+/// Where a route is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// This line of `_redirects`, the first of which that matches counts.
+    RedirectsLine(Reverse<usize>),
+    /// This line of `_headers`.
+    HeadersLine(usize),
+    /// In the configuration: before anything that the site brings with it.
+    #[default]
+    Configuration,
+}
+
+/// Something that may be left to less specific routes, turned off or set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Switch<T> {
+    /// Less specific routes decide.
+    #[default]
+    Unset,
+    /// None, whatever they say.
+    Off,
+    /// This.
+    Set(T),
+}
+
+/// Which files never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Immutable {
+    /// None.
+    None,
+    /// Those with a hash in their name.
+    Hashed,
+    /// All.
+    All,
+}
+
+/// Where a route redirects to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteRedirect {
+    /// A path or an absolute URL.
+    pub to: Template,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// Whether only where there is nothing at the path.
+    pub if_missing: bool,
+}
+
+/// What pages of other origins may do (Fetch, CORS protocol).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins; `*` alone is any.
+    pub origins: Vec<String>,
+    /// Methods besides those that need no leave.
+    pub methods: Vec<String>,
+    /// Fields that requests may have; `*` alone is any.
+    pub headers: Vec<String>,
+    /// Fields of answers that scripts may read; `*` alone is any.
+    pub expose: Vec<String>,
+    /// Whether requests may carry cookies and the like.
+    pub credentials: bool,
+    /// How long a browser may remember the answer to a preflight.
+    pub max_age_s: Option<u32>,
+}
+
+impl Cors {
+    /// Whether any origin is let in, so that answers do not depend on it.
+    pub fn is_for_any(&self) -> bool {
+        self.origins == ["*"]
+    }
+}
+
+/// In which order routes are looked at: the greatest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    source: Source,
+    priority: i32,
+    specificity: Specificity,
+    conditions: usize,
+}
+
+impl RouteSettings {
+    /// Its place among others. Of several patterns the least specific counts.
+    pub fn rank(&self) -> Rank {
+        let specificity = match self.source {
+            // The order of the file is that of its lines.
+            Source::RedirectsLine(_) => Specificity::default(),
+            _ => self.paths.iter().map(Pattern::specificity).min().unwrap_or_default(),
+        };
+        Rank { source: self.source, priority: self.priority, specificity, conditions: self.conditions.len() }
+    }
+
+    /// What it is known by in reports: its paths.
+    pub fn title(&self) -> String {
+        let paths: Vec<String> = self.paths.iter().map(Pattern::text).collect();
+        let title = if paths.is_empty() { "any path".to_owned() } else { paths.join(", ") };
+        if self.conditions.is_empty() { title } else { format!("{title}, if {}", report::conditions(&self.conditions)) }
+    }
+
+    /// Whether it says where answers come from.
+    fn directs(&self) -> bool {
+        self.redirect != Switch::Unset || self.rewrite != Switch::Unset || self.try_files.is_some()
+    }
+}
+
+/// What several routes that match a request come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// What is done to header fields, the least specific first.
+    pub headers: Vec<HeaderRule>,
+    /// Which files never change.
+    pub immutable: Option<Immutable>,
+    /// The media type of files, in place of the one that their name tells.
+    pub media_type: Option<String>,
+    /// A redirect, and the route that it is from.
+    pub redirect: Option<(RouteRedirect, usize)>,
+    /// Another path, and the route that it is from.
+    pub rewrite: Option<(Template, usize)>,
+    /// Paths that are tried, and the route that they are from.
+    pub try_files: Option<(Vec<Template>, usize)>,
+    /// Names of index files; none for those of the site.
+    pub index: Option<Vec<String>>,
+    /// Pages for errors that differ from those of the site.
+    pub error_pages: BTreeMap<u16, String>,
+    /// What other origins may do.
+    pub cors: Option<Cors>,
+}
+
+/// Merges routes, each with its number, the most specific first.
+///
+/// Of each setting the most specific route that has one decides. Header fields are merged by name and pages by status. A route
+/// that rewrites or tries paths is not redirected by a less specific one, as it says that there is something.
+pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -> Rules {
+    let mut rules = Rules::default();
+    let (mut redirect, mut rewrite, mut cors) = (Switch::Unset, Switch::Unset, Switch::Unset);
+    let mut sets_caching = false;
+    for (number, route) in routes {
+        let of = |set: &HeaderRule| set.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"));
+        sets_caching |= route.immutable.is_none() && rules.immutable.is_none() && route.headers.iter().any(of);
+        if !sets_caching {
+            rules.immutable = rules.immutable.or(route.immutable);
+        }
+        for rule in route.headers.iter().rev() {
+            rules.headers.push(rule.clone());
+        }
+        if redirect == Switch::Unset {
+            redirect = match &route.redirect {
+                Switch::Set(to) => Switch::Set((to.clone(), number)),
+                // What is there is looked for.
+                _ if route.directs() => Switch::Off,
+                _ => Switch::Unset,
+            };
+        }
+        if rewrite == Switch::Unset {
+            rewrite = match &route.rewrite {
+                Switch::Set(to) => Switch::Set((to.clone(), number)),
+                Switch::Off => Switch::Off,
+                Switch::Unset => Switch::Unset,
+            };
+        }
+        if let (None, Some(tried)) = (&rules.try_files, &route.try_files) {
+            rules.try_files = Some((tried.clone(), number));
+        }
+        if cors == Switch::Unset {
+            cors = route.cors.clone();
+        }
+        rules.index = rules.index.or_else(|| route.index.clone());
+        for (status, page) in &route.error_pages {
+            rules.error_pages.entry(*status).or_insert_with(|| page.clone());
+        }
+    }
+    rules.headers.reverse();
+    rules.media_type = take_media_type(&mut rules.headers);
+    rules.redirect = redirect.into_set();
+    rules.rewrite = rewrite.into_set();
+    rules.cors = cors.into_set();
+    rules
+}
+
+/// The last `Content-Type` that is set: a line of the head that the server writes itself.
+fn take_media_type(rules: &mut Vec<HeaderRule>) -> Option<String> {
+    let mut found = None;
+    for rule in rules.iter_mut() {
+        let at = rule.set.iter().position(|(name, _)| name.eq_ignore_ascii_case("Content-Type"));
+        if let Some(at) = at {
+            found = rule.set.remove(at).1.into_iter().next();
+        }
+    }
+    rules.retain(|rule| !rule.is_empty());
+    found
+}
+
+impl<T> Switch<T> {
+    fn into_set(self) -> Option<T> {
+        match self {
+            Switch::Set(value) => Some(value),
+            Switch::Unset | Switch::Off => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(path: &str) -> RouteSettings {
+        RouteSettings { paths: Pattern::from_glob(path).unwrap(), ..RouteSettings::default() }
+    }
+
+    fn redirect(to: &str) -> Switch<RouteRedirect> {
+        Switch::Set(RouteRedirect { to: Template::parse(to).unwrap(), status: 302, if_missing: false })
+    }
+
+    fn merged(routes: &[RouteSettings]) -> Rules {
+        merge(routes.iter().enumerate())
+    }
+
+    #[test]
+    fn the_most_specific_decides_and_the_others_fill_in() {
+        let pages = |status: u16, page: &str| BTreeMap::from([(status, page.to_owned())]);
+        let more = RouteSettings { index: Some(vec!["a".into()]), error_pages: pages(404, "/m"), ..route("/a/*") };
+        let less = RouteSettings {
+            index: Some(vec!["b".into()]),
+            error_pages: [(404, "/l".into()), (500, "/l5".into())].into(),
+            ..route("/*")
+        };
+        let rules = merged(&[more, less]);
+        assert_eq!(rules.index, Some(vec!["a".to_owned()]));
+        assert_eq!(rules.error_pages, [(404, "/m".to_owned()), (500, "/l5".to_owned())].into());
+    }
+
+    #[test]
+    fn what_is_looked_for_more_specifically_is_not_redirected() {
+        let away = RouteSettings { redirect: redirect("https://a.example$path"), ..route("/*") };
+        let kept = RouteSettings { try_files: Some(Vec::new()), ..route("/kept/*") };
+        let off = RouteSettings { redirect: Switch::Off, ..route("/off/*") };
+        let marked = RouteSettings { immutable: Some(Immutable::All), ..route("/marked/*") };
+        assert!(merged(&[kept, away.clone()]).redirect.is_none());
+        assert!(merged(&[off, away.clone()]).redirect.is_none());
+        assert!(merged(&[marked, away]).redirect.is_some_and(|(_, number)| number == 1));
+    }
+
+    #[test]
+    fn caching_that_is_said_more_specifically_counts_before_immutable() {
+        let set = |value: &str| HeaderRule::of_fields(&[("Cache-Control".into(), value.into())]);
+        let immutable = RouteSettings { immutable: Some(Immutable::Hashed), headers: vec![set("a")], ..route("/*") };
+        let said = RouteSettings { headers: vec![set("b")], ..route("/a/*") };
+        assert_eq!(merged(&[said.clone(), immutable.clone()]).immutable, None);
+        assert_eq!(merged(&[immutable, said]).immutable, Some(Immutable::Hashed));
+    }
+
+    #[test]
+    fn a_content_type_replaces_that_of_the_file() {
+        let set = |value: &str| HeaderRule::of_fields(&[("content-type".into(), value.into())]);
+        let less = RouteSettings { headers: vec![set("text/plain")], ..route("/*") };
+        let more = RouteSettings { headers: vec![set("text/html")], ..route("/a") };
+        let rules = merged(&[more, less]);
+        assert_eq!((rules.media_type.as_deref(), rules.headers.len()), (Some("text/html"), 0));
+    }
+
+    #[test]
+    fn configuration_stands_before_the_files_of_a_site_and_lines_of_redirects_in_their_order() {
+        let line = |number| RouteSettings { source: Source::RedirectsLine(Reverse(number)), ..route("/a/*") };
+        assert!(line(1).rank() > line(2).rank());
+        assert!(route("/*").rank() > RouteSettings { source: Source::HeadersLine(1), ..route("/a") }.rank());
+        assert!(RouteSettings { priority: 1, ..route("/*") }.rank() > route("/a").rank());
+    }
+}

@@ -1,0 +1,253 @@
+//! Routes as text: the tables that `lamna check` shows, and for each route what finally applies to its requests.
+//!
+//! Guarantees that the tables load to the same routes. What finally applies stands in comments.
+
+use std::fmt::Write;
+
+use super::condition::{Condition, ValueTest};
+use super::headers::HeaderRule;
+use super::matcher::Matcher;
+use super::pattern::Pattern;
+use super::{Cors, Immutable, RouteSettings, Rules, Source, Switch, merge};
+
+/// A TOML table of this route.
+pub(in crate::config) fn render(route: &RouteSettings) -> String {
+    let mut text = String::from("\n[[site.route]]\n");
+    let mut line =
+        |key: &str, value: String| writeln!(text, "{key} = {value}").expect("writing to a string does not fail");
+    line("match", matches(route));
+    if route.priority != 0 {
+        line("priority", route.priority.to_string());
+    }
+    if !route.headers.is_empty() {
+        let tables: Vec<String> = route.headers.iter().map(header_table).collect();
+        line("headers", format!("[{}]", tables.join(", ")));
+    }
+    match route.immutable {
+        Some(Immutable::None) => line("immutable", "false".into()),
+        Some(Immutable::Hashed) => line("immutable", "true".into()),
+        Some(Immutable::All) => line("immutable", quoted("all")),
+        None => {}
+    }
+    match &route.redirect {
+        Switch::Unset => {}
+        Switch::Off => line("redirect", "false".into()),
+        Switch::Set(to) => {
+            let missing = if to.if_missing { ", if_missing = true" } else { "" };
+            line("redirect", format!("{{ to = {}, status = {}{missing} }}", quoted(to.to.text()), to.status));
+        }
+    }
+    match &route.rewrite {
+        Switch::Unset => {}
+        Switch::Off => line("rewrite", "false".into()),
+        Switch::Set(path) => line("rewrite", quoted(path.text())),
+    }
+    if let Some(tried) = &route.try_files {
+        line("try", list(tried.iter().map(|one| one.text())));
+    }
+    if let Some(index) = &route.index {
+        line("index", list(index));
+    }
+    if !route.error_pages.is_empty() {
+        let pages = route.error_pages.iter().map(|(status, page)| format!("\"{status}\" = {}", quoted(page)));
+        line("error_pages", format!("{{ {} }}", pages.collect::<Vec<_>>().join(", ")));
+    }
+    match &route.cors {
+        Switch::Unset => {}
+        Switch::Off => line("cors", "false".into()),
+        Switch::Set(cors) => line("cors", cors_table(cors)),
+    }
+    text
+}
+
+/// For each route what applies in the end to a path that it is for, as comments. Routes that cannot be compiled are not there: they
+/// have been refused.
+pub(in crate::config) fn report(routes: &[RouteSettings]) -> String {
+    let mut text = String::new();
+    let Ok(matcher) = Matcher::new(routes) else { return text };
+    if !matcher.is_empty() {
+        text.push_str("\n# What applies in the end, the most specific route first:\n");
+    }
+    for (id, route) in matcher.routes() {
+        let samples = route.paths.iter().map(Pattern::sample).collect::<Vec<_>>();
+        let sample = samples.first().map_or("/x", String::as_str);
+        // A sample of a regular expression need not be matched by it.
+        let mut ids = matcher.by_path(sample.as_bytes());
+        let is_sure = |other: u16| other == id || matcher.route(other).conditions.is_empty();
+        ids.push(id);
+        ids.sort_unstable();
+        ids.dedup();
+        ids.retain(|other| is_sure(*other));
+        let rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
+        let place = match route.source {
+            Source::Configuration => String::new(),
+            Source::RedirectsLine(line) => format!(" (_redirects, line {})", line.0),
+            Source::HeadersLine(line) => format!(" (_headers, line {line})"),
+        };
+        let others: Vec<String> =
+            ids.iter().filter(|other| **other != id).map(|other| matcher.route(*other).title()).collect();
+        let others = if others.is_empty() { String::new() } else { format!(", with {}", others.join(" and ")) };
+        push_comment(&mut text, &format!("{}{place}{others}", route.title()));
+        for line in lines_of(&rules) {
+            push_comment(&mut text, &format!("    {line}"));
+        }
+    }
+    text
+}
+
+/// One line, whatever stands in it.
+fn push_comment(text: &mut String, line: &str) {
+    let line: String =
+        line.chars().map(|each| if each.is_control() { char::REPLACEMENT_CHARACTER } else { each }).collect();
+    writeln!(text, "#   {line}").expect("writing to a string does not fail");
+}
+
+fn lines_of(rules: &Rules) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some((redirect, _)) = &rules.redirect {
+        let missing = if redirect.if_missing { ", where there is nothing" } else { "" };
+        lines.push(format!("redirect to {} with {}{missing}", redirect.to.text(), redirect.status));
+    }
+    if let Some((path, _)) = &rules.rewrite {
+        lines.push(format!("look for {}", path.text()));
+    }
+    if let Some((tried, _)) = rules.try_files.as_ref().filter(|(tried, _)| !tried.is_empty()) {
+        lines.push(format!("try {}", tried.iter().map(|one| one.text()).collect::<Vec<_>>().join(", then ")));
+    }
+    lines.extend(rules.index.as_ref().map(|index| format!("index files {}", index.join(", "))));
+    lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
+    lines.extend(rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)")));
+    match rules.immutable {
+        Some(Immutable::Hashed) => {
+            lines.push(format!("Cache-Control: {} (names with a hash)", super::headers::IMMUTABLE))
+        }
+        Some(Immutable::All) => lines.push(format!("Cache-Control: {} (files)", super::headers::IMMUTABLE)),
+        Some(Immutable::None) | None => {}
+    }
+    let fields = |status| super::headers::fields(&rules.headers, status);
+    let ok = fields(200);
+    lines.extend(ok.iter().map(|(name, value)| format!("{name}: {value}")));
+    for status in [301, 404, 500] {
+        let other = fields(status);
+        if other != ok {
+            let shown: Vec<String> = other.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            lines.push(format!(
+                "with {status} instead: {}",
+                if shown.is_empty() { "none".into() } else { shown.join("; ") }
+            ));
+        }
+    }
+    lines.extend(rules.cors.as_ref().map(|cors| format!("pages of {} may ask", cors.origins.join(", "))));
+    if lines.is_empty() {
+        lines.push("nothing else than for the whole site".into());
+    }
+    lines
+}
+
+/// Conditions in words.
+pub(super) fn conditions(conditions: &[Condition]) -> String {
+    let one = |condition: &Condition| match condition {
+        Condition::Method(names) => format!("method {}", names.join(" or ")),
+        Condition::Host(hosts) => format!("host {}", hosts.join(" or ")),
+        Condition::Header(name, test) => format!("header {name} {}", test_words(test)),
+        Condition::Query(name, test) => format!("query {name} {}", test_words(test)),
+        Condition::Client(networks) => {
+            format!("client in {}", networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "))
+        }
+        Condition::Protocol(names) => names.join(" or "),
+    };
+    conditions.iter().map(one).collect::<Vec<_>>().join(" and ")
+}
+
+fn test_words(test: &ValueTest) -> String {
+    match test {
+        ValueTest::Present => "is there".into(),
+        ValueTest::Absent => "is not there".into(),
+        ValueTest::OneOf(values) => format!("is {}", values.join(" or ")),
+        ValueTest::Regex(text) => format!("matches {text}"),
+    }
+}
+
+fn matches(route: &RouteSettings) -> String {
+    if route.paths.is_empty() && route.conditions.is_empty() {
+        return "{}".into();
+    }
+    let of = |is_regex: bool| {
+        let texts = route.paths.iter().filter(move |path| path.is_regex() == is_regex).map(Pattern::text);
+        texts.collect::<Vec<_>>()
+    };
+    let mut keys = Vec::new();
+    for (key, texts) in [("path", of(false)), ("regex", of(true))] {
+        if !texts.is_empty() {
+            keys.push(format!("{key} = {}", list(texts)));
+        }
+    }
+    let (mut header, mut query) = (Vec::new(), Vec::new());
+    for condition in &route.conditions {
+        match condition {
+            Condition::Method(names) => keys.push(format!("method = {}", list(names))),
+            Condition::Host(hosts) => keys.push(format!("host = {}", list(hosts))),
+            Condition::Header(name, test) => header.push(format!("{} = {}", quoted(name), test_value(test))),
+            Condition::Query(name, test) => query.push(format!("{} = {}", quoted(name), test_value(test))),
+            Condition::Client(networks) => {
+                keys.push(format!("client = {}", list(networks.iter().map(ToString::to_string))))
+            }
+            Condition::Protocol(names) => keys.push(format!("protocol = {}", list(names))),
+        }
+    }
+    for (key, tests) in [("header", header), ("query", query)] {
+        if !tests.is_empty() {
+            keys.push(format!("{key} = {{ {} }}", tests.join(", ")));
+        }
+    }
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn test_value(test: &ValueTest) -> String {
+    match test {
+        ValueTest::Present => "true".into(),
+        ValueTest::Absent => "false".into(),
+        ValueTest::OneOf(values) => list(values),
+        ValueTest::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+    }
+}
+
+fn header_table(rule: &HeaderRule) -> String {
+    let mut keys = Vec::new();
+    if !rule.set.is_empty() {
+        let fields = rule.set.iter().map(|(name, values)| format!("{} = {}", quoted(name), list(values)));
+        keys.push(format!("set = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+    }
+    if !rule.add.is_empty() {
+        let mut names: Vec<&String> = rule.add.iter().map(|(name, _)| name).collect();
+        names.dedup();
+        let values = |name: &String| list(rule.add.iter().filter(|(other, _)| other == name).map(|(_, value)| value));
+        let fields = names.into_iter().map(|name| format!("{} = {}", quoted(name), values(name)));
+        keys.push(format!("add = {{ {} }}", fields.collect::<Vec<_>>().join(", ")));
+    }
+    if !rule.remove.is_empty() {
+        keys.push(format!("remove = {}", list(&rule.remove)));
+    }
+    if !rule.statuses.is_empty() {
+        keys.push(format!("status = {}", list(rule.statuses.iter().map(|statuses| statuses.text()))));
+    }
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn cors_table(cors: &Cors) -> String {
+    let lists =
+        [("origins", &cors.origins), ("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)];
+    let mut keys: Vec<String> = lists.iter().map(|(key, texts)| format!("{key} = {}", list(*texts))).collect();
+    keys.push(format!("credentials = {}", cors.credentials));
+    keys.extend(cors.max_age_s.map(|seconds| format!("max_age_s = {seconds}")));
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    crate::config::render::quoted(text)
+}
+
+fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(|text| quoted(text.as_ref())).collect();
+    format!("[{}]", texts.join(", "))
+}

@@ -1,0 +1,302 @@
+//! The shapes of a `[[site.route]]` table, exactly as written: names, types and positions.
+//!
+//! Owns: which of several shapes a value has. Does not judge values (`judge`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
+
+use crate::config::file::{Amount, Text, Texts};
+
+/// `[[site.route]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(in crate::config) struct RouteTable {
+    #[serde(rename = "match")]
+    pub(super) matches: Option<Spanned<TextsOr<MatchTable>>>,
+    pub(super) priority: Option<Spanned<i64>>,
+    pub(super) headers: Option<Headers>,
+    pub(super) immutable: Option<Spanned<SwitchOr<Never>>>,
+    pub(in crate::config) redirect: Option<Spanned<SwitchOr<RedirectTable>>>,
+    pub(super) rewrite: Option<Spanned<SwitchOr<Never>>>,
+    #[serde(rename = "try")]
+    pub(super) try_files: Option<Spanned<Texts>>,
+    pub(super) index: Option<Vec<Text>>,
+    pub(super) error_pages: BTreeMap<Text, Text>,
+    pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
+}
+
+/// `match = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a pattern, a list of patterns, or a table")]
+pub(super) struct MatchTable {
+    pub(super) path: Option<Spanned<Texts>>,
+    pub(super) regex: Option<Spanned<Texts>>,
+    pub(super) method: Option<Spanned<Texts>>,
+    pub(super) host: Option<Vec<Text>>,
+    pub(super) header: BTreeMap<Text, Spanned<Value>>,
+    pub(super) query: BTreeMap<Text, Spanned<Value>>,
+    pub(super) client: Option<Spanned<Texts>>,
+    pub(super) protocol: Option<Spanned<Texts>>,
+}
+
+/// `redirect = { ... }`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(in crate::config) struct RedirectTable {
+    pub(super) to: Text,
+    pub(super) status: Option<Spanned<Amount>>,
+    #[serde(default)]
+    pub(super) if_missing: bool,
+}
+
+/// `cors = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct CorsTable {
+    pub(super) origins: Option<Spanned<Texts>>,
+    pub(super) methods: Option<Spanned<Texts>>,
+    pub(super) headers: Option<Spanned<Texts>>,
+    pub(super) expose: Option<Spanned<Texts>>,
+    pub(super) credentials: bool,
+    pub(super) max_age_s: Option<Spanned<Amount>>,
+}
+
+/// One of several tables `headers = [{ ... }]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct HeaderTable {
+    pub(super) set: BTreeMap<Text, Spanned<Texts>>,
+    pub(super) add: BTreeMap<Text, Spanned<Texts>>,
+    pub(super) remove: Vec<Text>,
+    pub(super) status: Option<Spanned<Statuses>>,
+}
+
+/// One status or a list of them.
+#[derive(Debug)]
+pub(super) struct Statuses(pub(super) Vec<String>);
+
+/// Fields to set, or tables that say more.
+#[derive(Debug)]
+pub(super) enum Headers {
+    Fields(BTreeMap<Text, Spanned<FieldValue>>),
+    Tables(Vec<Spanned<HeaderTable>>),
+}
+
+/// The values of a field, or `false` for a field that goes.
+#[derive(Debug)]
+pub(super) enum FieldValue {
+    Values(Vec<String>),
+    Removed,
+    Kept,
+}
+
+/// `true`, `false`, one text or several, or `{ regex = "..." }`.
+#[derive(Debug)]
+pub(super) enum Value {
+    Is(bool),
+    OneOf(Vec<String>),
+    Regex(Text),
+}
+
+/// One text or several, or a table.
+#[derive(Debug)]
+pub(super) enum TextsOr<T> {
+    Texts(Vec<String>),
+    Table(T),
+}
+
+/// `true`, `false`, a text or a table.
+#[derive(Debug)]
+pub(in crate::config) enum SwitchOr<T> {
+    Is(bool),
+    Text(String),
+    Table(T),
+}
+
+/// Where no table is taken.
+#[derive(Debug)]
+pub(super) enum Never {}
+
+impl<'de> Deserialize<'de> for Never {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Never, D::Error> {
+        Err(D::Error::custom("expected true, false or a string, and not a table"))
+    }
+}
+
+/// What a value of one of several shapes is made of.
+trait Shape: Sized {
+    const EXPECTED: &'static str;
+
+    fn of_bool(_: bool) -> Option<Self> {
+        None
+    }
+
+    fn of_number(_: i64) -> Option<Self> {
+        None
+    }
+
+    fn of_texts(_: Vec<String>) -> Option<Self> {
+        None
+    }
+
+    fn of_map<'de, A: MapAccess<'de>>(_: A) -> Option<Result<Self, A::Error>> {
+        None
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Option<Result<Self, A::Error>> {
+        let mut texts = Vec::new();
+        loop {
+            match list.next_element() {
+                Ok(Some(text)) => texts.push(text),
+                Ok(None) => return Self::of_texts(texts).map(Ok),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+struct ShapeVisitor<S>(PhantomData<S>);
+
+impl<'de, S: Shape> Visitor<'de> for ShapeVisitor<S> {
+    type Value = S;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(S::EXPECTED)
+    }
+
+    fn visit_bool<E: Error>(self, is: bool) -> Result<S, E> {
+        S::of_bool(is).ok_or_else(|| E::custom(format!("expected {}", S::EXPECTED)))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<S, E> {
+        S::of_number(number).ok_or_else(|| E::custom(format!("expected {}", S::EXPECTED)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<S, E> {
+        S::of_texts(vec![text.to_owned()]).ok_or_else(|| E::custom(format!("expected {}", S::EXPECTED)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<S, A::Error> {
+        S::of_list(list).unwrap_or_else(|| Err(A::Error::custom(format!("expected {}", S::EXPECTED))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<S, A::Error> {
+        S::of_map(map).unwrap_or_else(|| Err(A::Error::custom(format!("expected {}", S::EXPECTED))))
+    }
+}
+
+impl<T: DeserializeOwned> Shape for TextsOr<T> {
+    const EXPECTED: &'static str = "a string, a list of strings or a table";
+
+    fn of_texts(texts: Vec<String>) -> Option<Self> {
+        Some(TextsOr::Texts(texts))
+    }
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        Some(T::deserialize(MapAccessDeserializer::new(map)).map(TextsOr::Table))
+    }
+}
+
+impl<T: DeserializeOwned> Shape for SwitchOr<T> {
+    const EXPECTED: &'static str = "true, false, a string or a table";
+
+    fn of_bool(is: bool) -> Option<Self> {
+        Some(SwitchOr::Is(is))
+    }
+
+    fn of_texts(mut texts: Vec<String>) -> Option<Self> {
+        (texts.len() == 1).then(|| SwitchOr::Text(texts.remove(0)))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(_: A) -> Option<Result<Self, A::Error>> {
+        None
+    }
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        Some(T::deserialize(MapAccessDeserializer::new(map)).map(SwitchOr::Table))
+    }
+}
+
+impl Shape for Value {
+    const EXPECTED: &'static str = "true, false, a string, a list of strings or { regex = \"...\" }";
+
+    fn of_bool(is: bool) -> Option<Self> {
+        Some(Value::Is(is))
+    }
+
+    fn of_texts(texts: Vec<String>) -> Option<Self> {
+        Some(Value::OneOf(texts))
+    }
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, expecting = "a table")]
+        struct RegexTable {
+            regex: Text,
+        }
+        Some(RegexTable::deserialize(MapAccessDeserializer::new(map)).map(|table| Value::Regex(table.regex)))
+    }
+}
+
+impl Shape for FieldValue {
+    const EXPECTED: &'static str = "a string, a list of strings, or false for a field that is removed";
+
+    fn of_bool(is: bool) -> Option<Self> {
+        Some(if is { FieldValue::Kept } else { FieldValue::Removed })
+    }
+
+    fn of_texts(texts: Vec<String>) -> Option<Self> {
+        Some(FieldValue::Values(texts))
+    }
+}
+
+impl Shape for Statuses {
+    const EXPECTED: &'static str = "a status as in 404 or \"5xx\", or a list of them";
+
+    fn of_number(number: i64) -> Option<Self> {
+        Some(Statuses(vec![number.to_string()]))
+    }
+
+    fn of_texts(texts: Vec<String>) -> Option<Self> {
+        Some(Statuses(texts))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(list: A) -> Option<Result<Self, A::Error>> {
+        let amounts = Vec::<Amount>::deserialize(SeqAccessDeserializer::new(list));
+        let text = |amount| match amount {
+            Amount::Number(number) => number.to_string(),
+            Amount::Text(text) => text,
+        };
+        Some(amounts.map(|amounts| Statuses(amounts.into_iter().map(text).collect())))
+    }
+}
+
+impl Shape for Headers {
+    const EXPECTED: &'static str = "a table of fields, or a list of tables with `set`, `add`, `remove` and `status`";
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        Some(BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(Headers::Fields))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(list: A) -> Option<Result<Self, A::Error>> {
+        Some(Vec::deserialize(SeqAccessDeserializer::new(list)).map(Headers::Tables))
+    }
+}
+
+macro_rules! read_by_shape {
+    ($($name:ident $(<$parameter:ident>)?),*) => {$(
+        impl<'de $(, $parameter: DeserializeOwned)?> Deserialize<'de> for $name $(<$parameter>)? {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(ShapeVisitor(PhantomData))
+            }
+        }
+    )*};
+}
+
+read_by_shape!(TextsOr<T>, SwitchOr<T>, Value, FieldValue, Statuses, Headers);

@@ -1,0 +1,204 @@
+//! Texts in which captures of a path stand: where a redirect leads, what a rewrite asks for.
+//!
+//! Owns: the syntax (`$1`, `${name}`, `$path`, `$$`) and filling it in. Pure.
+
+use lamna_proto::parse::path;
+
+use super::pattern::Pattern;
+
+/// A text with places for captures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Number(usize),
+    Name(String),
+    Path,
+}
+
+/// What a pattern captured of a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captures {
+    /// From capture 1 on; those that took no part in the match are empty.
+    pub numbered: Vec<Vec<u8>>,
+    /// By name.
+    pub named: Vec<(String, Vec<u8>)>,
+}
+
+impl Template {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// What is wrong with it, as words that follow it.
+    pub fn parse(text: &str) -> Result<Template, String> {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            literal.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let word =
+                |text: &str| text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+            let (name, length) = if after.starts_with('$') {
+                literal.push('$');
+                rest = &after[1..];
+                continue;
+            } else if let Some(braced) = after.strip_prefix('{') {
+                let end = braced.find('}').ok_or("has a `${` without its `}`")?;
+                (&braced[..end], end + 2)
+            } else if after.starts_with(|first: char| first.is_ascii_digit()) {
+                let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+                (&after[..digits], digits)
+            } else if after.starts_with("path") {
+                // `$pathology` is not meant by anybody, and `$path.html` by many.
+                ("path", "path".len())
+            } else {
+                (&after[..word(after)], word(after))
+            };
+            if name.is_empty() || word(name) != name.len() {
+                return Err(
+                    "has a `$` that names no capture: write `$1`, `${name}` or `$path`, or `$$` for the sign".into()
+                );
+            }
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal)));
+            }
+            parts.push(match name.parse() {
+                Ok(number) => Part::Number(number),
+                Err(_) if name == "path" => Part::Path,
+                Err(_) => Part::Name(name.to_owned()),
+            });
+            rest = &after[length..];
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            parts.push(Part::Text(literal));
+        }
+        Ok(Template { text: text.to_owned(), parts })
+    }
+
+    /// A text in which nothing stands for anything.
+    pub fn literal(text: &str) -> Template {
+        Template { text: text.replace('$', "$$"), parts: vec![Part::Text(text.to_owned())] }
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What stands before the first capture.
+    pub fn beginning(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// Whether the path is what stands first, or first after the beginning.
+    pub fn leads_with_path(&self) -> bool {
+        let dynamic = self.parts.iter().find(|part| !matches!(part, Part::Text(_)));
+        dynamic.is_none_or(|first| *first == Part::Path)
+    }
+
+    /// Whether nothing is filled in.
+    pub fn is_fixed(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Text(_)))
+    }
+
+    /// Whether all of it is the path.
+    pub fn is_path(&self) -> bool {
+        self.parts == [Part::Path]
+    }
+
+    /// The first capture that `pattern` does not have, as it is written.
+    pub fn missing_from(&self, pattern: Option<&Pattern>) -> Option<String> {
+        let (count, names) = pattern.map_or((0, Vec::new()), Pattern::captures);
+        self.parts.iter().find_map(|part| match part {
+            Part::Number(number) if *number == 0 || *number > count => Some(format!("${number}")),
+            Part::Name(name) if !names.contains(name) => Some(format!("${{{name}}}")),
+            _ => None,
+        })
+    }
+
+    /// Filled in for `path`, with each capture as it is.
+    pub fn fill(&self, path: &[u8], captures: &Captures) -> Vec<u8> {
+        self.filled(path, captures, |bytes| bytes.to_vec())
+    }
+
+    /// Filled in for `path`, with each capture percent-encoded, so that none can be more than a part of a path.
+    pub fn fill_encoded(&self, path: &[u8], captures: &Captures) -> String {
+        let filled = self.filled(path, captures, |bytes| path::encode(bytes).into_bytes());
+        // Its own text is UTF-8 and what is filled in is ASCII.
+        String::from_utf8(filled).unwrap_or_default()
+    }
+
+    fn filled(&self, path: &[u8], captures: &Captures, form: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.text.len() + path.len());
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Path => out.extend(form(path)),
+                Part::Number(number) => {
+                    out.extend(captures.numbered.get(number.wrapping_sub(1)).map(|one| form(one)).unwrap_or_default());
+                }
+                Part::Name(name) => {
+                    let found = captures.named.iter().find(|(other, _)| other == name);
+                    out.extend(found.map(|(_, value)| form(value)).unwrap_or_default());
+                }
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> String {
+        let captures =
+            Captures { numbered: vec![b"one".to_vec(), b"a b".to_vec()], named: vec![("id".into(), b"7".to_vec())] };
+        Template::parse(text).unwrap().fill_encoded(b"/p q", &captures)
+    }
+
+    #[test]
+    fn captures_stand_where_they_are_named() {
+        assert_eq!(filled("/x/$1/${2}/${id}.html"), "/x/one/a%20b/7.html");
+        assert_eq!(filled("https://a.example$path?x=$$1"), "https://a.example/p%20q?x=$1");
+        assert_eq!(filled("$path.html"), "/p%20q.html");
+        assert_eq!(filled("$id"), "7");
+        assert_eq!(filled("$9"), "");
+    }
+
+    #[test]
+    fn a_sign_that_names_nothing_is_refused() {
+        for text in ["/$", "/$ x", "/${", "/${}", "/${a-b}"] {
+            assert!(Template::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_capture_that_a_pattern_does_not_have_is_named() {
+        let missing = |text: &str, glob: &str| {
+            Template::parse(text).unwrap().missing_from(Pattern::from_glob(glob).unwrap().first())
+        };
+        assert_eq!(missing("/$1", "/a/*"), None);
+        assert_eq!(missing("/$2", "/a/*"), Some("$2".into()));
+        assert_eq!(missing("/$2", "/*/b/*"), None);
+        assert_eq!(missing("/${id}", "/a/*"), Some("${id}".into()));
+        assert_eq!(missing("$path", "/a"), None);
+    }
+
+    #[test]
+    fn a_literal_stays_what_it_is() {
+        let template = Template::literal("/a$1");
+        assert_eq!(template.fill(b"/x", &Captures::default()), b"/a$1");
+        assert_eq!(Template::parse(template.text()).unwrap().fill(b"/x", &Captures::default()), b"/a$1");
+    }
+}

@@ -1,0 +1,404 @@
+//! Routes at run time: what applies to a request of a site, found in memory before anything is looked for.
+//!
+//! Owns: [`Routes`] of a site and [`Effective`], what several routes come to, made once for each set of routes that matched
+//! together. What is cached under a path is made with the rules of that path, so that heads have the configured fields and a
+//! hit looks nothing up here. Where more than the path decides, the outcome is a part of what caches find an answer by
+//! (`worker/context.rs`). Waits for nothing, and opens no file.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lamna_proto::error::Refusal;
+use lamna_proto::message::Request;
+use lamna_proto::parse::path;
+use lamna_proto::parse::target::{self, Target};
+use lamna_proto::resource::{HeadTooLong, Resource};
+
+use crate::config::route::condition::Asked;
+use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
+use crate::config::route::matcher::{Dependence, Matcher, RouteId};
+use crate::config::route::template::Captures;
+use crate::config::route::{Cors, Immutable, RULE_FILES, Rules, merge};
+use crate::config::settings::SiteSettings;
+use crate::content::answers::{self, Errors, Extras};
+
+/// The routes of a site.
+#[derive(Debug)]
+pub struct Routes {
+    matcher: Matcher,
+    depends_on_requests: bool,
+    hides_rule_files: bool,
+    takes_uploads: bool,
+    /// What applies without any route.
+    plain: Arc<Effective>,
+    made: Mutex<Made>,
+}
+
+/// What was made for sets of routes.
+#[derive(Debug, Default)]
+struct Made {
+    by_routes: HashMap<Vec<u16>, Arc<Effective>>,
+    errors: HashMap<Vec<Vec<(String, String)>>, Arc<Errors>>,
+    last_number: u32,
+}
+
+/// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
+const KEPT_MAX: usize = 1024;
+
+/// What applies to a request.
+#[derive(Debug)]
+pub struct Effective {
+    /// Another one for each that was ever made for this site; 0 without any route.
+    pub number: u32,
+    /// What the routes come to.
+    pub rules: Rules,
+    /// Ready pages for what cannot be served.
+    pub errors: Arc<Errors>,
+    /// Header fields that decided about the routes, for `Vary`.
+    vary: Option<String>,
+    /// Fields of an answer with 200.
+    fields: Vec<(String, String)>,
+}
+
+/// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
+const ORIGIN: u16 = 0x8000;
+
+impl Routes {
+    /// Those of `site`.
+    ///
+    /// # Errors
+    /// The fields of the site are too long for a head, which no configuration has that was checked.
+    pub fn new(site: &SiteSettings) -> Result<Routes, HeadTooLong> {
+        let base = Rules { headers: base(site), ..Rules::default() };
+        let fields = |status| headers::fields(&base.headers, status);
+        let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
+        let fields = fields(200);
+        let plain = Arc::new(Effective { number: 0, rules: base, errors: Arc::new(errors), vary: None, fields });
+        // What cannot be compiled was refused with the settings.
+        let matcher = Matcher::new(&site.routes).unwrap_or_default();
+        let depends_on_requests = matcher.depends_on_requests();
+        Ok(Routes {
+            matcher,
+            depends_on_requests,
+            hides_rule_files: site.rule_files,
+            takes_uploads: site.upload,
+            plain,
+            made: Mutex::default(),
+        })
+    }
+
+    /// What applies without any route.
+    pub fn plain(&self) -> &Arc<Effective> {
+        &self.plain
+    }
+
+    /// Which routes fit `path`, the most specific first: a sentence for each.
+    pub fn describe(&self, path: &[u8]) -> Vec<String> {
+        let sentence = |id: RouteId| {
+            let route = self.matcher.route(id);
+            let verb = if route.conditions.is_empty() { "applies" } else { "may apply: it depends on the request" };
+            format!("the route `{}` {verb}", route.title())
+        };
+        self.matcher.by_path(path).into_iter().map(sentence).collect()
+    }
+
+    /// Whether there is any route.
+    pub fn is_empty(&self) -> bool {
+        self.matcher.is_empty()
+    }
+
+    /// Whether for some path more than the path decides.
+    pub fn depends_on_requests(&self) -> bool {
+        self.depends_on_requests
+    }
+
+    /// What besides the path decides about `path`.
+    pub fn dependence(&self, path: &[u8]) -> Dependence {
+        self.matcher.dependence(path)
+    }
+
+    /// Whether `path` is read by the server, and not served.
+    pub fn hides(&self, path: &[u8]) -> bool {
+        self.hides_rule_files
+            && path.strip_prefix(b"/").is_some_and(|name| RULE_FILES.iter().any(|own| own.as_bytes() == name))
+    }
+
+    /// Writes which of the conditions that matter the request fulfils behind `out`: nothing if it fulfils none.
+    pub fn push_outcome(&self, dependence: &Dependence, asked: &Asked<'_>, out: &mut Vec<u8>) {
+        for id in dependence.conditional.iter().filter(|id| self.matcher.holds(**id, asked)) {
+            out.extend(id.to_le_bytes());
+        }
+        if let Some(origin) = self.matcher.origin(asked).filter(|_| dependence.origin) {
+            out.extend((ORIGIN | origin).to_le_bytes());
+        }
+    }
+
+    /// What applies to `path`, which is normalised, if the request fulfils what [`Routes::push_outcome`] wrote.
+    pub fn effective(&self, path: &[u8], outcome: &[u8]) -> Arc<Effective> {
+        if self.is_empty() || path.is_empty() {
+            return self.plain.clone();
+        }
+        let outcome: Vec<u16> = outcome.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let by_path = self.matcher.by_path(path);
+        let asks = |id: &RouteId| !self.matcher.route(*id).conditions.is_empty();
+        // Those that were not fulfilled count as well: what they look at decided.
+        let (matched, failed): (Vec<u16>, Vec<u16>) =
+            by_path.into_iter().partition(|id| !asks(id) || outcome.contains(id));
+        let origin = outcome.iter().find(|one| **one & ORIGIN != 0).map(|one| one & !ORIGIN);
+        if matched.is_empty() && failed.is_empty() {
+            return self.plain.clone();
+        }
+        let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
+        let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = lock().by_routes.get(&key) {
+            return made.clone();
+        }
+        let (rules, vary) = self.rules(&matched, &failed, origin);
+        let mut made = lock();
+        if made.by_routes.len() >= KEPT_MAX {
+            made.by_routes.clear();
+            made.errors.clear();
+        }
+        made.last_number = made.last_number.wrapping_add(1).max(1);
+        let number = made.last_number;
+        let errors = self.errors(&rules, vary.as_deref(), &mut made);
+        let fields = headers::fields(&rules.headers, 200);
+        let effective = Arc::new(Effective { number, rules, errors, vary, fields });
+        made.by_routes.insert(key, effective.clone());
+        effective
+    }
+
+    fn rules(&self, matched: &[RouteId], failed: &[RouteId], origin: Option<u16>) -> (Rules, Option<String>) {
+        let mut rules = merge(matched.iter().map(|id| (usize::from(*id), self.matcher.route(*id))));
+        rules.headers.splice(0..0, self.plain.rules.headers.iter().cloned());
+        let mut names: Vec<String> = Vec::new();
+        let looked_at = self.matcher.headers_of(matched).chain(self.matcher.headers_of(failed));
+        let has_origins = rules.cors.as_ref().is_some_and(|cors| !cors.is_for_any());
+        for name in looked_at.chain(has_origins.then_some("Origin")) {
+            if !names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                names.push(name.to_owned());
+            }
+        }
+        if let Some(cors) = &rules.cors {
+            let origin = origin.and_then(|origin| self.matcher.origins().get(usize::from(origin)));
+            rules.headers.extend(shared_with(cors, origin.map(String::as_str)));
+        }
+        (rules, (!names.is_empty()).then(|| names.join(", ")))
+    }
+
+    fn errors(&self, rules: &Rules, vary: Option<&str>, made: &mut Made) -> Arc<Errors> {
+        let mut key: Vec<_> = Errors::STATUSES.iter().map(|status| headers::fields(&rules.headers, *status)).collect();
+        key.push(vec![(String::new(), vary.unwrap_or_default().to_owned())]);
+        if let Some(errors) = made.errors.get(&key) {
+            return errors.clone();
+        }
+        let extras = |status| Extras { fields: headers::fields(&rules.headers, status).into(), vary };
+        // What several routes come to may be too long for a head, though each of them is not.
+        let errors = Errors::new(extras).map_or_else(|_| self.plain.errors.clone(), Arc::new);
+        made.errors.insert(key, errors.clone());
+        errors
+    }
+
+    /// What the route that `id` names captures of `path`.
+    pub fn captures(&self, id: usize, path: &[u8]) -> Captures {
+        self.matcher.captures(id as RouteId, path) // It is from `merge`, which was given one.
+    }
+
+    /// What applies to a request that is answered without a translation.
+    fn of_request(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Effective> {
+        let (given, query) = match target::parse(request.target(), false) {
+            Ok(Target::Origin { path, query } | Target::Absolute { path, query, .. }) => (path, query),
+            _ => return self.plain.clone(),
+        };
+        let mut path = Vec::new();
+        if self.is_empty() || path::normalise(given, &mut path).is_err() {
+            return self.plain.clone();
+        }
+        // A preflight asks about a request that is yet to come.
+        let method = request.lines_named(PREFLIGHT_METHOD).next();
+        let asked = Asked { host, query, method, request: Some(request), client: None };
+        let mut outcome = Vec::new();
+        self.push_outcome(&self.dependence(&path), &asked, &mut outcome);
+        self.effective(&path, &outcome)
+    }
+
+    /// The page for a request that is refused, if it is another one than that of the site.
+    pub fn refusal(&self, refusal: Refusal, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
+        let effective = self.of_request(host, request);
+        let status = refusal.status().0;
+        if effective.number == 0 || *effective.fields(status) == *self.plain.fields(status) && effective.vary.is_none()
+        {
+            return None;
+        }
+        answers::refusal_page(refusal, &effective.extras(status), self.takes_uploads).ok().map(Arc::new)
+    }
+
+    /// The answer to OPTIONS, if it is another one than that of the site.
+    pub fn options(&self, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
+        let effective = self.of_request(host, request);
+        if effective.number == 0 {
+            return None;
+        }
+        let mut extras = effective.extras(204);
+        let is_preflight =
+            request.lines_named(b"origin").next().is_some() && request.lines_named(PREFLIGHT_METHOD).next().is_some();
+        if let Some(cors) = effective.rules.cors.as_ref().filter(|_| is_preflight) {
+            let is_let_in = extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(ALLOW_ORIGIN));
+            extras.fields.to_mut().extend(is_let_in.then(|| preflight(cors)).into_iter().flatten());
+        }
+        answers::options(&extras, self.takes_uploads).ok().map(Arc::new)
+    }
+}
+
+const PREFLIGHT_METHOD: &[u8] = b"access-control-request-method";
+const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
+
+fn base(site: &SiteSettings) -> Vec<HeaderRule> {
+    let rule = HeaderRule::of_fields(&site.headers);
+    if rule.is_empty() { Vec::new() } else { vec![rule] }
+}
+
+/// The fields of every answer by which a browser knows that the page of `origin` may read it.
+fn shared_with(cors: &Cors, origin: Option<&str>) -> Option<HeaderRule> {
+    let origin = if cors.is_for_any() { Some("*") } else { origin };
+    let mut fields = vec![(ALLOW_ORIGIN.to_owned(), origin?.to_owned())];
+    if cors.credentials {
+        fields.push(("Access-Control-Allow-Credentials".into(), "true".into()));
+    }
+    if !cors.expose.is_empty() {
+        fields.push(("Access-Control-Expose-Headers".into(), cors.expose.join(", ")));
+    }
+    Some(HeaderRule::of_fields(&fields))
+}
+
+/// The further fields of the answer to a preflight.
+fn preflight(cors: &Cors) -> Vec<(String, String)> {
+    let methods = if cors.methods.is_empty() { "GET, HEAD".to_owned() } else { cors.methods.join(", ") };
+    let mut fields = vec![("Access-Control-Allow-Methods".to_owned(), methods)];
+    if !cors.headers.is_empty() {
+        fields.push(("Access-Control-Allow-Headers".into(), cors.headers.join(", ")));
+    }
+    fields.extend(cors.max_age_s.map(|seconds| ("Access-Control-Max-Age".to_owned(), seconds.to_string())));
+    fields
+}
+
+impl Effective {
+    /// The configured fields of an answer with `status`.
+    pub fn fields(&self, status: u16) -> Cow<'_, [(String, String)]> {
+        match status {
+            200 => Cow::Borrowed(&self.fields),
+            _ => Cow::Owned(headers::fields(&self.rules.headers, status)),
+        }
+    }
+
+    /// What is sent with an answer of `status`.
+    pub fn extras(&self, status: u16) -> Extras<'_> {
+        Extras { fields: self.fields(status), vary: self.vary.as_deref() }
+    }
+
+    /// Whether the file at `path` never changes.
+    pub fn is_immutable(&self, path: &[u8]) -> bool {
+        match self.rules.immutable {
+            Some(Immutable::All) => true,
+            Some(Immutable::Hashed) => has_hash(path),
+            Some(Immutable::None) | None => false,
+        }
+    }
+
+    /// What is sent with a file.
+    pub fn extras_of_file(&self, status: u16, is_immutable: bool) -> Extras<'_> {
+        let mut extras = self.extras(status);
+        if is_immutable {
+            let fields = extras.fields.to_mut();
+            fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Cache-Control"));
+            fields.push(("Cache-Control".into(), IMMUTABLE.into()));
+        }
+        extras
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::route::condition::Condition;
+    use crate::config::route::pattern::Pattern;
+    use crate::config::route::{RouteSettings, Switch};
+    use std::path::PathBuf;
+
+    fn route(path: &str, field: &str) -> RouteSettings {
+        let headers = vec![HeaderRule::of_fields(&[(field.to_owned(), "1".to_owned())])];
+        RouteSettings { paths: Pattern::from_glob(path).unwrap(), headers, ..RouteSettings::default() }
+    }
+
+    fn routes(routes: Vec<RouteSettings>) -> Routes {
+        Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }).unwrap()
+    }
+
+    fn names(effective: &Effective) -> Vec<String> {
+        effective.fields(200).iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    #[test]
+    fn the_same_routes_come_to_the_same_rules_and_no_routes_to_those_of_the_site() {
+        let routes = routes(vec![route("/a/*", "X-A"), route("*.txt", "X-Text")]);
+        let [one, two, other] = ["/a/b.txt", "/a/c.txt", "/a/c"].map(|path| routes.effective(path.as_bytes(), &[]));
+        assert!(Arc::ptr_eq(&one, &two) && one.number != other.number);
+        assert_eq!(names(&one), ["X-Text", "X-A"]);
+        assert!(Arc::ptr_eq(&routes.effective(b"/b", &[]), routes.plain()));
+        assert!(Arc::ptr_eq(&routes.effective(b"", &[]), routes.plain()));
+    }
+
+    #[test]
+    fn what_a_route_looks_at_is_in_vary_whether_it_matched_or_not() {
+        let asks = RouteSettings {
+            conditions: vec![Condition::Header("X-Debug".into(), crate::config::route::condition::ValueTest::Present)],
+            ..route("/a/*", "X-A")
+        };
+        let routes = routes(vec![asks]);
+        assert!(routes.depends_on_requests());
+        let outcome = 0u16.to_le_bytes();
+        let (with, without) = (routes.effective(b"/a/b", &outcome), routes.effective(b"/a/b", &[]));
+        assert_eq!((with.extras(200).vary, without.extras(200).vary), (Some("X-Debug"), Some("X-Debug")));
+        assert_eq!((names(&with).len(), names(&without).len()), (1, 0));
+        assert_eq!(routes.effective(b"/b", &[]).extras(200).vary, None);
+    }
+
+    #[test]
+    fn origins_that_are_listed_are_answered_by_name_and_others_not_at_all() {
+        let cors = Cors {
+            origins: vec!["https://a.example".into(), "https://b.example".into()],
+            methods: Vec::new(),
+            headers: Vec::new(),
+            expose: vec!["X-A".into()],
+            credentials: true,
+            max_age_s: None,
+        };
+        let routes =
+            routes(vec![RouteSettings { cors: Switch::Set(cors), headers: Vec::new(), ..route("/api/*", "X") }]);
+        assert!(routes.dependence(b"/api/x").origin && !routes.dependence(b"/x").origin);
+        let effective = routes.effective(b"/api/x", &(ORIGIN | 1).to_le_bytes());
+        assert_eq!(effective.fields(404)[0], (ALLOW_ORIGIN.to_owned(), "https://b.example".to_owned()));
+        assert_eq!(effective.fields(404).len(), 3);
+        let other = routes.effective(b"/api/x", &[]);
+        assert_eq!((other.fields(200).len(), other.extras(200).vary), (0, Some("Origin")));
+    }
+
+    #[test]
+    fn no_more_than_so_many_sets_of_routes_are_kept_and_numbers_do_not_come_again() {
+        let asks = |number: u32| RouteSettings {
+            conditions: vec![Condition::Header(
+                format!("X-{number}"),
+                crate::config::route::condition::ValueTest::Present,
+            )],
+            ..route("/*", &format!("X-{number}"))
+        };
+        let routes = routes((0..12).map(asks).collect());
+        let mut seen = std::collections::HashSet::new();
+        for bits in 0..4096u32 {
+            let outcome: Vec<u8> = (0..12u16).filter(|bit| bits >> bit & 1 > 0).flat_map(u16::to_le_bytes).collect();
+            assert!(seen.insert(routes.effective(b"/", &outcome).number));
+            assert!(routes.made.lock().unwrap().by_routes.len() <= KEPT_MAX);
+        }
+    }
+}
