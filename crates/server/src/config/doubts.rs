@@ -51,7 +51,11 @@ fn error_pages(name: &str, site: &SiteSettings) -> Vec<String> {
         );
         (!file.is_file()).then_some(message)
     };
-    site.error_pages.iter().filter_map(doubt).collect()
+    let of_routes = site.routes.iter().flat_map(|route| &route.error_pages);
+    let mut said: Vec<String> = site.error_pages.iter().chain(of_routes).filter_map(doubt).collect();
+    said.sort();
+    said.dedup();
+    said
 }
 
 /// The file that a path of a site stands for. A query would be a part of its name.

@@ -132,7 +132,7 @@ fn site(site: &SiteSettings, page: &mut Page) {
     for each in site.routes.iter().filter(|each| each.source == Source::Configuration) {
         page.text.push_str(&route::render(each));
     }
-    page.text.push_str(&route::report(&site.routes));
+    page.text.push_str(&route::report(&site.routes, &site.headers));
 }
 
 fn headers(headers: &[(String, String)], page: &mut Page) {

@@ -433,6 +433,11 @@ impl SiteSettings {
 }
 
 impl SiteSettings {
+    /// What it serves, in words.
+    pub fn describe_root(&self) -> String {
+        if self.has_root() { self.root.display().to_string() } else { "redirects".to_owned() }
+    }
+
     /// Whether it serves a directory.
     pub fn has_root(&self) -> bool {
         !self.root.as_os_str().is_empty()

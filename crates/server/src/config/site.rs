@@ -102,9 +102,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.routes = route::routes(&given.route, checker);
     site.rule_files = given.rule_files;
     if site.rule_files && site.has_root() {
-        let files = route::read_rule_files(&site.root);
-        site.routes.extend(files.routes);
-        site.skipped_lines = files.skipped;
+        site.skipped_lines = route::add_rule_files(&site.root, &mut site.routes);
     }
     site
 }

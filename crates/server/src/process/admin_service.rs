@@ -15,7 +15,7 @@ use crate::admin::api::{
 };
 use crate::admin::duration::Distribution;
 use crate::admin::{Admin, thread_stats};
-use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
 use crate::content::explain::{self, Asked, Explanation};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
@@ -166,7 +166,7 @@ impl AdminApi for AdminService<'_> {
             phase: self.phase,
             arch: self.arch(workers.len()),
             addresses: self.listeners().iter().map(url).collect(),
-            roots: self.settings().sites.iter().map(|site| site.root.display().to_string()).collect(),
+            roots: self.settings().sites.iter().map(SiteSettings::describe_root).collect(),
             connections_open: Some(sum(&workers)),
             workers: Some(workers),
             connections: read(&done.connections),

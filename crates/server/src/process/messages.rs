@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lamna_policy::words;
 
 use crate::admin::api::{Progress, Refusal};
-use crate::config::settings::{Architecture, ListenAddress, Settings};
+use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::url;
@@ -43,7 +43,7 @@ pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
 pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
     notify("READY=1");
     let addresses: Vec<String> = listeners.iter().map(url).collect();
-    let roots: Vec<String> = settings.sites.iter().map(|site| site.root.display().to_string()).collect();
+    let roots: Vec<String> = settings.sites.iter().map(SiteSettings::describe_root).collect();
     let count = match settings.architecture {
         Architecture::Mp => settings.processes,
         _ => settings.workers,

@@ -1,11 +1,15 @@
-//! Routes that contradict each other: equally specific, and with different words about the same thing.
+//! Routes that contradict each other: equally specific, and with different words about the same thing; and redirects that lead
+//! back to themselves.
 //!
 //! Owns: finding them. What is plain is known (different prefixes, different methods); in doubt two routes may match the same
 //! request. Pure.
 
 use std::collections::BTreeMap;
 
-use super::{Rank, RouteSettings, Switch};
+use lamna_proto::parse::path;
+
+use super::matcher::Matcher;
+use super::{Rank, RouteSettings, Switch, merge};
 
 /// For each route that contradicts an earlier one: which it is, what is wrong and what to do about it.
 pub(super) fn of(routes: &[RouteSettings]) -> Vec<(usize, String, String)> {
@@ -45,6 +49,34 @@ fn of_equals(routes: &[RouteSettings], equals: &[usize]) -> Vec<(usize, String, 
     }
     found
 }
+
+/// The routes by which a client would be redirected again and again, tried for one path of each. What leads to another host, or
+/// to this one by its name, is not followed, and neither is what depends on more than the path.
+pub(super) fn loops(routes: &[RouteSettings], matcher: &Matcher) -> Vec<usize> {
+    let location = |path: &[u8]| {
+        let is_certain = |id: &u16| matcher.route(*id).conditions.is_empty();
+        let ids = matcher.by_path(path).into_iter().filter(is_certain);
+        let (redirect, id) = merge(ids.map(|id| (usize::from(id), matcher.route(id)))).redirect?;
+        let captures = matcher.captures(id as u16, path); // It is from `merge`, which was given one.
+        let location = redirect.to.fill_encoded(path, &captures);
+        let target = location.split(['?', '#']).next().filter(|_| !redirect.if_missing)?;
+        let mut next = Vec::new();
+        path::normalise(target.as_bytes(), &mut next).ok().map(|()| next)
+    };
+    let goes_round = |route: &RouteSettings| {
+        if !matches!(route.redirect, Switch::Set(_)) || !route.conditions.is_empty() {
+            return false;
+        }
+        let sample = route.paths.first().map_or("/*".to_owned(), |pattern| pattern.sample());
+        let mut path = sample.into_bytes();
+        // More hops than any chain of redirects has that somebody wrote on purpose.
+        (0..HOPS_MAX).all(|_| location(&path).map(|next| path = next).is_some())
+    };
+    (0..routes.len()).filter(|at| goes_round(&routes[*at])).collect()
+}
+
+/// Browsers give up after 20.
+const HOPS_MAX: usize = 20;
 
 fn report(routes: &[RouteSettings], earlier: usize, later: usize, what: &str) -> (usize, String, String) {
     let message = format!(
@@ -133,6 +165,24 @@ mod tests {
         };
         assert!(wrong(&[by("GET", "1"), by("HEAD", "2")]).is_empty());
         assert_eq!(wrong(&[by("GET", "1"), by("GET", "2")]), [1]);
+    }
+
+    #[test]
+    fn redirects_that_lead_back_are_found_and_chains_that_end_are_not() {
+        use super::super::RouteRedirect;
+        use super::super::template::Template;
+        let route = |path: &str, to: &str| {
+            let to = Template::parse(to).unwrap();
+            let redirect = Switch::Set(RouteRedirect { to, status: 302, if_missing: false });
+            RouteSettings { paths: Pattern::from_glob(path).unwrap(), redirect, ..RouteSettings::default() }
+        };
+        let rounds = |routes: &[RouteSettings]| loops(routes, &Matcher::new(routes).unwrap());
+        assert_eq!(rounds(&[route("/a/*", "/a/b/$1")]), [0]);
+        assert_eq!(rounds(&[route("/a", "/b"), route("/b", "/a"), route("/c", "/d")]), [0, 1]);
+        assert!(rounds(&[route("/a/*", "/b/$1"), route("/b/*", "/c/$1")]).is_empty());
+        assert!(rounds(&[route("*", "https://a.example$path")]).is_empty());
+        let exempt = RouteSettings { redirect: Switch::Off, ..route("/new/*", "/") };
+        assert!(rounds(&[route("*", "/new$path"), exempt]).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use super::headers::HeaderRule;
-use super::matcher::ROUTES_MAX;
+use super::matcher::Matcher;
 use super::pattern::Pattern;
 use super::template::Template;
 use super::{RouteRedirect, RouteSettings, Source, Switch};
@@ -39,7 +39,7 @@ pub(in crate::config) struct RuleFiles {
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the files of `root`. One that is not there says nothing.
-pub(in crate::config) fn read_rule_files(root: &Path) -> RuleFiles {
+fn read_rule_files(root: &Path) -> RuleFiles {
     let mut found = RuleFiles::default();
     for (name, read) in [(RULE_FILES[0], headers as fn(&str, &mut RuleFiles)), (RULE_FILES[1], redirects)] {
         let path = root.join(name);
@@ -57,8 +57,19 @@ pub(in crate::config) fn read_rule_files(root: &Path) -> RuleFiles {
             Err(error) => found.skipped.push(skip(error.to_string())),
         }
     }
-    found.routes.truncate(ROUTES_MAX);
     found
+}
+
+/// Adds what `root` brings with it to the routes that are configured for it, and says what of it is not done.
+pub(in crate::config) fn add_rule_files(root: &Path, routes: &mut Vec<RouteSettings>) -> Vec<Skipped> {
+    let configured = routes.len();
+    let RuleFiles { routes: found, mut skipped } = read_rule_files(root);
+    routes.extend(found);
+    if let Err(why) = Matcher::new(routes) {
+        routes.truncate(configured);
+        skipped.extend(RULE_FILES.map(|file| Skipped { file, line: None, why: why.clone() }));
+    }
+    skipped
 }
 
 /// Paths at the beginning of lines, and below each, indented, its fields.
@@ -73,11 +84,11 @@ fn headers(text: &str, found: &mut RuleFiles) {
             let mut skip = |why: &str| {
                 found.skipped.push(Skipped { file: RULE_FILES[0], line: Some(number), why: why.to_owned() });
             };
-            match path_pattern(line.trim()) {
-                Ok(pattern) => {
+            match path_patterns(line.trim()) {
+                Ok(paths) => {
                     current = Some(RouteSettings {
                         source: Source::HeadersLine(number),
-                        paths: vec![pattern],
+                        paths,
                         headers: vec![HeaderRule::default()],
                         ..RouteSettings::default()
                     });
@@ -139,10 +150,10 @@ fn redirect(line: &str, number: usize) -> Result<RouteSettings, String> {
         return Err(format!("the condition `{condition}` is not known here"));
     }
     let (status, is_forced) = status.strip_suffix('!').map_or((status, false), |status| (status, true));
-    let paths = vec![path_pattern(from)?];
-    let template = target(to)?;
+    let paths = path_patterns(from)?;
+    let template = target(to, paths.iter().any(Pattern::is_regex))?;
     if let Some(missing) = template.missing_from(paths.first()) {
-        let name = missing.trim_start_matches("${").trim_end_matches('}');
+        let name = if missing == "$1" { "splat" } else { missing.trim_start_matches("${").trim_end_matches('}') };
         return Err(format!("`:{name}` stands in `{to}` and not in `{from}`"));
     }
     let mut route = RouteSettings {
@@ -177,7 +188,7 @@ fn redirect(line: &str, number: usize) -> Result<RouteSettings, String> {
 }
 
 /// With `:name` for a segment and `*` at the end for everything. A slash at the end does not matter.
-fn path_pattern(from: &str) -> Result<Pattern, String> {
+fn path_patterns(from: &str) -> Result<Vec<Pattern>, String> {
     if !from.starts_with('/') {
         return Err(match from.contains("://") {
             true => "rules for one host only are not done here: write a [[site.route]] with `host`".into(),
@@ -187,10 +198,15 @@ fn path_pattern(from: &str) -> Result<Pattern, String> {
     if from.trim_end_matches('*').contains('*') {
         return Err("a star stands at the end of a path".into());
     }
-    if from == "/*" {
-        return Pattern::from_regex("(?s)\\A/(?<splat>.*)\\z");
+    let path = from.trim_end_matches('*');
+    if !path.contains("/:") {
+        if path.len() < from.len() {
+            return Ok(vec![Pattern::Prefix(path.to_owned())]);
+        }
+        let bare = path.trim_end_matches('/');
+        let both = [bare.to_owned(), format!("{bare}/")].into_iter().filter(|path| !path.is_empty());
+        return Ok(both.map(Pattern::Exact).collect());
     }
-    let (path, has_star) = from.strip_suffix('*').map_or((from, false), |path| (path, true));
     let mut regex = "(?s)\\A".to_owned();
     for segment in path.strip_suffix('/').unwrap_or(path).split('/').skip(1) {
         regex.push('/');
@@ -201,16 +217,16 @@ fn path_pattern(from: &str) -> Result<Pattern, String> {
             _ => regex.push_str(&regex::escape(segment)),
         }
     }
-    regex.push_str(match (has_star, path.ends_with('/')) {
+    regex.push_str(match (path.len() < from.len(), path.ends_with('/')) {
         (true, true) => "/(?<splat>.*)\\z",
         (true, false) => "(?<splat>.*)\\z",
         (false, _) => "/?\\z",
     });
-    Pattern::from_regex(&regex)
+    Pattern::from_regex(&regex).map(|pattern| vec![pattern])
 }
 
 /// With `:splat` and `:name` for what stands in the path.
-fn target(to: &str) -> Result<Template, String> {
+fn target(to: &str, has_names: bool) -> Result<Template, String> {
     if !to.starts_with('/') && !to.starts_with("http://") && !to.starts_with("https://") {
         return Err(format!("`{to}` is neither a path nor an address"));
     }
@@ -222,9 +238,12 @@ fn target(to: &str) -> Result<Template, String> {
     while let Some(at) = rest.find(':') {
         let word = rest[at + 1..].bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
         let name = &rest[at + 1..at + 1 + word];
-        let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic());
         text.push_str(&rest[..at].replace('$', "$$"));
-        text.push_str(&if is_name { format!("${{{name}}}") } else { format!(":{name}") });
+        match name.as_bytes().first() {
+            Some(first) if first.is_ascii_alphabetic() && name == "splat" && !has_names => text.push_str("${1}"),
+            Some(first) if first.is_ascii_alphabetic() => text.push_str(&format!("${{{name}}}")),
+            _ => text.push_str(&format!(":{name}")),
+        }
         rest = &rest[at + 1 + word..];
     }
     text.push_str(&rest.replace('$', "$$"));
@@ -239,7 +258,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matcher::Matcher;
+    use super::super::matcher::ROUTES_MAX;
     use super::super::merge;
     use super::*;
 
@@ -275,7 +294,7 @@ mod tests {
         let found = read(redirects, "/app/* /index.html 200\n/v1/* /v2/:splat 200!\n/* /404.html 404\n");
         let texts = |templates: &[Template]| templates.iter().map(|one| one.text().to_owned()).collect::<Vec<_>>();
         assert_eq!(texts(found.routes[0].try_files.as_ref().unwrap()), ["$path", "/index.html"]);
-        assert_eq!(found.routes[1].rewrite, Switch::Set(Template::parse("/v2/${splat}").unwrap()));
+        assert_eq!(found.routes[1].rewrite, Switch::Set(Template::parse("/v2/${1}").unwrap()));
         assert_eq!(found.routes[2].error_pages.get(&404).map(String::as_str), Some("/404.html"));
     }
 
@@ -292,6 +311,17 @@ mod tests {
         let lines: Vec<usize> = found.skipped.iter().filter_map(|one| one.line).collect();
         assert_eq!(lines, [1, 3, 4, 6, 7], "{:#?}", found.skipped);
         assert_eq!(found.routes.len(), 1);
+    }
+
+    #[test]
+    fn files_with_more_routes_than_there_may_be_are_not_done_and_said() {
+        let root = tempfile::tempdir().unwrap();
+        let lines: String = (0..=ROUTES_MAX).map(|number| format!("/{number} /x\n")).collect();
+        std::fs::write(root.path().join("_redirects"), lines).unwrap();
+        let mut routes = vec![RouteSettings::default()];
+        let skipped = add_rule_files(root.path(), &mut routes);
+        assert_eq!(routes.len(), 1);
+        assert!(skipped.iter().any(|one| one.file == "_redirects" && one.why.contains("10000")), "{skipped:?}");
     }
 
     #[test]

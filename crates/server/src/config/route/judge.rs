@@ -30,8 +30,20 @@ pub(in crate::config) fn routes(tables: &[Spanned<RouteTable>], checker: &mut Ch
         for (at, message, hint) in conflicts::of(&routes) {
             checker.problem_with_hint(tables[at].span(), message, Some(hint));
         }
-        if let (Err(message), Some(first)) = (Matcher::new(&routes), tables.first()) {
-            checker.problem(first.span(), message);
+        match (Matcher::new(&routes), tables.first()) {
+            (Err(message), Some(first)) => checker.problem(first.span(), message),
+            (Ok(matcher), _) if checker.count_findings() == before => {
+                for at in conflicts::loops(&routes, &matcher) {
+                    let message =
+                        "this redirect leads to a path that it applies to again: clients would go round for ever";
+                    let hint = Some(
+                        "leave the path that it leads to out of `match`, or give it a route with redirect = false"
+                            .into(),
+                    );
+                    checker.problem_with_hint(tables[at].span(), message, hint);
+                }
+            }
+            _ => {}
         }
     }
     routes

@@ -30,7 +30,7 @@ use headers::HeaderRule;
 use pattern::{Pattern, Specificity};
 use template::Template;
 
-pub(super) use files::read_rule_files;
+pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
 pub(super) use judge::routes;
 pub(super) use report::{render, report};

@@ -159,13 +159,13 @@ impl Pattern {
         !shares_beginning || !shares_end
     }
 
-    /// A path that it matches, as far as that is plain.
+    /// A path that it matches, as far as that is plain. Stars stand for themselves, so that no other pattern matches by chance.
     pub fn sample(&self) -> String {
         let text = match self {
             Pattern::Exact(text) => return text.clone(),
-            Pattern::Prefix(text) => format!("{text}x"),
-            Pattern::Glob(text) => text.replace("**", "x").replace('*', "x"),
-            Pattern::Regex(text) => format!("{}x", regex_prefix(text)),
+            Pattern::Prefix(text) => format!("{text}*"),
+            Pattern::Glob(text) => text.clone(),
+            Pattern::Regex(text) => format!("{}*", regex_prefix(text)),
         };
         if text.starts_with('/') { text } else { format!("/{text}") }
     }

@@ -60,9 +60,9 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
     text
 }
 
-/// For each route what applies in the end to a path that it is for, as comments. Routes that cannot be compiled are not there: they
+/// For each route what applies in the end to a path that it is for, as comments, the fields `of_site` included. Routes that cannot be compiled are not there: they
 /// have been refused.
-pub(in crate::config) fn report(routes: &[RouteSettings]) -> String {
+pub(in crate::config) fn report(routes: &[RouteSettings], of_site: &[(String, String)]) -> String {
     let mut text = String::new();
     let Ok(matcher) = Matcher::new(routes) else { return text };
     if !matcher.is_empty() {
@@ -70,7 +70,7 @@ pub(in crate::config) fn report(routes: &[RouteSettings]) -> String {
     }
     for (id, route) in matcher.routes() {
         let samples = route.paths.iter().map(Pattern::sample).collect::<Vec<_>>();
-        let sample = samples.first().map_or("/x", String::as_str);
+        let sample = samples.first().map_or("/*", String::as_str);
         // A sample of a regular expression need not be matched by it.
         let mut ids = matcher.by_path(sample.as_bytes());
         let is_sure = |other: u16| other == id || matcher.route(other).conditions.is_empty();
@@ -78,7 +78,8 @@ pub(in crate::config) fn report(routes: &[RouteSettings]) -> String {
         ids.sort_unstable();
         ids.dedup();
         ids.retain(|other| is_sure(*other));
-        let rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
+        let mut rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
+        rules.headers.insert(0, HeaderRule::of_fields(of_site));
         let place = match route.source {
             Source::Configuration => String::new(),
             Source::RedirectsLine(line) => format!(" (_redirects, line {})", line.0),
