@@ -312,9 +312,13 @@ impl<'a> Request<'a> {
     /// head line by line.
     pub fn lines_named(self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let lines = &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)];
-        lines.split(|&byte| byte == b'\n').filter_map(move |line| {
-            let value = line.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name))?;
-            Some(line[value.len()..].strip_prefix(b":")?.trim_ascii())
+        let mut start = 0;
+        memchr::memchr_iter(b'\n', lines).filter_map(move |end| {
+            let line = &lines[start..end];
+            start = end + 1;
+            // The colon tells most lines apart without a look at their names.
+            let is_named = line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name);
+            is_named.then(|| line[name.len() + 1..].trim_ascii())
         })
     }
 }

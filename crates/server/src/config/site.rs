@@ -182,7 +182,7 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
     let mut seen = BTreeSet::new();
     let mut headers = Vec::new();
     for (name, values) in in_order {
-        field_name(name, FieldUse::OfSite, checker);
+        field_name(name, FieldUse::Site, checker);
         checker.expect(
             seen.insert(name.get_ref().to_ascii_lowercase()),
             name,
@@ -206,11 +206,11 @@ fn headers(given: &BTreeMap<Text, Spanned<Texts>>, checker: &mut Checker<'_>) ->
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldUse {
     /// It is sent with every answer of a site.
-    OfSite,
+    Site,
     /// It is sent with answers of a route, which may say of what type its files are.
-    OfRoute,
+    Route,
     /// It is looked for in requests.
-    OfRequest,
+    Request,
 }
 
 fn is_among(name: &str, names: &[&str]) -> bool {
@@ -232,8 +232,8 @@ fn check_field_name(name: &str, of: FieldUse) -> Result<(), &'static str> {
     if name.is_empty() || !name.bytes().all(is_token_byte) {
         return Err("is not the name of a field: expected letters, digits and !#$%&'*+-.^_`|~");
     }
-    let is_type_of_files = of == FieldUse::OfRoute && name.eq_ignore_ascii_case("Content-Type");
-    if of != FieldUse::OfRequest && is_among(name, &OWNED_FIELDS) && !is_type_of_files {
+    let is_type_of_files = of == FieldUse::Route && name.eq_ignore_ascii_case("Content-Type");
+    if of != FieldUse::Request && is_among(name, &OWNED_FIELDS) && !is_type_of_files {
         return Err("is computed by the server for each response and cannot be fixed");
     }
     Ok(())

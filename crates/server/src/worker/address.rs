@@ -4,6 +4,7 @@
 //! up as it was received; whatever is looked up, nothing is allocated once the buffers have grown.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use lamna_proto::exchange::Translate;
 use lamna_proto::parse::path;
@@ -76,7 +77,7 @@ pub struct Addresses {
     /// Room for the names of targets that are not spelled as caches find them.
     names: Vec<u8>,
     /// What besides the path decides about paths of sites whose routes look at more.
-    dependences: Generations<Dependence>,
+    dependences: Generations<Arc<Dependence>>,
 }
 
 /// What may be known about paths besides what caches hold.
@@ -131,20 +132,13 @@ impl Addresses {
         name: &mut Vec<u8>,
     ) {
         let key = Key { site: site.index, path: &name[..path_length] };
-        if self.dependences.lookup(key).is_none() {
-            let dependence = site.routes.dependence(key.path);
-            let bytes = size_of_val(&*dependence.conditional) as u64;
-            self.dependences.insert(key, dependence, bytes);
-        }
-        // One that is too large to be kept is found out each time.
-        let found_out;
-        let dependence = match self.dependences.peek(key) {
-            Some(dependence) => dependence,
-            None => {
-                found_out = site.routes.dependence(key.path);
-                &found_out
-            }
-        };
+        let known = self.dependences.lookup(key).map(|known| known.clone());
+        let dependence = known.unwrap_or_else(|| {
+            let found = Arc::new(site.routes.dependence(key.path));
+            let bytes = size_of::<Dependence>() + size_of_val(&*found.conditional);
+            self.dependences.insert(key, found.clone(), bytes as u64);
+            found
+        });
         if dependence.is_of_path() {
             return;
         }
@@ -155,7 +149,7 @@ impl Addresses {
             name.extend([0, View::default().number()]);
         }
         let before = name.len();
-        site.routes.push_outcome(dependence, &asked, name);
+        site.routes.push_outcome(&dependence, &asked, name);
         if name.len() == before {
             name.truncate(end);
         }

@@ -110,7 +110,7 @@ fn headers(text: &str, found: &mut RuleFiles) {
             skip("it is not a field: expected a name, a colon and a value");
             continue;
         };
-        match is_sendable(name, value, FieldUse::OfRoute) {
+        match is_sendable(name, value, FieldUse::Route) {
             Err(why) => skip(&format!("`{name}` {why}")),
             Ok(()) => match rule.set.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
                 Some((_, values)) if !crate::config::site::is_single(name) => values.push(value.to_owned()),

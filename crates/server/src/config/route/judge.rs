@@ -155,7 +155,7 @@ fn matches(table: &MatchTable, route: &mut RouteSettings, checker: &mut Checker<
         route.conditions.push(Condition::Host(hosts.iter().map(|host| site::host(host, checker)).collect()));
     }
     for (name, value) in &table.header {
-        site::field_name(name, FieldUse::OfRequest, checker);
+        site::field_name(name, FieldUse::Request, checker);
         route.conditions.extend(value_test(value, checker).map(|test| Condition::Header(name.get_ref().clone(), test)));
     }
     for (name, value) in &table.query {
@@ -303,7 +303,7 @@ fn header_rules(given: &Headers, checker: &mut Checker<'_>) -> Vec<HeaderRule> {
             let mut rule = HeaderRule::default();
             let mut seen = BTreeSet::new();
             for (name, value) in in_order(fields) {
-                site::field_name(name, FieldUse::OfRoute, checker);
+                site::field_name(name, FieldUse::Route, checker);
                 is_new(name, &mut seen, checker);
                 match value.get_ref() {
                     FieldValue::Removed => remove(name, &mut rule, checker),
@@ -327,14 +327,14 @@ fn header_rule(table: &Spanned<HeaderTable>, checker: &mut Checker<'_>) -> Heade
     let mut rule = HeaderRule::default();
     let mut seen = BTreeSet::new();
     for (name, values) in in_order(&given.set) {
-        site::field_name(name, FieldUse::OfRoute, checker);
+        site::field_name(name, FieldUse::Route, checker);
         is_new(name, &mut seen, checker);
         site::field_values(name, &values.get_ref().0, &values.span(), checker);
         rule.set.push((name.get_ref().clone(), values.get_ref().0.clone()));
     }
     let mut seen = BTreeSet::new();
     for (name, values) in in_order(&given.add) {
-        site::field_name(name, FieldUse::OfRoute, checker);
+        site::field_name(name, FieldUse::Route, checker);
         is_new(name, &mut seen, checker);
         site::field_values(name, &values.get_ref().0, &values.span(), checker);
         checker.expect(!site::is_single(name.get_ref()), name, "has one value in an answer: `set` it");

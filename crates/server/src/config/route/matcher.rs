@@ -21,9 +21,9 @@ pub struct Matcher {
     routes: Vec<Route>,
     /// Those without a path.
     anywhere: Vec<RouteId>,
-    exact: HashMap<Vec<u8>, Vec<RouteId>>,
+    exact: Table,
     /// By length, the shortest first.
-    prefixes: Vec<(usize, HashMap<Vec<u8>, Vec<RouteId>>)>,
+    prefixes: Vec<(usize, Table)>,
     automaton: Option<RegexSet>,
     of_automaton: Vec<RouteId>,
     /// Origins that some route lets in, each once.
@@ -32,6 +32,9 @@ pub struct Matcher {
 
 /// A route, by its place in the order: the most specific is 0.
 pub type RouteId = u16;
+
+/// Routes by a path, or by the beginning of one.
+type Table = HashMap<Vec<u8>, Vec<RouteId>>;
 
 /// The most routes that a site may have.
 pub const ROUTES_MAX: usize = 10_000;

@@ -44,11 +44,12 @@ impl Template {
             let after = &rest[at + 1..];
             let word =
                 |text: &str| text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
-            let (name, length) = if after.starts_with('$') {
+            if let Some(behind) = after.strip_prefix('$') {
                 literal.push('$');
-                rest = &after[1..];
+                rest = behind;
                 continue;
-            } else if let Some(braced) = after.strip_prefix('{') {
+            }
+            let (name, length) = if let Some(braced) = after.strip_prefix('{') {
                 let end = braced.find('}').ok_or("has a `${` without its `}`")?;
                 (&braced[..end], end + 2)
             } else if after.starts_with(|first: char| first.is_ascii_digit()) {
