@@ -71,6 +71,9 @@ pub(crate) enum Command {
     /// Say what a URL is answered with, and why: site, rule, file, permission, fields
     #[command(after_help = exit::HELP)]
     Explain(ExplainArgs),
+    /// Print a configuration of nginx or Caddy as one of this server
+    #[command(after_help = exit::HELP)]
+    Import(ImportArgs),
     /// Ask or order a running server: status, figures, engine, reload, upgrade, drain
     #[command(after_help = exit::HELP)]
     Ctl(CtlArgs),
@@ -116,6 +119,18 @@ pub(crate) struct ExplainArgs {
     /// As it would be served with these arguments
     #[command(flatten)]
     pub(crate) serve: ServeArgs,
+}
+
+/// What to import.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The other configuration, as in /etc/nginx/sites-enabled/default or /etc/caddy/Caddyfile
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Whose it is [default: Caddy's if the name of the file begins with Caddyfile, or else nginx's]
+    #[arg(long, value_name = "SERVER", value_parser = ["nginx", "caddy"])]
+    pub(crate) from: Option<String>,
 }
 
 /// Words for `lamna-lab`, which judges them, and has the help.

@@ -4,6 +4,7 @@ mod args;
 mod ctl;
 mod exit;
 mod explain;
+mod import;
 mod laboratory;
 mod usage;
 mod welcome;
@@ -43,6 +44,7 @@ fn carry_out(command: &Command) -> Result<(), Failed> {
         Command::Serve(args) => serve(args, None),
         Command::Check(args) => check(args),
         Command::Explain(args) => explain::run(args),
+        Command::Import(args) => import::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Lab(args) => laboratory::run(None, args),
         Command::Load(args) => laboratory::run(Some("load"), args),

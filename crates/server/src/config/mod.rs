@@ -18,6 +18,7 @@ mod doubts;
 pub mod error_log;
 mod explain;
 mod file;
+pub mod import;
 mod limits;
 mod load;
 pub mod profile;

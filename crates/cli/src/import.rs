@@ -1,0 +1,39 @@
+//! `lamna import`: the configuration of another server as one of this.
+//!
+//! Owns: reading the file and saying how much was lost. What becomes of it is `config::import`'s.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+
+use lamna_server::config::import;
+
+use crate::args::ImportArgs;
+use crate::exit::{Exit, Failed};
+
+/// Prints what comes of the file.
+pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
+    let shown = args.file.display();
+    let text = std::fs::read_to_string(&args.file).map_err(|error| {
+        let exit = match error.kind() {
+            io::ErrorKind::PermissionDenied => Exit::NoPermission,
+            _ => Exit::Configuration,
+        };
+        Failed { exit, report: format!("{shown}: cannot be read: {error}") }
+    })?;
+    let is_caddyfile = args.file.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("Caddyfile"));
+    let imported = match args.from.as_deref() {
+        Some("caddy") => import::caddy(&text),
+        None if is_caddyfile => import::caddy(&text),
+        _ => import::nginx(&text),
+    };
+    let imported = imported.map_err(|note| Failed {
+        exit: Exit::Configuration,
+        report: format!("{shown}:{}: {}", note.line, note.words),
+    })?;
+    io::stdout().write_all(imported.text.as_bytes())?;
+    for note in &imported.lost {
+        // With standard error closed, the list in the text has to do.
+        _ = writeln!(io::stderr(), "{shown}:{}: not carried over: {}", note.line, note.words);
+    }
+    Ok(())
+}

@@ -1,0 +1,443 @@
+//! Caddyfiles: what their directives are here.
+//!
+//! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to case, which is
+//! not carried over and stands in no list.
+
+mod matcher;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use super::{Draft, Imported, Note, Route, Site, list};
+use crate::config::render::quoted;
+use crate::config::route::template::Template;
+use crate::config::site::{FieldUse, is_sendable, is_single};
+use matcher::{Matcher, Matchers};
+use syntax::Line;
+
+type Snippets = BTreeMap<String, Vec<Line>>;
+
+pub(super) fn import(text: &str) -> Result<Imported, Note> {
+    let lines = syntax::parse(text)?;
+    let mut draft = Draft::default();
+    let mut snippets = Snippets::new();
+    let has_blocks = lines.iter().any(|line| line.block.is_some() && is_address_line(line));
+    if !has_blocks {
+        // One site without braces: its addresses are the first line.
+        let first = lines.iter().position(|line| !line.words.is_empty() && !line.word(0).starts_with('('));
+        let Some(first) = first else { return Err(Note { line: 1, words: "there is no site in it".into() }) };
+        let (before, of_site) = lines.split_at(first);
+        before.iter().for_each(|line| beside_sites(line, &mut snippets, &mut draft));
+        site(&of_site[0], &of_site[1..], &snippets, &mut draft);
+        return Ok(draft.finish("Caddy"));
+    }
+    for line in &lines {
+        match &line.block {
+            Some(block) if is_address_line(line) => site(line, block, &snippets, &mut draft),
+            _ => beside_sites(line, &mut snippets, &mut draft),
+        }
+    }
+    Ok(draft.finish("Caddy"))
+}
+
+fn is_address_line(line: &Line) -> bool {
+    let first = line.word(0);
+    !first.is_empty()
+        && !first.starts_with('(')
+        && (first.contains(['.', ':', '/']) || first.trim_end_matches(',') == "localhost")
+}
+
+/// Global options, snippets, and what is neither.
+fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
+    match (&line.block, line.word(0)) {
+        (Some(options), "") => {
+            for option in
+                options.iter().filter(|option| !matches!(option.word(0), "email" | "admin" | "debug" | "order"))
+            {
+                draft.lose(option.line, format!("`{}`: nothing here stands for it", option.text()));
+            }
+        }
+        (Some(block), name) if name.starts_with('(') => {
+            snippets.insert(name.trim_matches(['(', ')']).to_owned(), block.clone());
+        }
+        _ => draft.lose(line.line, format!("`{}`: it belongs to no site", line.text())),
+    }
+}
+
+/// What is so here without a word about it.
+const NEEDLESS: &[&str] = &["encode", "vars"];
+
+const RESTRICTS: &[&str] = &["basicauth", "basic_auth", "forward_auth", "authorize", "authenticate"];
+
+const PASSES: &[&str] = &["reverse_proxy", "php_fastcgi", "php_server", "php", "proxy"];
+
+/// Where directives stand.
+struct Place<'p> {
+    hosts: &'p [String],
+    snippets: &'p Snippets,
+    /// Of the site as a whole, or of a `handle`.
+    matcher: Matcher,
+    /// Whether it has a path of its own.
+    is_site: bool,
+    depth: usize,
+}
+
+fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut Draft) {
+    let mut site = Site { line: addresses.line, ..Site::default() };
+    let text = addresses.text();
+    for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
+        self::address(address, addresses.line, &mut site, draft);
+    }
+    let hosts = site.hosts.clone();
+    let place = Place { hosts: &hosts, snippets, matcher: Matcher::any(), is_site: true, depth: 0 };
+    within(directives, &place, &mut site, draft);
+    let redirects = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "redirect"));
+    if !redirects && !site.keys.iter().any(|(key, _)| *key == "root") {
+        draft.lose(
+            site.line,
+            "this site has no `root`, and Caddy takes the directory that it is started in: so does this",
+        );
+        site.keys.insert(0, ("root", quoted(".")));
+    }
+    draft.sites.push(site);
+}
+
+fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
+    if !path.is_empty() {
+        draft.lose(line, format!("the path of `{address}`: a site is for hosts"));
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
+        _ => (authority, ""),
+    };
+    let host = host.to_ascii_lowercase();
+    let is_plain = scheme == "http" || port == "80" || host.is_empty() && port != "443" && scheme != "https";
+    if !is_plain {
+        draft.lose(line, format!("`{address}`: TLS is not carried over"));
+    }
+    match (port, is_plain) {
+        ("", _) => listen("80", draft),
+        (port, true) => listen(port, draft),
+        // The port of TLS is not one of plain HTTP.
+        (_, false) => {}
+    }
+    let is_taken = draft.sites.iter().any(|other| other.hosts.contains(&host));
+    if is_taken && !host.is_empty() {
+        draft.lose(line, format!("`{host}`: an earlier site has this name, and answers for it on every address"));
+    } else if !host.is_empty() && !site.hosts.contains(&host) {
+        site.hosts.push(host);
+    }
+}
+
+fn listen(port: &str, draft: &mut Draft) {
+    let address = format!("0.0.0.0:{port}");
+    if !draft.listen.contains(&address) {
+        draft.listen.push(address);
+    }
+}
+
+fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let mut matchers = Matchers::default();
+    for line in directives.iter().filter(|line| line.word(0).starts_with('@')) {
+        matchers.define(line, draft);
+    }
+    let handles_try = |line: &Line| {
+        line.word(0).starts_with("handle") && line.block.iter().flatten().any(|inner| inner.word(0) == "try_files")
+    };
+    let some_try = directives.iter().any(|line| line.word(0) == "try_files" || handles_try(line));
+    for line in directives.iter().filter(|line| !line.word(0).starts_with('@')) {
+        directive(line, place, &matchers, some_try, site, draft);
+    }
+}
+
+fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool, site: &mut Site, draft: &mut Draft) {
+    let text = line.text();
+    let (own, words) = matchers.of(line);
+    let matcher = match own.and_then(|own| place.matcher.and(&own)) {
+        Ok(matcher) => matcher,
+        Err(why) => return draft.lose(line.line, format!("`{text}`{}: {why}", all_of(line))),
+    };
+    let mut push = |key: &'static str, value: String, draft: &mut Draft| match matcher.to_toml() {
+        Ok(matches) => site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value)] }),
+        Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
+    };
+    match line.word(0) {
+        name if NEEDLESS.contains(&name) => {}
+        "root" => root(line, words.last(), &matcher, place, site, draft),
+        "file_server" => file_server(line, words, place, site, draft),
+        "header" => {
+            for value in headers(line, words, draft) {
+                push("headers", value, draft);
+            }
+        }
+        "redir" => match redirect(words, place) {
+            Ok(value) => push("redirect", value, draft),
+            Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
+        },
+        "rewrite" => match words.first().map(|to| path(to)) {
+            Some(Ok(to)) => push("rewrite", quoted(&to), draft),
+            Some(Err(why)) => draft.lose(line.line, format!("`{text}`: {why}")),
+            None => draft.lose(line.line, format!("`{text}`: it says no path")),
+        },
+        "try_files" => {
+            let tried = try_files(line, words, draft);
+            push("try", list(&tried), draft);
+        }
+        "respond" | "error" => match words.iter().find(|word| word.len() == 3).map(String::as_str) {
+            Some("403" | "404" | "410") if words.len() == 1 => push("rewrite", quoted("/.denied"), draft),
+            _ => draft.lose(line.line, format!("`{text}`: a text cannot be answered with")),
+        },
+        "log" => log(line, draft),
+        "handle_errors" => handle_errors(line, site, draft),
+        "route" | "handle" | "handle_path" => handle(line, matcher, place, some_try, site, draft),
+        "import" => match place.snippets.get(line.word(1)) {
+            Some(snippet) if line.words.len() == 2 && place.depth < DEPTH_MAX => {
+                let inner = Place { matcher: place.matcher.clone(), depth: place.depth + 1, ..*place };
+                within(snippet, &inner, site, draft);
+            }
+            Some(_) => draft.lose(line.line, format!("`{text}`: snippets with arguments are not done")),
+            None => draft.lose(line.line, format!("`{text}`: import that file by itself")),
+        },
+        name if RESTRICTS.contains(&name) => {
+            draft.lose(line.line, format!("`{text}`: ACCESS IS NOT RESTRICTED by what was made of this"));
+        }
+        name if PASSES.contains(&name) => {
+            draft.lose(line.line, format!("`{text}`: requests are not passed to other programs"));
+        }
+        "tls" => draft.lose(line.line, format!("`{text}`: TLS is not carried over")),
+        _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
+    }
+}
+
+/// Snippets within snippets.
+const DEPTH_MAX: usize = 8;
+
+fn all_of(line: &Line) -> &'static str {
+    if line.block.is_some() { " and all that it says" } else { "" }
+}
+
+fn root(line: &Line, to: Option<&String>, matcher: &Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let to = to.filter(|to| !to.contains('{'));
+    match (to, matcher.prefix()) {
+        (Some(to), _) if place.is_site && matcher.is_any() => {
+            site.keys.retain(|(key, _)| *key != "root");
+            site.keys.insert(0, ("root", quoted(to)));
+        }
+        (Some(to), Some(prefix)) if prefix.ends_with('/') && prefix != "/" => {
+            site.aliases.push((prefix.to_owned(), format!("{}{prefix}", to.trim_end_matches('/'))));
+        }
+        _ => draft.lose(line.line, format!("`{}`: another directory is for a path as in /x/*", line.text())),
+    }
+}
+
+fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    if words.iter().any(|word| word == "browse") || inner.iter().any(|one| one.word(0) == "browse") {
+        match place.is_site {
+            true => site.keys.push(("browse", "true".into())),
+            false => draft.lose(line.line, format!("`{}`: listings are for a whole site", line.text())),
+        }
+    }
+    for one in inner {
+        match one.word(0) {
+            "browse" | "precompressed" => {}
+            "index" if place.is_site => site.keys.push(("index", list(&one.words[1..]))),
+            "hide" => {
+                draft.lose(one.line, format!("`{}`: ACCESS IS NOT RESTRICTED by what was made of this", one.text()))
+            }
+            _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
+        }
+    }
+}
+
+/// Values of `headers`.
+fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
+    let inner: Vec<Line> = match &line.block {
+        Some(block) => block.clone(),
+        None => vec![Line { line: line.line, words: words.to_vec(), block: None }],
+    };
+    let (mut set, mut add, mut removed): (Vec<String>, Vec<String>, Vec<String>) = Default::default();
+    for one in &inner {
+        let (name, value) = (one.word(0).trim_end_matches(':'), one.word(1));
+        let bare = name.trim_start_matches(['+', '-', '>', '?']);
+        let why = match is_sendable(bare, value, FieldUse::Route) {
+            Err(why) => why,
+            Ok(()) if one.words.len() > 2 => "has a replacement, which is not done",
+            Ok(()) if value.contains('{') => "has a placeholder in its value",
+            Ok(()) if name.starts_with('?') => "is only set where there is none, which is not done",
+            Ok(())
+                if name.starts_with('-')
+                    && ["server", "x-content-type-options"].contains(&&*bare.to_ascii_lowercase()) =>
+            {
+                "is sent by this server, and cannot be removed"
+            }
+            Ok(()) if bare == "defer" => continue,
+            Ok(()) => {
+                match name.as_bytes()[0] {
+                    b'-' => removed.push(bare.to_owned()),
+                    b'+' if !is_single(bare) => add.push(format!("{} = {}", quoted(bare), quoted(value))),
+                    _ => set.push(format!("{} = {}", quoted(bare), quoted(value))),
+                }
+                continue;
+            }
+        };
+        draft.lose(one.line, format!("`{}`: the field {why}", one.text()));
+    }
+    let mut keys = Vec::new();
+    for (key, fields) in [("set", set), ("add", add)] {
+        if !fields.is_empty() {
+            keys.push(format!("{key} = {{ {} }}", fields.join(", ")));
+        }
+    }
+    if !removed.is_empty() {
+        keys.push(format!("remove = {}", list(&removed)));
+    }
+    if keys.is_empty() { Vec::new() } else { vec![format!("[{{ {} }}]", keys.join(", "))] }
+}
+
+fn redirect(words: &[String], place: &Place<'_>) -> Result<String, String> {
+    let to = words.first().ok_or("it says no address")?;
+    let status = match words.get(1).map_or("302", String::as_str) {
+        "permanent" => "301",
+        "temporary" => "302",
+        status @ ("301" | "302" | "303" | "307" | "308") => status,
+        _ => return Err("this status does not redirect".into()),
+    };
+    let to = match (to.contains("{host}"), place.hosts) {
+        (false, _) => to.clone(),
+        (true, [host]) if !host.starts_with("*.") => to.replace("{host}", host),
+        (true, _) => return Err("the host that is asked cannot stand in a redirect".into()),
+    };
+    let to = template(&to)?;
+    let is_location = to.starts_with(['/', '$']) || to.starts_with("http://") || to.starts_with("https://");
+    if !is_location || to.starts_with("//") || !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+        return Err("it is neither a path nor an address that can be sent".into());
+    }
+    Ok(format!("{{ to = {}, status = {status} }}", quoted(&to)))
+}
+
+fn try_files(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
+    let mut tried: Vec<String> = Vec::new();
+    for word in words {
+        match path(word) {
+            _ if word == "=404" => {}
+            Ok(to) if to == "$path" || to == "$path/" => {
+                if !tried.iter().any(|one| one == "$path") {
+                    tried.push("$path".into());
+                }
+            }
+            Ok(to) => tried.push(to),
+            Err(why) => draft.lose(line.line, format!("`{word}` of `{}`: {why}", line.text())),
+        }
+    }
+    tried
+}
+
+/// A path that is looked for.
+fn path(text: &str) -> Result<String, String> {
+    let text = text.strip_suffix("?{query}").unwrap_or(text);
+    let path = template(text)?;
+    match path {
+        path if path.contains('?') => Err("files have no query".into()),
+        path if path.starts_with(['/', '$']) => Ok(path),
+        _ => Err("it is no path".into()),
+    }
+}
+
+/// With placeholders as captures. The query follows a redirect by itself.
+fn template(text: &str) -> Result<String, String> {
+    let text = text.strip_suffix("?{query}").unwrap_or(text);
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at].replace('$', "$$"));
+        let (name, tail) = rest[at + 1..].split_once('}').ok_or("it has a brace without its other half")?;
+        let number = name.rsplit('.').next().unwrap_or_default();
+        let is_capture = (name.starts_with("re.") || name.starts_with("http.regexp.")) && !number.is_empty();
+        match name {
+            "uri" | "path" | "http.request.uri" | "http.request.uri.path" => out.push_str("$path"),
+            _ if is_capture => out.push_str(&format!("${{{number}}}")),
+            _ => return Err(format!("`{{{name}}}` is not known here")),
+        }
+        rest = tail;
+    }
+    out.push_str(&rest.replace('$', "$$"));
+    Template::parse(&out).map(|_| out)
+}
+
+fn log(line: &Line, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let mut target = "-".to_owned();
+    for one in inner {
+        match (one.word(0), one.word(1)) {
+            ("output", "file") => target = one.word(2).to_owned(),
+            ("output", "stdout") => {}
+            _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
+        }
+    }
+    match &draft.log {
+        Some(other) if *other != target => draft.lose(line.line, "`log`: there is one log for all sites"),
+        _ => draft.log = Some(target),
+    }
+}
+
+/// A page for 404, if that is all that it is about.
+fn handle_errors(line: &Line, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    let page = inner.iter().find(|one| one.word(0) == "rewrite").map(|one| one.word(one.words.len() - 1).to_owned());
+    let is_plain = inner.iter().all(|one| matches!(one.word(0), "rewrite" | "file_server"));
+    match page {
+        Some(page) if is_plain && page.starts_with('/') && !page.contains(['{', '?']) => {
+            let pages = ["403", "404", "500"].map(|status| format!("{} = {}", quoted(status), quoted(&page)));
+            site.keys.push(("error_pages", format!("{{ {} }}", pages.join(", "))));
+        }
+        _ => draft.lose(line.line, "`handle_errors` and all that it says: `error_pages` are files, by status"),
+    }
+}
+
+fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, some_try: bool, site: &mut Site, draft: &mut Draft) {
+    let inner = line.block.as_deref().unwrap_or_default();
+    if let Some(pass) = inner.iter().find(|one| PASSES.contains(&one.word(0))).filter(|_| line.word(0) != "route") {
+        let words = format!(
+            "`{}` and all that it says: requests are not passed to other programs (`{}`)",
+            line.text(),
+            pass.text()
+        );
+        return draft.lose(line.line, words);
+    }
+    let is_whole = matcher.is_any() && line.word(0) != "handle_path";
+    let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
+    let is_stripped = line.word(0) == "handle_path";
+    let place = Place { matcher, is_site: place.is_site && is_whole, ..*place };
+    let lose = |draft: &mut Draft| {
+        draft.lose(line.line, format!("`{}` and all that it says: a path as in /x/* is needed", line.text()))
+    };
+    match (is_stripped, prefix, own_root) {
+        (true, Some(prefix), Some(root)) if prefix.ends_with('/') => {
+            site.aliases.push((prefix, root.word(root.words.len() - 1).to_owned()));
+            let rest: Vec<Line> = inner.iter().filter(|one| one.word(0) != "root").cloned().collect();
+            return within(&rest, &place, site, draft);
+        }
+        (true, Some(prefix), None) if prefix.ends_with('/') => match place.matcher.to_toml() {
+            Ok(matches) => {
+                let keys = vec![("match", matches), ("rewrite", quoted("/$1"))];
+                site.routes.push(Route { line: line.line, keys });
+            }
+            Err(_) => return lose(draft),
+        },
+        (true, ..) => return lose(draft),
+        (false, ..) => {}
+    }
+    let tries = inner.iter().any(|one| one.word(0) == "try_files");
+    if some_try && !tries && !is_whole && line.word(0) == "handle" {
+        // Only one of several is taken: what others try is not tried here.
+        if let Ok(matches) = place.matcher.to_toml() {
+            site.routes.push(Route { line: line.line, keys: vec![("match", matches), ("try", "[]".into())] });
+        }
+    }
+    within(inner, &place, site, draft);
+}

@@ -1,0 +1,102 @@
+//! Caddyfiles as they are written, and what comes of them.
+
+use super::super::caddy;
+use crate::config::parse;
+use crate::config::settings::SiteSettings;
+use std::fs;
+
+/// What is imported of `text`, in which `ROOT` is a directory that exists, and what is lost.
+fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["www", "media", "app/files"] {
+        fs::create_dir_all(root.path().join(name)).unwrap();
+    }
+    let text = text.replace("ROOT", root.path().to_str().unwrap());
+    let imported = caddy(&text).unwrap();
+    let lost = imported.lost.into_iter().map(|note| (note.line, note.words)).collect();
+    match parse(&imported.text, &root.path().join("a.toml")) {
+        Ok(settings) => (settings.sites, lost),
+        Err(error) => panic!("{error}\n{}", imported.text),
+    }
+}
+
+#[test]
+fn a_usual_site_is_carried_over_whole() {
+    let (sites, lost) = imported(
+        r#"
+{
+    email me@example.org
+}
+(common) {
+    encode gzip zstd
+    header {
+        X-Frame-Options "DENY"
+        +Link "</a.css>; rel=preload"
+        -X-Powered-By
+    }
+}
+http://example.org, http://www.example.org {
+    import common
+    root * ROOT/www
+    file_server browse
+    try_files {path} {path}.html /index.html
+    header /assets/* Cache-Control "public, max-age=31536000"
+    redir /old /new permanent
+    redir /blog/* https://blog.example.org{uri}
+    @users path_regexp id ^/users/([0-9]+)$
+    rewrite @users /user/{re.id.1}.html
+    handle_path /media/* {
+        root * ROOT/media
+        file_server
+    }
+    handle_errors {
+        rewrite * /404.html
+        file_server
+    }
+    log {
+        output file access.log
+    }
+}
+:8080 {
+    redir https://example.org{uri} 308
+}
+"#,
+    );
+    assert_eq!(lost, []);
+    assert_eq!((sites.len(), sites[0].hosts.len(), sites[0].browse), (2, 2, true));
+    assert_eq!(sites[0].aliases[0].prefix, "/media/");
+    assert!(sites[0].routes.len() == 6 && !sites[1].has_root(), "{:#?}", sites[0].routes);
+}
+
+#[test]
+fn a_site_without_braces_is_one() {
+    let (sites, lost) = imported(":80\nroot * ROOT/www\nfile_server\n");
+    assert_eq!((lost, sites.len()), (Vec::new(), 1));
+}
+
+#[test]
+fn what_is_not_carried_over_is_said_with_its_line() {
+    let (sites, lost) = imported(
+        "example.org {\n root * ROOT/www\n file_server\n basicauth {\n  a b\n }\n reverse_proxy /api/* b:80\n \
+         header X-A {host}\n @odd expression a\n redir @odd /b\n respond \"hello\"\n tls internal\n \
+         handle /c/* {\n  php_fastcgi d\n }\n templates\n}\n",
+    );
+    let lines: Vec<usize> = lost.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [1, 4, 7, 8, 9, 10, 11, 12, 13, 16], "{lost:#?}");
+    assert!(lost[1].1.contains("ACCESS IS NOT RESTRICTED"), "{lost:#?}");
+    assert!(sites[0].routes.is_empty());
+}
+
+#[test]
+fn what_is_no_caddyfile_is_refused_at_its_line() {
+    for (text, line) in [("a.example {\n root * /\n", 1), ("}\n", 1), (":80\nroot * \"a\n", 2), ("", 1)] {
+        assert_eq!(caddy(text).unwrap_err().line, line, "{text}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_imported_or_refused(text in "([a-z$/@*. ]{0,8}|[{}\"`#,\n]|handle |header |redir |try_files |:80 ){0,24}") {
+        let _ = caddy(&text);
+    }
+}

@@ -1,0 +1,140 @@
+//! Configurations of other servers as one of Lamna: `lamna import`.
+//!
+//! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other configuration is
+//! carried over, needs nothing, or is in the list with its line. What comes out is a configuration, as far as directories of the
+//! other one exist. Reads no file: whoever asks has read it.
+
+mod caddy;
+mod nginx;
+
+use std::fmt::Write;
+
+use super::render::quoted;
+
+/// What came of a configuration.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The configuration file, with what is not in it as comments.
+    pub text: String,
+    /// What is not in it.
+    pub lost: Vec<Note>,
+}
+
+/// Something about a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// Counted from 1.
+    pub line: usize,
+    /// What stands there, and why it is not carried over.
+    pub words: String,
+}
+
+/// Imports the configuration of nginx.
+///
+/// # Errors
+/// It cannot be read: where, and why.
+pub fn nginx(text: &str) -> Result<Imported, Note> {
+    nginx::import(text)
+}
+
+/// Imports a Caddyfile.
+///
+/// # Errors
+/// It cannot be read: where, and why.
+pub fn caddy(text: &str) -> Result<Imported, Note> {
+    caddy::import(text)
+}
+
+/// A file that is being written.
+#[derive(Debug, Default)]
+struct Draft {
+    listen: Vec<String>,
+    log: Option<String>,
+    limits: Vec<(String, String)>,
+    sites: Vec<Site>,
+    lost: Vec<Note>,
+}
+
+/// A `[[site]]`.
+#[derive(Debug, Default)]
+struct Site {
+    line: usize,
+    is_default: bool,
+    hosts: Vec<String>,
+    /// Whether it answers for hosts that nobody names.
+    takes_any: bool,
+    /// Keys and values, as they are written.
+    keys: Vec<(&'static str, String)>,
+    aliases: Vec<(String, String)>,
+    routes: Vec<Route>,
+}
+
+/// A `[[site.route]]`.
+#[derive(Clone, Debug, Default)]
+struct Route {
+    line: usize,
+    /// Keys and values, as they are written.
+    keys: Vec<(&'static str, String)>,
+}
+
+impl Draft {
+    fn lose(&mut self, line: usize, words: impl Into<String>) {
+        self.lost.push(Note { line, words: words.into() });
+    }
+
+    fn finish(mut self, of: &str) -> Imported {
+        self.lost.sort();
+        self.lost.dedup();
+        // The first site answers for hosts that no site names.
+        self.sites.sort_by_key(|site| !site.is_default);
+        let mut text = format!(
+            "# Made from a configuration of {of} by `lamna import`. `lamna check` shows what applies in the end.\n"
+        );
+        match self.lost.is_empty() {
+            true => text.push_str("# Everything in it is carried over.\n"),
+            false => text.push_str("#\n# Not carried over:\n"),
+        }
+        let mut line = |words: std::fmt::Arguments<'_>| {
+            writeln!(text, "{words}").expect("writing to a string does not fail");
+        };
+        for Note { line: number, words } in &self.lost {
+            line(format_args!("# line {number}: {}", one_line(words)));
+        }
+        line(format_args!(""));
+        if !self.listen.is_empty() {
+            line(format_args!("listen = {}", list(&self.listen)));
+        }
+        if let Some(log) = &self.log {
+            line(format_args!("log = {}", quoted(log)));
+        }
+        if !self.limits.is_empty() {
+            line(format_args!("\n[limits]"));
+            self.limits.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+        }
+        for site in &self.sites {
+            line(format_args!("\n# line {}\n[[site]]", site.line));
+            if !site.hosts.is_empty() {
+                line(format_args!("hosts = {}", list(&site.hosts)));
+            }
+            site.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+            for (prefix, root) in &site.aliases {
+                line(format_args!("\n[[site.alias]]\nprefix = {}\nroot = {}", quoted(prefix), quoted(root)));
+            }
+            for route in &site.routes {
+                line(format_args!("\n# line {}\n[[site.route]]", route.line));
+                route.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+            }
+        }
+        Imported { text, lost: self.lost }
+    }
+}
+
+fn one_line(words: &str) -> String {
+    words.chars().map(|each| if each.is_control() { ' ' } else { each }).collect()
+}
+
+/// A list of strings.
+fn list(texts: &[impl AsRef<str>]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text.as_ref())).collect();
+    format!("[{}]", texts.join(", "))
+}

@@ -1,0 +1,223 @@
+//! Locations of nginx as routes.
+//!
+//! Of several locations nginx takes one, and here routes that fit come together: so a location says explicitly what others are not to
+//! say for it.
+
+use super::syntax::Directive;
+use super::{Action, Names, PASSES, Scope, acts, inherited, pages, rewrite, table, unknown, with_caching};
+use crate::config::import::{Draft, Route, Site, list};
+use crate::config::render::quoted;
+use crate::config::route::pattern::Pattern;
+
+/// A location that is carried over.
+pub(super) struct Location {
+    line: usize,
+    /// As nginx chooses: the greater one first.
+    priority: i32,
+    pattern: Pattern,
+    fields: Vec<(String, Vec<String>)>,
+    /// Whether it has fields of its own, in place of those of the server.
+    has_own_fields: bool,
+    scope: Scope,
+    action: Action,
+    rewrites: Vec<Route>,
+}
+
+/// Reads a location.
+pub(super) fn location(
+    directive: &Directive,
+    at: usize,
+    outer: &Scope,
+    names: &Names,
+    site: &mut Site,
+    draft: &mut Draft,
+) -> Option<Location> {
+    let inner = directive.block.as_deref().unwrap_or_default();
+    let (line, order) = (directive.line, i32::try_from(at).unwrap_or(i32::MAX / 2));
+    let found = match (directive.argument(0), directive.argument(1)) {
+        ("=", path) => Ok((30_000, Pattern::Exact(path.to_owned()))),
+        ("^~", path) => Ok((8_000, Pattern::Prefix(path.to_owned()))),
+        ("~", regex) => Pattern::from_regex(regex).map(|pattern| (6_000 - order, pattern)),
+        ("~*", regex) => Pattern::from_regex(&format!("(?i){regex}")).map(|pattern| (6_000 - order, pattern)),
+        (name, "") if name.starts_with('@') => Err("locations with a name are not done".to_owned()),
+        (path, "") if path.starts_with('/') => Ok((0, Pattern::Prefix(path.to_owned()))),
+        _ => Err("it is no path".to_owned()),
+    };
+    let (priority, pattern) = match found {
+        Ok(found) => found,
+        Err(why) => {
+            draft.lose(line, format!("`{}` and all that it says: {why}", directive.text()));
+            return None;
+        }
+    };
+    if let Some(pass) = inner.iter().find(|one| PASSES.contains(&&*one.name)) {
+        let words = format!(
+            "`{}` and all that it says: requests are not passed to other programs (`{}`)",
+            directive.text(),
+            pass.text()
+        );
+        draft.lose(line, words);
+        return None;
+    }
+    let mut made = Site::default();
+    let mut scope = outer.clone();
+    let (mut own, mut action) = (Vec::new(), Action::default());
+    for inner in inner {
+        match &*inner.name {
+            "location" => {
+                draft.lose(inner.line, format!("`{}` and all that it says: a location within another", inner.text()))
+            }
+            "alias" => alias(inner, &pattern, site, draft),
+            "rewrite" => rewrite(inner, names, &mut made, draft),
+            _ if inherited(inner, &mut scope, &mut own, draft) => {}
+            _ if acts(inner, names, &mut action, draft) => {}
+            _ => unknown(inner, draft),
+        }
+    }
+    if scope.root != outer.root {
+        root(line, &scope, &pattern, site, draft);
+    }
+    if scope.autoindex != outer.autoindex {
+        draft.lose(line, format!("`autoindex` of `{}`: listings are for a whole site", directive.text()));
+    }
+    let has_own_fields = !own.is_empty();
+    let fields = if has_own_fields { own } else { scope.fields.clone() };
+    Some(Location { line, priority, pattern, fields, has_own_fields, scope, action, rewrites: made.routes })
+}
+
+fn alias(directive: &Directive, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
+    match pattern {
+        Pattern::Prefix(prefix) if prefix.ends_with('/') && prefix != "/" && !directive.argument(0).contains('$') => {
+            site.aliases.push((prefix.clone(), directive.argument(0).to_owned()));
+        }
+        _ => draft.lose(
+            directive.line,
+            format!("`{}`: another directory is for a path that ends with `/`", directive.text()),
+        ),
+    }
+}
+
+/// Another root for a location: files are beneath it with their whole path.
+fn root(line: usize, scope: &Scope, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
+    let Some(root) = &scope.root else { return };
+    match pattern {
+        Pattern::Prefix(prefix) if prefix.ends_with('/') && prefix != "/" => {
+            site.aliases.push((prefix.clone(), format!("{}{prefix}", root.trim_end_matches('/'))));
+        }
+        Pattern::Prefix(prefix) if prefix == "/" => {
+            match site.keys.iter_mut().find(|(key, _)| *key == "root") {
+                Some((_, value)) => *value = quoted(root),
+                None => site.keys.insert(0, ("root", quoted(root))),
+            }
+            draft.lost.retain(|note| note.line != site.line || !note.words.contains("has no `root`"));
+        }
+        _ => {
+            draft.lose(line, format!("`root {root}` of a location: another directory is for a path that ends with `/`"))
+        }
+    }
+}
+
+/// Writes a location as routes.
+pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, site: &mut Site, draft: &mut Draft) {
+    let others = || all.iter().filter(|other| !std::ptr::eq(*other, one) && !other.pattern.is_apart_from(&one.pattern));
+    let matches = match &one.pattern {
+        Pattern::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+        Pattern::Prefix(text) if text == "/" => quoted("*"),
+        plain => match Pattern::from_glob(&plain.text()) {
+            Ok(patterns) if patterns == [plain.clone()] => quoted(&plain.text()),
+            _ => {
+                return draft.lose(
+                    one.line,
+                    format!("this location and all that it says: `{}` is no pattern here", plain.text()),
+                );
+            }
+        },
+    };
+    let mut keys = vec![("match", matches.clone())];
+    if one.priority != 0 {
+        keys.push(("priority", one.priority.to_string()));
+    }
+    let mut fields = one.fields.clone();
+    with_caching(one.scope.caching.as_deref(), &mut fields);
+    // What the site says already is said again only if another location might say something else.
+    let is_said = |name: &str| fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let mut of_others: Vec<String> =
+        others().flat_map(|other| other.fields.iter().map(|(name, _)| name.clone())).collect();
+    of_others.extend(others().filter_map(|other| other.scope.caching.as_ref().map(|_| "Cache-Control".to_owned())));
+    if one.has_own_fields {
+        of_others.extend(outer.fields.iter().map(|(name, _)| name.clone()));
+    }
+    let mut removed: Vec<String> = Vec::new();
+    for name in of_others {
+        if !is_said(&name) && !removed.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
+            removed.push(name);
+        }
+    }
+    let is_of_site =
+        fields == outer.fields && one.scope.caching == outer.caching && others().all(|other| other.fields == fields);
+    if (!is_of_site && !fields.is_empty()) || !removed.is_empty() {
+        keys.push(("headers", table(&fields, &removed)));
+    }
+    if one.scope.index != outer.index
+        && let Some(index) = &one.scope.index
+    {
+        keys.push(("index", list(index)));
+    }
+    if one.scope.error_pages != outer.error_pages {
+        keys.push(("error_pages", pages(&one.scope.error_pages)));
+    }
+    let has_redirect = !one.action.redirects.is_empty();
+    if one.action.is_denied {
+        keys.push(("rewrite", quoted(DENIED)));
+    } else if let Some((None, value)) = one.action.redirects.first() {
+        keys.push(("redirect", value.clone()));
+    }
+    if !one.action.is_denied && !has_redirect {
+        let acts = |is: &dyn Fn(&Action) -> bool| others().any(|other| is(&other.action));
+        match &one.action.tried {
+            Some(tried) => keys.push(("try", list(tried))),
+            None if acts(&|action| action.tried.is_some()) => keys.push(("try", "[]".into())),
+            None => {}
+        }
+        if acts(&|action| !action.redirects.is_empty()) {
+            keys.push(("redirect", "false".into()));
+        }
+        if acts(&|action| action.is_denied) {
+            keys.push(("rewrite", "false".into()));
+        }
+    }
+    let says_nothing = keys.iter().all(|(key, _)| matches!(*key, "match" | "priority"));
+    if !says_nothing {
+        site.routes.push(Route { line: one.line, keys });
+    }
+    let by_host = Action {
+        redirects: one.action.redirects.iter().filter(|(host, _)| host.is_some()).cloned().collect(),
+        ..Action::default()
+    };
+    push_action(one.line, &matches, one.priority.saturating_add(1), &by_host, site);
+    site.routes.extend(one.rewrites.iter().cloned());
+}
+
+/// Writes where answers come from as routes.
+pub(super) fn push_action(line: usize, matches: &str, priority: i32, action: &Action, site: &mut Site) {
+    for (host, value) in &action.redirects {
+        let matches = match host {
+            Some(host) => format!("{{ path = {matches}, host = {} }}", list(&[host])),
+            None => matches.to_owned(),
+        };
+        let keys = vec![("match", matches), ("priority", priority.to_string()), ("redirect", value.clone())];
+        site.routes.push(Route { line, keys });
+    }
+    let mut keys = vec![("match", matches.to_owned()), ("priority", "-1".to_owned())];
+    if action.is_denied {
+        keys.push(("rewrite", quoted(DENIED)));
+    } else if let Some(tried) = &action.tried {
+        keys.push(("try", list(tried)));
+    } else {
+        return;
+    }
+    site.routes.push(Route { line, keys });
+}
+
+/// Hidden, so that nothing is ever there.
+const DENIED: &str = "/.denied";

@@ -1,0 +1,554 @@
+//! The configuration of nginx: what its directives are here.
+//!
+//! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit here.
+
+mod location;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+use super::{Draft, Imported, Note, Route, Site, list};
+use crate::config::render::quoted;
+use crate::config::route::pattern::Pattern;
+use crate::config::site::{FieldUse, is_sendable, is_single};
+use location::{Location, location, push_action, push_location};
+use syntax::Directive;
+
+pub(super) fn import(text: &str) -> Result<Imported, Note> {
+    let directives = syntax::parse(text)?;
+    let mut draft = Draft::default();
+    main(&directives, &Scope::default(), &mut draft);
+    if draft.sites.is_empty() {
+        return Err(Note { line: 1, words: "there is no server block in it".into() });
+    }
+    Ok(draft.finish("nginx"))
+}
+
+/// What blocks inherit.
+#[derive(Clone, Debug, Default)]
+struct Scope {
+    root: Option<String>,
+    index: Option<Vec<String>>,
+    autoindex: bool,
+    fields: Vec<(String, Vec<String>)>,
+    caching: Option<String>,
+    error_pages: Vec<(String, String)>,
+}
+
+/// Where answers of a block come from.
+#[derive(Clone, Debug, Default)]
+struct Action {
+    /// Values of `redirect`, one for each host that it is for if that matters.
+    redirects: Vec<(Option<String>, String)>,
+    tried: Option<Vec<String>>,
+    is_denied: bool,
+}
+
+/// What is so here without a word about it.
+const NEEDLESS: &[&str] = &[
+    "user",
+    "pid",
+    "daemon",
+    "events",
+    "worker_processes",
+    "worker_connections",
+    "worker_rlimit_nofile",
+    "multi_accept",
+    "use",
+    "sendfile",
+    "tcp_nopush",
+    "tcp_nodelay",
+    "aio",
+    "directio",
+    "server_tokens",
+    "types_hash_max_size",
+    "etag",
+    "gzip",
+    "gzip_vary",
+    "gzip_types",
+    "gzip_comp_level",
+    "gzip_min_length",
+    "gzip_proxied",
+    "gzip_disable",
+    "gzip_buffers",
+    "gzip_http_version",
+    "gzip_static",
+    "open_file_cache",
+    "open_file_cache_valid",
+    "open_file_cache_min_uses",
+    "open_file_cache_errors",
+    "server_names_hash_bucket_size",
+    "types_hash_bucket_size",
+    "client_max_body_size",
+    "client_body_buffer_size",
+    "log_not_found",
+    "access_log_format",
+];
+
+/// By which requests leave for another program.
+const PASSES: &[&str] = &["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
+
+fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
+    let mut scope = outer.clone();
+    let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
+        directives.iter().partition(|one| matches!(&*one.name, "http" | "server"));
+    for directive in plain {
+        let mut fields = Vec::new();
+        if !inherited(directive, &mut scope, &mut fields, draft) {
+            unknown(directive, draft);
+        }
+        scope.fields.extend(fields);
+    }
+    for directive in blocks {
+        let inner = directive.block.as_deref().unwrap_or_default();
+        match &*directive.name {
+            "http" => main(inner, &scope, draft),
+            _ => server(directive.line, inner, &scope, draft),
+        }
+    }
+}
+
+/// What is neither carried over nor needless.
+fn unknown(directive: &Directive, draft: &mut Draft) {
+    let why = match &*directive.name {
+        name if NEEDLESS.contains(&name) => return,
+        "include" if directive.argument(0).ends_with("mime.types") => return,
+        "default_type" if directive.argument(0) == "application/octet-stream" => return,
+        "charset" if directive.argument(0).eq_ignore_ascii_case("utf-8") => return,
+        "access_log" if draft.log.is_none() => match directive.argument(0) {
+            path if path.contains('$') || path.starts_with("syslog:") => "only a file can be written to",
+            path => return draft.log = Some(path.to_owned()),
+        },
+        "access_log" => "there is one log for all sites",
+        "keepalive_timeout" => match milliseconds(directive.argument(0)).filter(|ms| (100..=3_600_000).contains(ms)) {
+            Some(_) if draft.limits.iter().any(|(key, _)| key == "idle_timeout_ms") => "there is one for all sites",
+            Some(ms) => return draft.limits.push(("idle_timeout_ms".into(), ms.to_string())),
+            None => "it is outside of 100 ms to an hour",
+        },
+        "include" => "import that file by itself",
+        "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
+        "upstream" => "requests are not passed to other servers",
+        "deny" | "allow" | "satisfy" | "auth_basic" | "auth_basic_user_file" | "auth_request" | "internal" => {
+            "ACCESS IS NOT RESTRICTED by what was made of this"
+        }
+        name if PASSES.contains(&name) => "requests are not passed to other programs",
+        name if name.starts_with("ssl") => "TLS is not carried over",
+        _ => "nothing here stands for it",
+    };
+    draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+}
+
+/// Takes over what blocks inherit, and what they set instead of what they inherit. False if it is something else.
+fn inherited(
+    directive: &Directive,
+    scope: &mut Scope,
+    fields: &mut Vec<(String, Vec<String>)>,
+    draft: &mut Draft,
+) -> bool {
+    let words = &directive.arguments;
+    match &*directive.name {
+        "root" if !directive.argument(0).contains('$') => scope.root = Some(directive.argument(0).to_owned()),
+        "index" => {
+            let is_name = |word: &&String| !word.contains(['/', '$']);
+            scope.index = Some(words.iter().filter(is_name).cloned().collect());
+            for word in words.iter().filter(|word| !is_name(word)) {
+                draft.lose(directive.line, format!("`{word}` of `{}`: an index file is a name", directive.text()));
+            }
+        }
+        "autoindex" => scope.autoindex = directive.argument(0) == "on",
+        "add_header" => {
+            let (name, value) = (directive.argument(0), directive.argument(1));
+            let is_twice = is_single(name) && fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            let why = match is_sendable(name, value, FieldUse::Site) {
+                Err(why) => why,
+                Ok(()) if value.contains('$') => "has a variable in its value",
+                Ok(()) if is_twice => "has one value in an answer, and has been given already",
+                Ok(()) => {
+                    match fields.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                        Some((_, values)) => values.push(value.to_owned()),
+                        None => fields.push((name.to_owned(), vec![value.to_owned()])),
+                    }
+                    return true;
+                }
+            };
+            draft.lose(directive.line, format!("`{}`: the field {why}", directive.text()));
+        }
+        "expires" => match caching(directive.argument(0)) {
+            Some(value) if words.len() == 1 => scope.caching = value,
+            _ => return false,
+        },
+        "error_page" => error_page(directive, scope, draft),
+        _ => return false,
+    }
+    true
+}
+
+fn error_page(directive: &Directive, scope: &mut Scope, draft: &mut Draft) {
+    let Some((page, statuses)) = directive.arguments.split_last() else { return };
+    for status in statuses {
+        let why = match &**status {
+            changed if changed.starts_with('=') => "the status stays what it is",
+            "403" | "404" | "500" if page.starts_with('/') && !page.contains('$') => {
+                scope.error_pages.retain(|(other, _)| other != status);
+                scope.error_pages.push((status.clone(), page.clone()));
+                continue;
+            }
+            "403" | "404" | "500" => "a page is a path of the site",
+            _ => "there are pages for 403, 404 and 500",
+        };
+        draft.lose(directive.line, format!("`{status}` of `{}`: {why}", directive.text()));
+    }
+}
+
+/// The `Cache-Control` that `expires` means; none inside for `off`.
+fn caching(time: &str) -> Option<Option<String>> {
+    match time {
+        "off" => Some(None),
+        "epoch" => Some(Some("no-cache".into())),
+        "max" => Some(Some("max-age=315360000".into())),
+        time if time.starts_with('-') => Some(Some("no-cache".into())),
+        time => milliseconds(time).map(|ms| Some(format!("max-age={}", ms / 1000))),
+    }
+}
+
+/// `1d 12h`, `30m`, `5s`, `100ms`, or a number of seconds.
+fn milliseconds(time: &str) -> Option<u64> {
+    let mut total = 0u64;
+    let mut rest = time.trim_end();
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        let unit: String = rest[digits..].chars().take_while(char::is_ascii_alphabetic).collect();
+        let factor = match &*unit {
+            "ms" => 1,
+            "" | "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            "M" => 30 * 86_400_000,
+            "y" => 365 * 86_400_000,
+            _ => return None,
+        };
+        total = total.checked_add(number.checked_mul(factor)?)?;
+        rest = rest[digits + unit.len()..].trim_start();
+    }
+    (!time.is_empty()).then_some(total)
+}
+
+fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draft) {
+    let mut scope = outer.clone();
+    let mut site = Site { line, ..Site::default() };
+    let (mut own, mut has_tls) = (Vec::new(), false);
+    let (locations, plain): (Vec<&Directive>, Vec<&Directive>) =
+        directives.iter().partition(|one| one.name == "location");
+    // What is said of names is needed by what refers to them.
+    for directive in &plain {
+        match &*directive.name {
+            "listen" => has_tls |= listen(directive, &mut site, draft),
+            "server_name" => names(directive, &mut site, draft),
+            _ => {}
+        }
+    }
+    let names = Names { hosts: site.hosts.clone(), takes_any: site.takes_any, has_tls };
+    let mut action = Action::default();
+    for directive in plain {
+        match &*directive.name {
+            "listen" | "server_name" => {}
+            "rewrite" => rewrite(directive, &names, &mut site, draft),
+            _ if inherited(directive, &mut scope, &mut own, draft) => {}
+            _ if acts(directive, &names, &mut action, draft) => {}
+            _ => unknown(directive, draft),
+        }
+    }
+    if !own.is_empty() {
+        scope.fields = own;
+    }
+    let redirects_all = !action.redirects.is_empty();
+    site_keys(&scope, redirects_all, &mut site, draft);
+    push_action(line, "\"*\"", 10_000, &action, &mut site);
+    if redirects_all {
+        // Nothing gets as far as a location.
+        draft.sites.push(site);
+        return;
+    }
+    let read: Vec<Location> = locations
+        .iter()
+        .enumerate()
+        .filter_map(|(at, one)| location(one, at, &scope, &names, &mut site, draft))
+        .collect();
+    for one in &read {
+        push_location(one, &read, &scope, &mut site, draft);
+    }
+    draft.sites.push(site);
+}
+
+/// What is known of a server when its directives refer to it.
+struct Names {
+    hosts: Vec<String>,
+    takes_any: bool,
+    has_tls: bool,
+}
+
+/// Takes over an address. True if it is one of TLS.
+fn listen(directive: &Directive, site: &mut Site, draft: &mut Draft) -> bool {
+    let address = directive.argument(0);
+    let address = match address.parse::<u16>() {
+        Ok(port) => format!("0.0.0.0:{port}"),
+        Err(_) => address.replace("*:", "0.0.0.0:"),
+    };
+    let mut has_tls = false;
+    for option in &directive.arguments[directive.arguments.len().min(1)..] {
+        match &**option {
+            "default_server" | "default" => site.is_default = true,
+            "ssl" | "quic" | "http2" | "http3" => has_tls |= matches!(&**option, "ssl" | "quic"),
+            option if option.starts_with("backlog=") || option.starts_with("ipv6only=") || option == "reuseport" => {}
+            option => {
+                draft.lose(directive.line, format!("`{option}` of `{}`: nothing here stands for it", directive.text()))
+            }
+        }
+    }
+    let is_address = address.starts_with("unix:")
+        || address.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok() && host.parse::<std::net::Ipv4Addr>().is_ok()
+                || address.parse::<std::net::SocketAddr>().is_ok()
+        });
+    if has_tls {
+        draft.lose(directive.line, format!("`{}`: TLS is not carried over", directive.text()));
+    } else if !is_address {
+        draft.lose(directive.line, format!("`{}`: an address is an IP address and a port", directive.text()));
+    } else if !draft.listen.contains(&address) {
+        draft.listen.push(address);
+    }
+    has_tls
+}
+
+fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {
+    for name in &directive.arguments {
+        let lower = name.to_ascii_lowercase();
+        let is_label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        };
+        let bare = lower.strip_prefix("*.").or_else(|| lower.strip_prefix('.')).unwrap_or(&lower);
+        if lower == "_" || lower.is_empty() {
+            site.takes_any = true;
+        } else if !bare.split('.').all(is_label) {
+            draft.lose(
+                directive.line,
+                format!("`{name}` of `{}`: a host is a name, or `*.` and a name", directive.text()),
+            );
+        } else {
+            let both = match lower.strip_prefix('.') {
+                Some(bare) => vec![bare.to_owned(), format!("*.{bare}")],
+                None => vec![lower.clone()],
+            };
+            for host in both {
+                if draft.sites.iter().any(|other| other.hosts.contains(&host)) {
+                    let words = format!(
+                        "`{host}` of `{}`: an earlier server has this name, and answers for it on every address",
+                        directive.text()
+                    );
+                    draft.lose(directive.line, words);
+                } else if !site.hosts.contains(&host) {
+                    site.hosts.push(host);
+                }
+            }
+        }
+    }
+}
+
+fn site_keys(scope: &Scope, redirects_all: bool, site: &mut Site, draft: &mut Draft) {
+    match &scope.root {
+        Some(root) => site.keys.push(("root", quoted(root))),
+        None if redirects_all => {}
+        None => {
+            draft.lose(
+                site.line,
+                "this server has no `root`, and nginx has one of its own: /usr/share/nginx/html is taken",
+            );
+            site.keys.push(("root", quoted("/usr/share/nginx/html")));
+        }
+    }
+    if let Some(index) = scope.index.as_ref().filter(|index| !index.is_empty()) {
+        site.keys.push(("index", list(index)));
+    }
+    if scope.autoindex {
+        site.keys.push(("browse", "true".into()));
+    }
+    let mut fields = scope.fields.clone();
+    with_caching(scope.caching.as_deref(), &mut fields);
+    if !fields.is_empty() {
+        site.keys.push(("headers", table(&fields, &[])));
+    }
+    if !scope.error_pages.is_empty() {
+        site.keys.push(("error_pages", pages(&scope.error_pages)));
+    }
+}
+
+fn with_caching(caching: Option<&str>, fields: &mut Vec<(String, Vec<String>)>) {
+    let has_own = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
+    if let Some(caching) = caching.filter(|_| !has_own) {
+        fields.push(("Cache-Control".into(), vec![caching.to_owned()]));
+    }
+}
+
+fn table(fields: &[(String, Vec<String>)], removed: &[String]) -> String {
+    let set = fields.iter().map(|(name, values)| match &values[..] {
+        [one] => format!("{} = {}", quoted(name), quoted(one)),
+        several => format!("{} = {}", quoted(name), list(several)),
+    });
+    let removed = removed.iter().map(|name| format!("{} = false", quoted(name)));
+    format!("{{ {} }}", set.chain(removed).collect::<Vec<_>>().join(", "))
+}
+
+fn pages(pages: &[(String, String)]) -> String {
+    let pages = pages.iter().map(|(status, page)| format!("{} = {}", quoted(status), quoted(page)));
+    format!("{{ {} }}", pages.collect::<Vec<_>>().join(", "))
+}
+
+/// Takes over where answers come from. False if it is something else.
+fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut Draft) -> bool {
+    match &*directive.name {
+        "return" => {
+            let (status, to) = match &directive.arguments[..] {
+                [to] if to.contains("://") => ("302", &**to),
+                [status, to] => (&**status, &**to),
+                [status] => (&**status, ""),
+                _ => return false,
+            };
+            match (status, to) {
+                ("301" | "302" | "303" | "307" | "308", to) if !to.is_empty() => match locations_of(to, names) {
+                    Ok(found) => {
+                        let value = |to: &str| format!("{{ to = {}, status = {status} }}", quoted(to));
+                        action.redirects = found.into_iter().map(|(host, to)| (host, value(&to))).collect();
+                    }
+                    Err(why) => draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
+                },
+                ("403" | "404" | "410" | "444", _) => action.is_denied = true,
+                _ => draft.lose(directive.line, format!("`{}`: a text cannot be answered with", directive.text())),
+            }
+        }
+        "try_files" => {
+            let mut tried = Vec::new();
+            for word in &directive.arguments {
+                let why = match &**word {
+                    "$uri" | "$uri/" if tried.iter().any(|one| one == "$path") => continue,
+                    "$uri" | "$uri/" => {
+                        tried.push("$path".to_owned());
+                        continue;
+                    }
+                    "=404" => continue,
+                    word if word.starts_with(['@', '=']) => "only files can be tried, and 404 be the end",
+                    word => match template(word, names) {
+                        Ok(path) if path.contains('?') => "files have no query",
+                        Ok(path) if path.starts_with(['/', '$']) => {
+                            tried.push(path);
+                            continue;
+                        }
+                        Ok(_) => "it is no path",
+                        Err(_) => "it has a variable that is not known here",
+                    },
+                };
+                draft.lose(directive.line, format!("`{word}` of `{}`: {why}", directive.text()));
+            }
+            action.tried = Some(tried);
+        }
+        "deny" if directive.argument(0) == "all" => action.is_denied = true,
+        _ => return false,
+    }
+    true
+}
+
+/// Where a redirect leads, for each host for which it is another place.
+fn locations_of(to: &str, names: &Names) -> Result<Vec<(Option<String>, String)>, String> {
+    let is_of_host = ["$host", "$http_host"].iter().any(|name| to.contains(name));
+    let hosts: Vec<Option<&String>> = match is_of_host {
+        true if names.takes_any || names.hosts.is_empty() || names.hosts.iter().any(|host| host.starts_with("*.")) => {
+            return Err("the host that is asked cannot stand in a redirect: name the hosts".into());
+        }
+        true => names.hosts.iter().map(Some).collect(),
+        false => vec![None],
+    };
+    let of_host = |host: Option<&String>| {
+        let named = match host {
+            Some(host) => to.replace("$http_host", host).replace("$host", host),
+            None => to.to_owned(),
+        };
+        let text = template(&named, names)?;
+        let is_location = text.starts_with(['/', '$']) || text.starts_with("http://") || text.starts_with("https://");
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        match is_location && is_plain && !text.starts_with("//") {
+            true => Ok((host.filter(|_| names.hosts.len() > 1).cloned(), text)),
+            false => Err("it is neither a path nor an address that can be sent".to_owned()),
+        }
+    };
+    hosts.into_iter().map(of_host).collect()
+}
+
+/// With the variables of nginx as captures. The query follows a redirect by itself.
+fn template(text: &str, names: &Names) -> Result<String, String> {
+    let mut rest = text;
+    for end in ["$is_args$args", "?$args", "?$query_string", "$is_args$query_string"] {
+        rest = rest.strip_suffix(end).unwrap_or(rest);
+    }
+    let mut out = String::new();
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+        let length = after.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+        // `$1x` is the first group and an x.
+        let length = if after.starts_with(|one: char| one.is_ascii_digit()) { 1 } else { length };
+        let (name, tail) = braced.unwrap_or((&after[..length], &after[length..]));
+        out.push_str(&match name {
+            "uri" | "request_uri" | "document_uri" => "$path".to_owned(),
+            "scheme" => if names.has_tls { "https" } else { "http" }.to_owned(),
+            "server_name" if !names.hosts.is_empty() => names.hosts[0].clone(),
+            "" => return Err("it ends with `$`, or has one that names nothing".into()),
+            number if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("${{{number}}}"),
+            other => return Err(format!("`${other}` is not known here")),
+        });
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// `rewrite regex replacement [flag]`, each a route that comes before all locations.
+fn rewrite(directive: &Directive, names: &Names, site: &mut Site, draft: &mut Draft) {
+    let (regex, to, flag) = (directive.argument(0), directive.argument(1), directive.argument(2));
+    let is_address = to.contains("://") || to.starts_with("$scheme");
+    let found = Pattern::from_regex(regex).and_then(|pattern| Ok((pattern.captures().0, locations_of(to, names)?)));
+    let (groups, found) = match found {
+        Ok(found) => found,
+        Err(why) => return draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
+    };
+    let lacks_group = |text: &str| (groups + 1..=9).any(|number| text.contains(&format!("${{{number}}}")));
+    let status = match flag {
+        "permanent" => Some(301),
+        "redirect" => Some(302),
+        _ if is_address => Some(302),
+        _ => None,
+    };
+    let priority = 20_000 - i32::try_from(site.routes.len()).unwrap_or(0);
+    for (host, to) in found {
+        let why = match status {
+            _ if lacks_group(&to) => "it names a group that the expression does not have",
+            None if to.contains('?') => "files have no query",
+            None if !to.starts_with(['/', '$']) => "it is no path",
+            _ => "",
+        };
+        if !why.is_empty() {
+            return draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+        }
+        let host = host.map(|host| format!(", host = {}", list(&[host]))).unwrap_or_default();
+        let does = match status {
+            Some(status) => ("redirect", format!("{{ to = {}, status = {status} }}", quoted(&to))),
+            None => ("rewrite", quoted(&to)),
+        };
+        let keys =
+            vec![("match", format!("{{ regex = {}{host} }}", quoted(regex))), ("priority", priority.to_string()), does];
+        site.routes.push(Route { line: directive.line, keys });
+    }
+}

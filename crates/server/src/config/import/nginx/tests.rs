@@ -1,0 +1,128 @@
+//! Configurations of nginx as they are written, and what comes of them.
+
+use super::super::nginx;
+use crate::config::parse;
+use crate::config::settings::SiteSettings;
+use std::fs;
+
+/// What is imported of `text`, in which `ROOT` is a directory that exists, and what is lost.
+fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["www", "media/img"] {
+        fs::create_dir_all(root.path().join(name)).unwrap();
+    }
+    let text = text.replace("ROOT", root.path().to_str().unwrap());
+    let imported = nginx(&text).unwrap();
+    let lost = imported.lost.into_iter().map(|note| (note.line, note.words)).collect();
+    match parse(&imported.text, &root.path().join("a.toml")) {
+        Ok(settings) => (settings.sites, lost),
+        Err(error) => panic!("{error}\n{}", imported.text),
+    }
+}
+
+fn text_of(text: &str) -> String {
+    nginx(text).unwrap().text
+}
+
+#[test]
+fn a_usual_site_is_carried_over_whole() {
+    let (sites, lost) = imported(
+        r#"
+user www-data;
+events { worker_connections 768; }
+http {
+    include /etc/nginx/mime.types;
+    sendfile on; # as usual
+    keepalive_timeout 65;
+    server {
+        listen 80 default_server;
+        listen [::]:80 default_server;
+        server_name example.org *.example.org;
+        root ROOT/www;
+        index index.html index.htm;
+        add_header X-Frame-Options "SAMEORIGIN" always;
+        error_page 404 /404.html;
+        location / { try_files $uri $uri/ $uri.html =404; }
+        location /assets/ { expires 1y; add_header X-A 1; }
+        location = /old { return 301 /new; }
+        location ~* \.(png|jpe?g)$ { expires 30d; }
+        location ~ /\.ht { deny all; }
+        rewrite ^/blog/(.*)$ /articles/$1 permanent;
+    }
+    server {
+        listen 80;
+        server_name www.example.net example.net;
+        return 301 https://$host$request_uri;
+    }
+}
+"#,
+    );
+    assert_eq!(lost, []);
+    assert_eq!((sites.len(), sites[0].hosts.len(), sites[0].index.len()), (2, 2, 2));
+    assert_eq!(sites[0].headers, [("X-Frame-Options".to_owned(), "SAMEORIGIN".to_owned())]);
+    assert_eq!(sites[0].error_pages.get(&404).map(String::as_str), Some("/404.html"));
+    assert!(!sites[1].has_root() && sites[1].routes.len() == 2, "one for each host");
+}
+
+#[test]
+fn what_is_not_carried_over_is_said_with_its_line() {
+    let (sites, lost) = imported(
+        "server {\n listen 443 ssl;\n server_name ~^a;\n root ROOT/www;\n ssl_certificate a.pem;\n location /api/ {\n  \
+         proxy_pass http://b;\n }\n location @c { return 404; }\n location / {\n  auth_basic x;\n  if ($a) { return 403; }\n  \
+         add_header X-A $b;\n  try_files $uri @c;\n }\n resolver 1.1.1.1;\n location ~ ^/(?!a) { expires 1d; }\n}\n",
+    );
+    let lines: Vec<usize> = lost.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [2, 3, 5, 6, 9, 11, 12, 13, 14, 16, 17], "{lost:#?}");
+    assert!(lost[5].1.contains("ACCESS IS NOT RESTRICTED"), "{lost:#?}");
+    assert_eq!(sites.len(), 1);
+}
+
+#[test]
+fn a_location_does_not_take_what_another_says() {
+    let text = text_of(
+        "server { root /; add_header X-S 1; location / { try_files $uri /index.html; } \
+         location /api/ { add_header X-A 1; } }",
+    );
+    let (_, api) = text.split_once("match = \"/api/*\"\n").expect(&text);
+    assert!(api.contains("try = []") && api.contains("\"X-A\" = \"1\"") && api.contains("\"X-S\" = false"), "{text}");
+}
+
+#[test]
+fn another_directory_of_a_location_is_an_alias() {
+    let (sites, lost) = imported(
+        "server { root ROOT/www; location /img/ { root ROOT/media; } location /media/ { alias ROOT/media/; } \
+         location /x { root ROOT/media; } }",
+    );
+    let prefixes: Vec<&str> = sites[0].aliases.iter().map(|alias| &*alias.prefix).collect();
+    assert_eq!(prefixes, ["/media/", "/img/"]);
+    assert!(sites[0].aliases[1].root.ends_with("media/img"), "{sites:?}");
+    assert_eq!(lost.len(), 1);
+}
+
+#[test]
+fn what_is_no_configuration_of_nginx_is_refused_at_its_line() {
+    for (text, line) in [
+        ("server {\n root /a\n}", 2),
+        ("server {\n root /a;\n", 1),
+        ("}\n", 1),
+        ("server {\n root \"a;\n}", 2),
+        ("a b", 1),
+        ("\n", 1),
+    ] {
+        assert_eq!(nginx(text).unwrap_err().line, line, "{text}");
+    }
+}
+
+#[test]
+fn repetitions_in_expressions_are_no_blocks() {
+    let (sites, lost) =
+        imported("server { root ROOT/www; location ~ \"^/[a-z]{2}/$\" { expires 1h; } rewrite ^/y[0-9]{4}$ /y last; }");
+    assert_eq!((lost, sites[0].routes.len()), (Vec::new(), 2));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_imported_or_refused(text in "([a-z$/~^=*. ]{0,8}|[{};\"'\\\\#\n]|server |location |rewrite |return 301 ){0,24}") {
+        let _ = nginx(&text);
+    }
+}
