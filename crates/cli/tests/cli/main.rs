@@ -250,3 +250,40 @@ fn a_flag_is_suggested_if_it_is_near_and_a_misspelt_command_always() {
     fs::create_dir(directory.path().join("chekc")).unwrap();
     assert!(outcome(&directory, &["check", "chekc", "-l", "0"]).0 == 0);
 }
+
+#[test]
+fn a_configuration_of_nginx_is_imported_checked_and_what_is_lost_is_said_by_line() {
+    let directory = directory_with("");
+    let root = directory.path().join("www");
+    let text = format!(
+        "server {{\n listen 127.0.0.1:8123;\n root {};\n location /a/ {{ expires 1h; }}\n resolver ::1;\n}}\n",
+        root.display()
+    );
+    fs::write(directory.path().join("nginx.conf"), text).unwrap();
+    let (code, imported, errors) = outcome(&directory, &["import", "nginx.conf"]);
+    assert_eq!((code, &*errors), (0, "nginx.conf:5: not carried over: `resolver ::1`: nothing here stands for it\n"));
+    assert!(imported.contains("# line 5: `resolver ::1`"), "{imported}");
+    fs::write(directory.path().join("imported.toml"), &imported).unwrap();
+    let (code, settings, errors) = outcome(&directory, &["check", "--config", "imported.toml"]);
+    assert_eq!((code, &*errors), (0, ""));
+    assert!(settings.contains("max-age=3600"), "{settings}");
+}
+
+#[test]
+fn the_kind_of_a_configuration_is_told_by_its_name_or_said() {
+    let directory = directory_with("");
+    for name in ["Caddyfile", "Caddyfile.old", "other"] {
+        fs::write(directory.path().join(name), ":8123 {\n redir https://example.org{uri}\n}\n").unwrap();
+    }
+    for arguments in
+        [&["import", "Caddyfile"][..], &["import", "Caddyfile.old"], &["import", "other", "--from", "caddy"]]
+    {
+        let (code, imported, errors) = outcome(&directory, arguments);
+        assert_eq!((code, &*errors), (0, ""), "{arguments:?}");
+        assert!(imported.contains("https://example.org$path"), "{imported}");
+    }
+    let (code, output, errors) = outcome(&directory, &["import", "other"]);
+    assert_eq!((code, &*output), (78, ""));
+    assert!(errors.starts_with("other:"), "{errors}");
+    assert_eq!(outcome(&directory, &["import", "missing"]).0, 78);
+}

@@ -37,7 +37,7 @@ impl Redirect {
 }
 
 /// Whether what is written behind `prefix` would become a part of its host: a name or a port.
-pub(super) fn is_host_open(prefix: &str) -> bool {
+fn is_host_open(prefix: &str) -> bool {
     prefix.split_once("://").is_some_and(|(_, rest)| !rest.contains(['/', '?', '#']))
 }
 

@@ -63,6 +63,8 @@ pub struct Effective {
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
 const ORIGIN: u16 = 0x8000;
+/// Marks that the host that is asked follows.
+const HOST: u16 = u16::MAX;
 
 impl Routes {
     /// Those of `site`.
@@ -132,6 +134,16 @@ impl Routes {
         if let Some(origin) = self.matcher.origin(asked).filter(|_| dependence.origin) {
             out.extend((ORIGIN | origin).to_le_bytes());
         }
+        if let Some(host) = asked.host.filter(|_| dependence.host) {
+            out.extend(HOST.to_le_bytes());
+            out.extend(host.iter().map(u8::to_ascii_lowercase));
+        }
+    }
+
+    /// The host that [`Routes::push_outcome`] wrote; empty if none was asked, or does not matter.
+    pub fn host_of(outcome: &[u8]) -> &[u8] {
+        let at = outcome.chunks_exact(2).position(|pair| *pair == HOST.to_le_bytes());
+        at.map_or(&[], |at| &outcome[2 * at + 2..])
     }
 
     /// What applies to `path`, which is normalised, if the request fulfils what [`Routes::push_outcome`] wrote.
@@ -139,7 +151,8 @@ impl Routes {
         if self.is_empty() || path.is_empty() {
             return self.plain.clone();
         }
-        let outcome: Vec<u16> = outcome.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let pairs = outcome.chunks_exact(2).take_while(|pair| **pair != HOST.to_le_bytes());
+        let outcome: Vec<u16> = pairs.map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
         let by_path = self.matcher.by_path(path);
         let asks = |id: &RouteId| !self.matcher.route(*id).conditions.is_empty();
         // Those that were not fulfilled count as well: what they look at decided.

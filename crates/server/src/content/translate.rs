@@ -48,6 +48,8 @@ pub struct Question<'a> {
     pub site: &'a Site,
     /// What its routes come to for this target.
     pub rules: &'a Effective,
+    /// The host that is asked, where a redirect leads to it; else empty.
+    pub host: &'a [u8],
     /// The path, [normalised](path::normalise); empty if it cannot be.
     pub path: &'a [u8],
     /// The form of a listing.

@@ -21,7 +21,7 @@ use lamna_proto::workspace::Workspace;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
-use crate::content::route::Effective;
+use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
 use crate::content::upload;
 use crate::io::Wait;
@@ -480,10 +480,11 @@ impl Target {
 
     /// The question what it stands for.
     pub fn question<'a>(&'a self, shared: &'a Shared, wait: Wait, now: Instant) -> Question<'a> {
-        let KeyParts { path, view, .. } = KeyParts::of(&self.key);
+        let KeyParts { path, view, outcome } = KeyParts::of(&self.key);
         Question {
             site: shared.sites.at(self.site),
             rules: &self.rules,
+            host: Routes::host_of(outcome),
             path,
             view,
             wait,

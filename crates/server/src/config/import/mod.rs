@@ -2,7 +2,8 @@
 //!
 //! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other configuration is
 //! carried over, needs nothing, or is in the list with its line. What comes out is a configuration, as far as directories of the
-//! other one exist. Reads no file: whoever asks has read it.
+//! other one exist. What cannot be restricted here, or is another program's, is answered with 404 and not served: a source file
+//! that PHP would have run must not be sent. Reads no file: whoever asks has read it.
 
 mod caddy;
 mod nginx;
@@ -61,8 +62,8 @@ struct Site {
     line: usize,
     is_default: bool,
     hosts: Vec<String>,
-    /// Whether it answers for hosts that nobody names.
-    takes_any: bool,
+    /// Whether all that it does is to lead to the same with TLS.
+    leads_to_tls: bool,
     /// Keys and values, as they are written.
     keys: Vec<(&'static str, String)>,
     aliases: Vec<(String, String)>,
@@ -80,6 +81,44 @@ struct Route {
 impl Draft {
     fn lose(&mut self, line: usize, words: impl Into<String>) {
         self.lost.push(Note { line, words: words.into() });
+    }
+
+    /// Adds a site, for the hosts that no other one has. Sites answer on every address: of two with the same host, of which one
+    /// leads to the other by TLS, the other is the site.
+    fn add(&mut self, mut site: Site) {
+        let shares = |one: &Site, other: &Site| {
+            one.hosts.is_empty() && other.hosts.is_empty() || one.hosts.iter().any(|host| other.hosts.contains(host))
+        };
+        let left_out = "it leads to the same with TLS, which is not carried over: the site itself answers";
+        for at in (0..self.sites.len()).rev().filter(|_| !site.leads_to_tls) {
+            if self.sites[at].leads_to_tls && shares(&self.sites[at], &site) {
+                self.lose(self.sites[at].line, format!("this redirect of {}: {left_out}", names_of(&site)));
+                let earlier = &mut self.sites[at];
+                earlier.hosts.retain(|host| !site.hosts.contains(host));
+                if earlier.hosts.is_empty() {
+                    site.is_default |= earlier.is_default;
+                    self.sites.remove(at);
+                }
+            }
+        }
+        let (line, had_hosts) = (site.line, !site.hosts.is_empty());
+        let is_taken = |host: &String| self.sites.iter().any(|other| other.hosts.contains(host));
+        let (taken, own): (Vec<String>, Vec<String>) = std::mem::take(&mut site.hosts).into_iter().partition(is_taken);
+        site.hosts = own;
+        let why =
+            if site.leads_to_tls { left_out } else { "an earlier one has this name, and answers on every address" };
+        for host in taken {
+            self.lose(line, format!("`{host}`: {why}"));
+        }
+        let is_second = site.hosts.is_empty() && self.sites.iter().any(|other| other.hosts.is_empty());
+        if !had_hosts && is_second {
+            let why =
+                if site.leads_to_tls { left_out } else { "an earlier one is for any host already, on every address" };
+            return self.lose(line, format!("this site and all that it says: {why}"));
+        }
+        if !had_hosts || !site.hosts.is_empty() {
+            self.sites.push(site);
+        }
     }
 
     fn finish(mut self, of: &str) -> Imported {
@@ -128,6 +167,27 @@ impl Draft {
         Imported { text, lost: self.lost }
     }
 }
+
+fn names_of(site: &Site) -> String {
+    if site.hosts.is_empty() { "any host".to_owned() } else { format!("`{}`", site.hosts.join("`, `")) }
+}
+
+/// Whether a file is a program for another server to run, and nothing to be sent.
+fn is_program(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    [".php", ".phtml", ".cgi", ".fcgi", ".pl", ".py", ".asp", ".aspx", ".jsp"].iter().any(|end| lower.ends_with(end))
+}
+
+/// Keys of a route for which there is nothing, whatever other routes say.
+fn denied() -> [(&'static str, String); 2] {
+    [("rewrite", quoted("/.denied")), ("try", "[]".to_owned())]
+}
+
+const DENIED_WORDS: &str = "access cannot be restricted here, so what it is for is answered with 404";
+const PASSED_WORDS: &str = "requests are not passed to other programs, so what it is for is answered with 404";
+
+/// A priority beyond that of all that is allowed.
+const DENIED_PRIORITY: &str = "100000";
 
 fn one_line(words: &str) -> String {
     words.chars().map(|each| if each.is_control() { ' ' } else { each }).collect()

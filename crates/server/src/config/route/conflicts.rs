@@ -58,7 +58,7 @@ pub(super) fn loops(routes: &[RouteSettings], matcher: &Matcher) -> Vec<usize> {
         let ids = matcher.by_path(path).into_iter().filter(is_certain);
         let (redirect, id) = merge(ids.map(|id| (usize::from(id), matcher.route(id)))).redirect?;
         let captures = matcher.captures(id as u16, path); // It is from `merge`, which was given one.
-        let location = redirect.to.fill_encoded(path, &captures);
+        let location = redirect.to.fill_encoded(path, b"host.invalid", &captures);
         let target = location.split(['?', '#']).next().filter(|_| !redirect.if_missing)?;
         let mut next = Vec::new();
         path::normalise(target.as_bytes(), &mut next).ok().map(|()| next)

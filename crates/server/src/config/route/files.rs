@@ -11,7 +11,6 @@ use super::matcher::Matcher;
 use super::pattern::Pattern;
 use super::template::Template;
 use super::{RouteRedirect, RouteSettings, Source, Switch};
-use crate::config::redirect::is_host_open;
 use crate::config::site::{FieldUse, is_sendable};
 
 /// Names beneath a root that are not served where they are read.
@@ -168,7 +167,7 @@ fn redirect(line: &str, number: usize) -> Result<RouteSettings, String> {
     let is_elsewhere = !to.starts_with('/');
     match status.parse() {
         Ok(status @ (301 | 302 | 303 | 307 | 308)) => {
-            if is_elsewhere && !template.is_fixed() && is_host_open(template.beginning()) {
+            if !template.closes_host() {
                 return Err("it would make a part of the host of what the client asks for".into());
             }
             route.redirect = Switch::Set(RouteRedirect { to: template, status, if_missing: !is_forced });
@@ -276,7 +275,7 @@ mod tests {
         let rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
         let (redirect, id) = rules.redirect?;
         let captures = matcher.captures(id as u16, path.as_bytes());
-        Some(format!("{} {}", redirect.status, redirect.to.fill_encoded(path.as_bytes(), &captures)))
+        Some(format!("{} {}", redirect.status, redirect.to.fill_encoded(path.as_bytes(), b"", &captures)))
     }
 
     #[test]

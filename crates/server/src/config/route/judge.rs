@@ -259,7 +259,7 @@ fn is_location(span: &Range<usize>, to: &Template, checker: &mut Checker<'_>) ->
         }
         is_right
     };
-    let has_host_end = to.is_fixed() || to.leads_with_path() || !redirect::is_host_open(beginning);
+    let has_host_end = to.closes_host();
     problem(is_path || is_url, format!("`{shown}` must start with `/` or `$path`, or with http:// or https://"))
         && problem(
             !to.text().starts_with("//"),
@@ -281,6 +281,10 @@ fn is_location(span: &Range<usize>, to: &Template, checker: &mut Checker<'_>) ->
 /// A path that is looked for.
 fn inner(span: &Range<usize>, text: &str, paths: &[Pattern], checker: &mut Checker<'_>) -> Option<Template> {
     let template = template(span, text, paths, checker)?;
+    if template.names_host() {
+        checker.problem(span.clone(), format!("`{}` has a host, and is a path of this site", text.escape_debug()));
+        return None;
+    }
     let is_path =
         template.beginning().starts_with('/') || template.beginning().is_empty() && template.leads_with_path();
     if !is_path || template.text().is_empty() {

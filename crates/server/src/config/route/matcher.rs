@@ -58,12 +58,14 @@ pub struct Dependence {
     pub conditional: Vec<RouteId>,
     /// Whether it matters which origin asks.
     pub origin: bool,
+    /// Whether it matters which host is asked.
+    pub host: bool,
 }
 
 impl Dependence {
     /// Whether the path alone decides.
     pub fn is_of_path(&self) -> bool {
-        self.conditional.is_empty() && !self.origin
+        self.conditional.is_empty() && !self.origin && !self.host
     }
 }
 
@@ -133,7 +135,8 @@ impl Matcher {
 
     /// Whether for some path more than the path decides.
     pub fn depends_on_requests(&self) -> bool {
-        !self.origins.is_empty() || self.routes.iter().any(|route| !route.tests.is_empty())
+        let depends = |route: &Route| !route.tests.is_empty() || names_host(&route.settings);
+        !self.origins.is_empty() || self.routes.iter().any(depends)
     }
 
     /// The route.
@@ -175,6 +178,7 @@ impl Matcher {
             |id: &RouteId| matches!(&self.route(*id).cors, super::Switch::Set(cors) if !cors.is_for_any());
         Dependence {
             origin: by_path.iter().any(has_origins),
+            host: by_path.iter().any(|id| names_host(self.route(*id))),
             conditional: by_path.into_iter().filter(|id| !self.routes[usize::from(*id)].tests.is_empty()).collect(),
         }
     }
@@ -222,6 +226,11 @@ impl Matcher {
         });
         found.unwrap_or_default()
     }
+}
+
+/// Whether a route leads to the host that is asked.
+fn names_host(route: &RouteSettings) -> bool {
+    matches!(&route.redirect, super::Switch::Set(redirect) if redirect.to.names_host())
 }
 
 #[cfg(test)]

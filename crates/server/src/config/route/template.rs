@@ -1,6 +1,6 @@
 //! Texts in which captures of a path stand: where a redirect leads, what a rewrite asks for.
 //!
-//! Owns: the syntax (`$1`, `${name}`, `$path`, `$$`) and filling it in. Pure.
+//! Owns: the syntax (`$1`, `${name}`, `$path`, `$host`, `$$`) and filling it in. Pure.
 
 use lamna_proto::parse::path;
 
@@ -19,6 +19,7 @@ enum Part {
     Number(usize),
     Name(String),
     Path,
+    Host,
 }
 
 /// What a pattern captured of a path.
@@ -55,9 +56,9 @@ impl Template {
             } else if after.starts_with(|first: char| first.is_ascii_digit()) {
                 let digits = after.bytes().take_while(u8::is_ascii_digit).count();
                 (&after[..digits], digits)
-            } else if after.starts_with("path") {
+            } else if let Some(word) = ["path", "host"].into_iter().find(|word| after.starts_with(word)) {
                 // `$pathology` is not meant by anybody, and `$path.html` by many.
-                ("path", "path".len())
+                (word, word.len())
             } else {
                 (&after[..word(after)], word(after))
             };
@@ -72,6 +73,7 @@ impl Template {
             parts.push(match name.parse() {
                 Ok(number) => Part::Number(number),
                 Err(_) if name == "path" => Part::Path,
+                Err(_) if name == "host" => Part::Host,
                 Err(_) => Part::Name(name.to_owned()),
             });
             rest = &after[length..];
@@ -107,6 +109,26 @@ impl Template {
         dynamic.is_none_or(|first| *first == Part::Path)
     }
 
+    /// Whether the host that is asked is filled in.
+    pub fn names_host(&self) -> bool {
+        self.parts.contains(&Part::Host)
+    }
+
+    /// Whether no capture can be a part of the host that this leads to, which is written out or the one that is asked.
+    pub fn closes_host(&self) -> bool {
+        let Some((_, after_scheme)) = self.beginning().split_once("://") else { return true };
+        let ends_host = |text: &str| text.contains(['/', '?', '#']);
+        if ends_host(after_scheme) {
+            return true;
+        }
+        let end = self.parts[1..].iter().find(|part| match part {
+            Part::Text(text) => ends_host(text),
+            Part::Host => false,
+            Part::Path | Part::Number(_) | Part::Name(_) => true,
+        });
+        matches!(end, None | Some(Part::Path | Part::Text(_)))
+    }
+
     /// Whether nothing is filled in.
     pub fn is_fixed(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Text(_)))
@@ -129,22 +151,23 @@ impl Template {
 
     /// Filled in for `path`, with each capture as it is.
     pub fn fill(&self, path: &[u8], captures: &Captures) -> Vec<u8> {
-        self.filled(path, captures, |bytes| bytes.to_vec())
+        self.filled(path, b"", captures, |bytes| bytes.to_vec())
     }
 
-    /// Filled in for `path`, with each capture percent-encoded, so that none can be more than a part of a path.
-    pub fn fill_encoded(&self, path: &[u8], captures: &Captures) -> String {
-        let filled = self.filled(path, captures, |bytes| path::encode(bytes).into_bytes());
+    /// Filled in for `path` of `host`, with each capture percent-encoded, so that none can be more than a part of a path.
+    pub fn fill_encoded(&self, path: &[u8], host: &[u8], captures: &Captures) -> String {
+        let filled = self.filled(path, host, captures, |bytes| path::encode(bytes).into_bytes());
         // Its own text is UTF-8 and what is filled in is ASCII.
         String::from_utf8(filled).unwrap_or_default()
     }
 
-    fn filled(&self, path: &[u8], captures: &Captures, form: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    fn filled(&self, path: &[u8], host: &[u8], captures: &Captures, form: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.text.len() + path.len());
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Path => out.extend(form(path)),
+                Part::Host => out.extend_from_slice(host),
                 Part::Number(number) => {
                     out.extend(captures.numbered.get(number.wrapping_sub(1)).map(|one| form(one)).unwrap_or_default());
                 }
@@ -165,7 +188,7 @@ mod tests {
     fn filled(text: &str) -> String {
         let captures =
             Captures { numbered: vec![b"one".to_vec(), b"a b".to_vec()], named: vec![("id".into(), b"7".to_vec())] };
-        Template::parse(text).unwrap().fill_encoded(b"/p q", &captures)
+        Template::parse(text).unwrap().fill_encoded(b"/p q", b"a.example", &captures)
     }
 
     #[test]
@@ -173,6 +196,7 @@ mod tests {
         assert_eq!(filled("/x/$1/${2}/${id}.html"), "/x/one/a%20b/7.html");
         assert_eq!(filled("https://a.example$path?x=$$1"), "https://a.example/p%20q?x=$1");
         assert_eq!(filled("$path.html"), "/p%20q.html");
+        assert_eq!(filled("https://$host$path"), "https://a.example/p%20q");
         assert_eq!(filled("$id"), "7");
         assert_eq!(filled("$9"), "");
     }
@@ -194,6 +218,23 @@ mod tests {
         assert_eq!(missing("/$2", "/*/b/*"), None);
         assert_eq!(missing("/${id}", "/a/*"), Some("${id}".into()));
         assert_eq!(missing("$path", "/a"), None);
+    }
+
+    #[test]
+    fn no_capture_is_a_part_of_a_host() {
+        for (text, closes) in [
+            ("https://$host$path", true),
+            ("https://$host:8443$path", true),
+            ("https://$host", true),
+            ("https://www.$host/$1", true),
+            ("https://a.example$path", true),
+            ("https://a.example$1", false),
+            ("https://$host$1", false),
+            ("https://$1.example/", false),
+            ("/$1", true),
+        ] {
+            assert_eq!(Template::parse(text).unwrap().closes_host(), closes, "{text}");
+        }
     }
 
     #[test]

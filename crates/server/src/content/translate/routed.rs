@@ -127,7 +127,10 @@ impl Question<'_> {
 
     fn routed_redirect(&self, redirect: &RouteRedirect, from: usize) -> Option<Arc<Entry>> {
         let captures = self.site.routes.captures(from, self.path);
-        let location = redirect.to.fill_encoded(self.path, &captures);
+        if redirect.to.names_host() && self.host.is_empty() {
+            return None;
+        }
+        let location = redirect.to.fill_encoded(self.path, self.host, &captures);
         if location.starts_with("//") {
             // It would lead to any host that the client names.
             return None;

@@ -46,6 +46,7 @@ fn question<'a>(
     Question {
         site,
         rules: site.routes.plain(),
+        host: b"",
         path,
         view: View::default(),
         wait,

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use crate::cache::Store;
 use crate::config::settings::Settings;
 use crate::content::listing::View;
+use crate::content::route::Routes;
 use crate::content::site::Sites;
 use crate::content::translate::{Question, translate};
 use crate::io::{KernelFeatures, Wait, read, scm_rights};
@@ -145,6 +146,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                 let question = Question {
                     site,
                     rules: &site.routes.effective(parts.path, parts.outcome),
+                    host: Routes::host_of(parts.outcome),
                     path: parts.path,
                     view: View::default(),
                     wait: Wait::Yes,

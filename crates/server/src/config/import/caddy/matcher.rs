@@ -32,6 +32,11 @@ impl Matcher {
         Matcher::default()
     }
 
+    /// These paths.
+    pub(super) fn of_paths(paths: &[impl AsRef<str>]) -> Matcher {
+        Matcher { paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(), ..Matcher::default() }
+    }
+
     pub(super) fn is_any(&self) -> bool {
         *self == Matcher::default()
     }

@@ -10,7 +10,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::{Draft, Imported, Note, Route, Site, list};
+use super::{
+    DENIED_PRIORITY, DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, denied, is_program, list,
+};
 use crate::config::render::quoted;
 use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
@@ -75,7 +77,6 @@ const PASSES: &[&str] = &["reverse_proxy", "php_fastcgi", "php_server", "php", "
 
 /// Where directives stand.
 struct Place<'p> {
-    hosts: &'p [String],
     snippets: &'p Snippets,
     /// Of the site as a whole, or of a `handle`.
     matcher: Matcher,
@@ -90,21 +91,30 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     for address in text.split([',', ' ']).filter(|one| !one.is_empty()) {
         self::address(address, addresses.line, &mut site, draft);
     }
-    let hosts = site.hosts.clone();
-    let place = Place { hosts: &hosts, snippets, matcher: Matcher::any(), is_site: true, depth: 0 };
+    let place = Place { snippets, matcher: Matcher::any(), is_site: true, depth: 0 };
     within(directives, &place, &mut site, draft);
-    let redirects = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "redirect"));
-    if !redirects && !site.keys.iter().any(|(key, _)| *key == "root") {
+    let has = |name: &str| site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == name));
+    let has_root = site.keys.iter().any(|(key, _)| *key == "root");
+    let serves_files = directives.iter().any(|line| line.word(0) == "file_server");
+    if !has_root && !has("redirect") {
+        if !serves_files {
+            return draft.lose(site.line, "this site: nothing that it does is carried over, so it is left out");
+        }
         draft.lose(
             site.line,
-            "this site has no `root`, and Caddy takes the directory that it is started in: so does this",
+            "this site has no `root`: Caddy takes the directory that it is started in, and this that of the file",
         );
         site.keys.insert(0, ("root", quoted(".")));
     }
-    draft.sites.push(site);
+    let own = |route: &Route| route.keys.iter().any(|(_, value)| value.contains("\"https://$host"));
+    site.leads_to_tls = !has_root && site.routes.iter().all(own);
+    draft.add(site);
 }
 
 fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) {
+    if address.contains('{') {
+        return draft.lose(line, format!("`{address}`: an address is written out"));
+    }
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
     if !path.is_empty() {
@@ -125,10 +135,7 @@ fn address(address: &str, line: usize, site: &mut Site, draft: &mut Draft) {
         // The port of TLS is not one of plain HTTP.
         (_, false) => {}
     }
-    let is_taken = draft.sites.iter().any(|other| other.hosts.contains(&host));
-    if is_taken && !host.is_empty() {
-        draft.lose(line, format!("`{host}`: an earlier site has this name, and answers for it on every address"));
-    } else if !host.is_empty() && !site.hosts.contains(&host) {
+    if !host.is_empty() && !site.hosts.contains(&host) {
         site.hosts.push(host);
     }
 }
@@ -174,7 +181,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
                 push("headers", value, draft);
             }
         }
-        "redir" => match redirect(words, place) {
+        "redir" => match redirect(words) {
             Ok(value) => push("redirect", value, draft),
             Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
         },
@@ -188,7 +195,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             push("try", list(&tried), draft);
         }
         "respond" | "error" => match words.iter().find(|word| word.len() == 3).map(String::as_str) {
-            Some("403" | "404" | "410") if words.len() == 1 => push("rewrite", quoted("/.denied"), draft),
+            Some("403" | "404" | "410") if words.len() == 1 => deny(line, Ok(matcher), site, draft),
             _ => draft.lose(line.line, format!("`{text}`: a text cannot be answered with")),
         },
         "log" => log(line, draft),
@@ -202,14 +209,28 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             Some(_) => draft.lose(line.line, format!("`{text}`: snippets with arguments are not done")),
             None => draft.lose(line.line, format!("`{text}`: import that file by itself")),
         },
-        name if RESTRICTS.contains(&name) => {
-            draft.lose(line.line, format!("`{text}`: ACCESS IS NOT RESTRICTED by what was made of this"));
-        }
-        name if PASSES.contains(&name) => {
-            draft.lose(line.line, format!("`{text}`: requests are not passed to other programs"));
+        name if RESTRICTS.contains(&name) || PASSES.contains(&name) => {
+            let why = if RESTRICTS.contains(&name) { DENIED_WORDS } else { PASSED_WORDS };
+            draft.lose(line.line, format!("`{text}`: {why}"));
+            let is_of_programs = name.starts_with("php") && matcher.is_any();
+            let matcher = if is_of_programs { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
+            deny(line, Ok(matcher), site, draft);
         }
         "tls" => draft.lose(line.line, format!("`{text}`: TLS is not carried over")),
         _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
+    }
+}
+
+/// Nothing is answered for what cannot be done.
+fn deny(line: &Line, matcher: Result<Matcher, String>, site: &mut Site, draft: &mut Draft) {
+    match matcher.and_then(|matcher| matcher.to_toml()) {
+        Ok(matches) => {
+            let mut keys = vec![("match", matches), ("priority", DENIED_PRIORITY.to_owned())];
+            keys.extend(denied());
+            site.routes.push(Route { line: line.line, keys });
+        }
+        Err(why) => draft
+            .lose(line.line, format!("`{}`: ACCESS IS NOT RESTRICTED by what was made of this: {why}", line.text())),
     }
 }
 
@@ -247,7 +268,11 @@ fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site
             "browse" | "precompressed" => {}
             "index" if place.is_site => site.keys.push(("index", list(&one.words[1..]))),
             "hide" => {
-                draft.lose(one.line, format!("`{}`: ACCESS IS NOT RESTRICTED by what was made of this", one.text()))
+                for name in &one.words[1..] {
+                    let name = name.trim_matches('/');
+                    let paths = [format!("**/{name}"), format!("**/{name}/*")];
+                    deny(one, Ok(Matcher::of_paths(&paths)), site, draft);
+                }
             }
             _ => draft.lose(one.line, format!("`{}`: nothing here stands for it", one.text())),
         }
@@ -299,7 +324,7 @@ fn headers(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
     if keys.is_empty() { Vec::new() } else { vec![format!("[{{ {} }}]", keys.join(", "))] }
 }
 
-fn redirect(words: &[String], place: &Place<'_>) -> Result<String, String> {
+fn redirect(words: &[String]) -> Result<String, String> {
     let to = words.first().ok_or("it says no address")?;
     let status = match words.get(1).map_or("302", String::as_str) {
         "permanent" => "301",
@@ -307,14 +332,15 @@ fn redirect(words: &[String], place: &Place<'_>) -> Result<String, String> {
         status @ ("301" | "302" | "303" | "307" | "308") => status,
         _ => return Err("this status does not redirect".into()),
     };
-    let to = match (to.contains("{host}"), place.hosts) {
-        (false, _) => to.clone(),
-        (true, [host]) if !host.starts_with("*.") => to.replace("{host}", host),
-        (true, _) => return Err("the host that is asked cannot stand in a redirect".into()),
-    };
-    let to = template(&to)?;
+    let to = template(to)?;
     let is_location = to.starts_with(['/', '$']) || to.starts_with("http://") || to.starts_with("https://");
-    if !is_location || to.starts_with("//") || !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+    let closes_host = Template::parse(&to)?.closes_host();
+    if !is_location
+        || !closes_host
+        || to.starts_with("$host")
+        || to.starts_with("//")
+        || !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    {
         return Err("it is neither a path nor an address that can be sent".into());
     }
     Ok(format!("{{ to = {}, status = {status} }}", quoted(&to)))
@@ -330,6 +356,9 @@ fn try_files(line: &Line, words: &[String], draft: &mut Draft) -> Vec<String> {
                     tried.push("$path".into());
                 }
             }
+            Ok(to) if is_program(&to) => {
+                draft.lose(line.line, format!("`{word}` of `{}`: {PASSED_WORDS}", line.text()))
+            }
             Ok(to) => tried.push(to),
             Err(why) => draft.lose(line.line, format!("`{word}` of `{}`: {why}", line.text())),
         }
@@ -343,6 +372,7 @@ fn path(text: &str) -> Result<String, String> {
     let path = template(text)?;
     match path {
         path if path.contains('?') => Err("files have no query".into()),
+        path if Template::parse(&path)?.names_host() => Err("it is no path".into()),
         path if path.starts_with(['/', '$']) => Ok(path),
         _ => Err("it is no path".into()),
     }
@@ -360,6 +390,7 @@ fn template(text: &str) -> Result<String, String> {
         let is_capture = (name.starts_with("re.") || name.starts_with("http.regexp.")) && !number.is_empty();
         match name {
             "uri" | "path" | "http.request.uri" | "http.request.uri.path" => out.push_str("$path"),
+            "host" | "http.request.host" => out.push_str("$host"),
             _ if is_capture => out.push_str(&format!("${{{number}}}")),
             _ => return Err(format!("`{{{name}}}` is not known here")),
         }
@@ -401,14 +432,6 @@ fn handle_errors(line: &Line, site: &mut Site, draft: &mut Draft) {
 
 fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, some_try: bool, site: &mut Site, draft: &mut Draft) {
     let inner = line.block.as_deref().unwrap_or_default();
-    if let Some(pass) = inner.iter().find(|one| PASSES.contains(&one.word(0))).filter(|_| line.word(0) != "route") {
-        let words = format!(
-            "`{}` and all that it says: requests are not passed to other programs (`{}`)",
-            line.text(),
-            pass.text()
-        );
-        return draft.lose(line.line, words);
-    }
     let is_whole = matcher.is_any() && line.word(0) != "handle_path";
     let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
     let is_stripped = line.word(0) == "handle_path";

@@ -4,8 +4,8 @@
 //! say for it.
 
 use super::syntax::Directive;
-use super::{Action, Names, PASSES, Scope, acts, inherited, pages, rewrite, table, unknown, with_caching};
-use crate::config::import::{Draft, Route, Site, list};
+use super::{Action, Names, Scope, acts, inherited, pages, rewrite, table, unknown, with_caching};
+use crate::config::import::{DENIED_PRIORITY, Draft, Route, Site, denied, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 
@@ -50,15 +50,6 @@ pub(super) fn location(
             return None;
         }
     };
-    if let Some(pass) = inner.iter().find(|one| PASSES.contains(&&*one.name)) {
-        let words = format!(
-            "`{}` and all that it says: requests are not passed to other programs (`{}`)",
-            directive.text(),
-            pass.text()
-        );
-        draft.lose(line, words);
-        return None;
-    }
     let mut made = Site::default();
     let mut scope = outer.clone();
     let (mut own, mut action) = (Vec::new(), Action::default());
@@ -166,20 +157,18 @@ pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, sit
     if one.scope.error_pages != outer.error_pages {
         keys.push(("error_pages", pages(&one.scope.error_pages)));
     }
-    let has_redirect = !one.action.redirects.is_empty();
     if one.action.is_denied {
-        keys.push(("rewrite", quoted(DENIED)));
-    } else if let Some((None, value)) = one.action.redirects.first() {
+        keys.extend(denied());
+    } else if let Some(value) = &one.action.redirect {
         keys.push(("redirect", value.clone()));
-    }
-    if !one.action.is_denied && !has_redirect {
+    } else {
         let acts = |is: &dyn Fn(&Action) -> bool| others().any(|other| is(&other.action));
         match &one.action.tried {
             Some(tried) => keys.push(("try", list(tried))),
             None if acts(&|action| action.tried.is_some()) => keys.push(("try", "[]".into())),
             None => {}
         }
-        if acts(&|action| !action.redirects.is_empty()) {
+        if acts(&|action| action.redirect.is_some()) {
             keys.push(("redirect", "false".into()));
         }
         if acts(&|action| action.is_denied) {
@@ -190,34 +179,23 @@ pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, sit
     if !says_nothing {
         site.routes.push(Route { line: one.line, keys });
     }
-    let by_host = Action {
-        redirects: one.action.redirects.iter().filter(|(host, _)| host.is_some()).cloned().collect(),
-        ..Action::default()
-    };
-    push_action(one.line, &matches, one.priority.saturating_add(1), &by_host, site);
     site.routes.extend(one.rewrites.iter().cloned());
 }
 
-/// Writes where answers come from as routes.
-pub(super) fn push_action(line: usize, matches: &str, priority: i32, action: &Action, site: &mut Site) {
-    for (host, value) in &action.redirects {
-        let matches = match host {
-            Some(host) => format!("{{ path = {matches}, host = {} }}", list(&[host])),
-            None => matches.to_owned(),
-        };
-        let keys = vec![("match", matches), ("priority", priority.to_string()), ("redirect", value.clone())];
-        site.routes.push(Route { line, keys });
-    }
-    let mut keys = vec![("match", matches.to_owned()), ("priority", "-1".to_owned())];
+/// Writes where answers of a whole server come from as routes.
+pub(super) fn push_action(line: usize, action: &Action, site: &mut Site) {
+    let mut keys = vec![("match", quoted("*"))];
     if action.is_denied {
-        keys.push(("rewrite", quoted(DENIED)));
+        keys.push(("priority", DENIED_PRIORITY.to_owned()));
+        keys.extend(denied());
+    } else if let Some(to) = &action.redirect {
+        keys.push(("priority", "10000".to_owned()));
+        keys.push(("redirect", to.clone()));
     } else if let Some(tried) = &action.tried {
+        keys.push(("priority", "-1".to_owned()));
         keys.push(("try", list(tried)));
     } else {
         return;
     }
     site.routes.push(Route { line, keys });
 }
-
-/// Hidden, so that nothing is ever there.
-const DENIED: &str = "/.denied";

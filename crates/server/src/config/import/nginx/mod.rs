@@ -7,9 +7,10 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-use super::{Draft, Imported, Note, Route, Site, list};
+use super::{DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, is_program, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
+use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
 use location::{Location, location, push_action, push_location};
 use syntax::Directive;
@@ -38,8 +39,8 @@ struct Scope {
 /// Where answers of a block come from.
 #[derive(Clone, Debug, Default)]
 struct Action {
-    /// Values of `redirect`, one for each host that it is for if that matters.
-    redirects: Vec<(Option<String>, String)>,
+    /// The value of `redirect`.
+    redirect: Option<String>,
     tried: Option<Vec<String>>,
     is_denied: bool,
 }
@@ -116,6 +117,7 @@ fn unknown(directive: &Directive, draft: &mut Draft) {
         "default_type" if directive.argument(0) == "application/octet-stream" => return,
         "charset" if directive.argument(0).eq_ignore_ascii_case("utf-8") => return,
         "access_log" if draft.log.is_none() => match directive.argument(0) {
+            "off" => "there is one log for all sites",
             path if path.contains('$') || path.starts_with("syslog:") => "only a file can be written to",
             path => return draft.log = Some(path.to_owned()),
         },
@@ -128,10 +130,7 @@ fn unknown(directive: &Directive, draft: &mut Draft) {
         "include" => "import that file by itself",
         "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
         "upstream" => "requests are not passed to other servers",
-        "deny" | "allow" | "satisfy" | "auth_basic" | "auth_basic_user_file" | "auth_request" | "internal" => {
-            "ACCESS IS NOT RESTRICTED by what was made of this"
-        }
-        name if PASSES.contains(&name) => "requests are not passed to other programs",
+        "allow" | "satisfy" | "auth_basic" | "auth_basic_user_file" | "auth_request" | "internal" => DENIED_WORDS,
         name if name.starts_with("ssl") => "TLS is not carried over",
         _ => "nothing here stands for it",
     };
@@ -149,10 +148,13 @@ fn inherited(
     match &*directive.name {
         "root" if !directive.argument(0).contains('$') => scope.root = Some(directive.argument(0).to_owned()),
         "index" => {
-            let is_name = |word: &&String| !word.contains(['/', '$']);
+            let is_name = |word: &&String| !word.contains(['/', '$']) && !is_program(word);
             scope.index = Some(words.iter().filter(is_name).cloned().collect());
             for word in words.iter().filter(|word| !is_name(word)) {
-                draft.lose(directive.line, format!("`{word}` of `{}`: an index file is a name", directive.text()));
+                draft.lose(
+                    directive.line,
+                    format!("`{word}` of `{}`: an index file is the name of one that can be sent", directive.text()),
+                );
             }
         }
         "autoindex" => scope.autoindex = directive.argument(0) == "on",
@@ -250,7 +252,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
             _ => {}
         }
     }
-    let names = Names { hosts: site.hosts.clone(), takes_any: site.takes_any, has_tls };
+    let names = Names { hosts: site.hosts.clone(), has_tls };
     let mut action = Action::default();
     for directive in plain {
         match &*directive.name {
@@ -264,13 +266,17 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     if !own.is_empty() {
         scope.fields = own;
     }
-    let redirects_all = !action.redirects.is_empty();
+    let redirects_all = action.redirect.is_some();
+    let own_hosts = site.hosts.iter().map(|host| format!("\"https://{host}$path"));
+    site.leads_to_tls = action
+        .redirect
+        .as_ref()
+        .is_some_and(|to| !has_tls && own_hosts.chain(["\"https://$host".to_owned()]).any(|start| to.contains(&start)));
     site_keys(&scope, redirects_all, &mut site, draft);
-    push_action(line, "\"*\"", 10_000, &action, &mut site);
+    push_action(line, &action, &mut site);
     if redirects_all {
         // Nothing gets as far as a location.
-        draft.sites.push(site);
-        return;
+        return draft.add(site);
     }
     let read: Vec<Location> = locations
         .iter()
@@ -280,13 +286,12 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     for one in &read {
         push_location(one, &read, &scope, &mut site, draft);
     }
-    draft.sites.push(site);
+    draft.add(site);
 }
 
 /// What is known of a server when its directives refer to it.
 struct Names {
     hosts: Vec<String>,
-    takes_any: bool,
     has_tls: bool,
 }
 
@@ -332,7 +337,7 @@ fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {
         };
         let bare = lower.strip_prefix("*.").or_else(|| lower.strip_prefix('.')).unwrap_or(&lower);
         if lower == "_" || lower.is_empty() {
-            site.takes_any = true;
+            // It answers for any host if no name stands beside it.
         } else if !bare.split('.').all(is_label) {
             draft.lose(
                 directive.line,
@@ -344,13 +349,7 @@ fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {
                 None => vec![lower.clone()],
             };
             for host in both {
-                if draft.sites.iter().any(|other| other.hosts.contains(&host)) {
-                    let words = format!(
-                        "`{host}` of `{}`: an earlier server has this name, and answers for it on every address",
-                        directive.text()
-                    );
-                    draft.lose(directive.line, words);
-                } else if !site.hosts.contains(&host) {
+                if !site.hosts.contains(&host) {
                     site.hosts.push(host);
                 }
             }
@@ -360,7 +359,15 @@ fn names(directive: &Directive, site: &mut Site, draft: &mut Draft) {
 
 fn site_keys(scope: &Scope, redirects_all: bool, site: &mut Site, draft: &mut Draft) {
     match &scope.root {
-        Some(root) => site.keys.push(("root", quoted(root))),
+        Some(root) => {
+            if !root.starts_with('/') {
+                draft.lose(
+                    site.line,
+                    format!("`root {root}` is beneath the directory of nginx there, and beside this file here"),
+                );
+            }
+            site.keys.push(("root", quoted(root)));
+        }
         None if redirects_all => {}
         None => {
             draft.lose(
@@ -418,11 +425,8 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                 _ => return false,
             };
             match (status, to) {
-                ("301" | "302" | "303" | "307" | "308", to) if !to.is_empty() => match locations_of(to, names) {
-                    Ok(found) => {
-                        let value = |to: &str| format!("{{ to = {}, status = {status} }}", quoted(to));
-                        action.redirects = found.into_iter().map(|(host, to)| (host, value(&to))).collect();
-                    }
+                ("301" | "302" | "303" | "307" | "308", to) if !to.is_empty() => match location_of(to, names) {
+                    Ok(to) => action.redirect = Some(format!("{{ to = {}, status = {status} }}", quoted(&to))),
                     Err(why) => draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
                 },
                 ("403" | "404" | "410" | "444", _) => action.is_denied = true,
@@ -442,6 +446,7 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                     word if word.starts_with(['@', '=']) => "only files can be tried, and 404 be the end",
                     word => match template(word, names) {
                         Ok(path) if path.contains('?') => "files have no query",
+                        Ok(path) if is_program(&path) => PASSED_WORDS,
                         Ok(path) if path.starts_with(['/', '$']) => {
                             tried.push(path);
                             continue;
@@ -455,35 +460,30 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
             action.tried = Some(tried);
         }
         "deny" if directive.argument(0) == "all" => action.is_denied = true,
+        "auth_basic" if directive.argument(0) == "off" => {}
+        "deny" | "allow" | "satisfy" | "auth_basic" | "auth_request" | "internal" => {
+            draft.lose(directive.line, format!("`{}`: {DENIED_WORDS}", directive.text()));
+            action.is_denied = true;
+        }
+        name if PASSES.contains(&name) => {
+            draft.lose(directive.line, format!("`{}`: {PASSED_WORDS}", directive.text()));
+            action.is_denied = true;
+        }
         _ => return false,
     }
     true
 }
 
-/// Where a redirect leads, for each host for which it is another place.
-fn locations_of(to: &str, names: &Names) -> Result<Vec<(Option<String>, String)>, String> {
-    let is_of_host = ["$host", "$http_host"].iter().any(|name| to.contains(name));
-    let hosts: Vec<Option<&String>> = match is_of_host {
-        true if names.takes_any || names.hosts.is_empty() || names.hosts.iter().any(|host| host.starts_with("*.")) => {
-            return Err("the host that is asked cannot stand in a redirect: name the hosts".into());
-        }
-        true => names.hosts.iter().map(Some).collect(),
-        false => vec![None],
-    };
-    let of_host = |host: Option<&String>| {
-        let named = match host {
-            Some(host) => to.replace("$http_host", host).replace("$host", host),
-            None => to.to_owned(),
-        };
-        let text = template(&named, names)?;
-        let is_location = text.starts_with(['/', '$']) || text.starts_with("http://") || text.starts_with("https://");
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-        match is_location && is_plain && !text.starts_with("//") {
-            true => Ok((host.filter(|_| names.hosts.len() > 1).cloned(), text)),
-            false => Err("it is neither a path nor an address that can be sent".to_owned()),
-        }
-    };
-    hosts.into_iter().map(of_host).collect()
+/// Where a redirect leads.
+fn location_of(to: &str, names: &Names) -> Result<String, String> {
+    let text = template(to, names)?;
+    let is_location = text.starts_with(['/', '$']) || text.starts_with("http://") || text.starts_with("https://");
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let closes_host = Template::parse(&text)?.closes_host();
+    match is_location && is_plain && closes_host && !text.starts_with("//") && !text.starts_with("$host") {
+        true => Ok(text),
+        false => Err("it is neither a path nor an address that can be sent".to_owned()),
+    }
 }
 
 /// With the variables of nginx as captures. The query follows a redirect by itself.
@@ -503,6 +503,7 @@ fn template(text: &str, names: &Names) -> Result<String, String> {
         let (name, tail) = braced.unwrap_or((&after[..length], &after[length..]));
         out.push_str(&match name {
             "uri" | "request_uri" | "document_uri" => "$path".to_owned(),
+            "host" | "http_host" => "$host".to_owned(),
             "scheme" => if names.has_tls { "https" } else { "http" }.to_owned(),
             "server_name" if !names.hosts.is_empty() => names.hosts[0].clone(),
             "" => return Err("it ends with `$`, or has one that names nothing".into()),
@@ -519,36 +520,33 @@ fn template(text: &str, names: &Names) -> Result<String, String> {
 fn rewrite(directive: &Directive, names: &Names, site: &mut Site, draft: &mut Draft) {
     let (regex, to, flag) = (directive.argument(0), directive.argument(1), directive.argument(2));
     let is_address = to.contains("://") || to.starts_with("$scheme");
-    let found = Pattern::from_regex(regex).and_then(|pattern| Ok((pattern.captures().0, locations_of(to, names)?)));
-    let (groups, found) = match found {
-        Ok(found) => found,
-        Err(why) => return draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
-    };
-    let lacks_group = |text: &str| (groups + 1..=9).any(|number| text.contains(&format!("${{{number}}}")));
+    let found = Pattern::from_regex(regex).and_then(|pattern| {
+        let to = location_of(to, names)?;
+        match Template::parse(&to)?.missing_from(Some(&pattern)) {
+            Some(missing) => Err(format!("it names {missing}, and the expression has no such group")),
+            None => Ok(to),
+        }
+    });
     let status = match flag {
         "permanent" => Some(301),
         "redirect" => Some(302),
         _ if is_address => Some(302),
         _ => None,
     };
+    let found = found.and_then(|to| match status {
+        None if to.contains('?') => Err("files have no query".to_owned()),
+        None if to.contains("$host") || !to.starts_with(['/', '$']) => Err("it is no path".to_owned()),
+        _ => Ok(to),
+    });
+    let to = match found {
+        Ok(to) => to,
+        Err(why) => return draft.lose(directive.line, format!("`{}`: {why}", directive.text())),
+    };
+    let does = match status {
+        Some(status) => ("redirect", format!("{{ to = {}, status = {status} }}", quoted(&to))),
+        None => ("rewrite", quoted(&to)),
+    };
     let priority = 20_000 - i32::try_from(site.routes.len()).unwrap_or(0);
-    for (host, to) in found {
-        let why = match status {
-            _ if lacks_group(&to) => "it names a group that the expression does not have",
-            None if to.contains('?') => "files have no query",
-            None if !to.starts_with(['/', '$']) => "it is no path",
-            _ => "",
-        };
-        if !why.is_empty() {
-            return draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
-        }
-        let host = host.map(|host| format!(", host = {}", list(&[host]))).unwrap_or_default();
-        let does = match status {
-            Some(status) => ("redirect", format!("{{ to = {}, status = {status} }}", quoted(&to))),
-            None => ("rewrite", quoted(&to)),
-        };
-        let keys =
-            vec![("match", format!("{{ regex = {}{host} }}", quoted(regex))), ("priority", priority.to_string()), does];
-        site.routes.push(Route { line: directive.line, keys });
-    }
+    let keys = vec![("match", format!("{{ regex = {} }}", quoted(regex))), ("priority", priority.to_string()), does];
+    site.routes.push(Route { line: directive.line, keys });
 }
