@@ -120,6 +120,8 @@ fn site() -> Value {
         ("root", text("The directory that is served")),
         ("index", list_of(text("A file that is tried for a directory"))),
         ("browse", switch("List directories without an index file")),
+        ("upload", switch("Let clients store files")),
+        ("upload_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of one upload; more are refused")),
         ("spa", switch("Answer paths that are not found with the index file of the root")),
         ("user_directory", text("Directory beneath a home directory that is served as /~user/")),
         (
@@ -137,9 +139,11 @@ fn site() -> Value {
         ),
         ("redirect", list_of(redirect())),
         ("alias", list_of(alias())),
+        ("rule_files", switch("Read _headers and _redirects in the root as routes")),
+        ("route", list_of(route())),
     ];
     let keys = keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    table(keys, &["root"], "What is served for a set of host names")
+    table(keys, &[], "What is served for a set of host names")
 }
 
 fn redirect() -> Value {
@@ -151,6 +155,51 @@ fn redirect() -> Value {
         json!({ "enum": [301, 302, 303, 307, 308], "description": "301 unless it is given" }),
     );
     table(keys, &["from", "to"], "Requests for a path go elsewhere")
+}
+
+fn route() -> Value {
+    let several = |description: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": description });
+    let values = |description: &str| json!({ "type": "object", "description": description });
+    let of = |pairs: Vec<(&str, Value)>| -> Map<String, Value> {
+        pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    let matches = of(vec![
+        ("path", several("Patterns of the decoded path")),
+        ("regex", several("Regular expressions over the decoded path")),
+        ("method", several("Methods, in capitals")),
+        ("host", list_of(text("A host name"))),
+        ("header", values("Fields: true, false, texts, or { regex = \"...\" }")),
+        ("query", values("Parameters of the query: values as for header")),
+        ("client", several("Networks of clients")),
+        ("protocol", several("HTTP/1.0 or HTTP/1.1")),
+    ]);
+    let cors = of(vec![
+        ("origins", several("Who may read")),
+        ("methods", several("What a preflight is told")),
+        ("headers", several("Fields that requests may have")),
+        ("expose", several("Fields that scripts may read")),
+        ("credentials", switch("Whether requests may carry cookies")),
+        ("max_age_s", json!({ "type": "integer", "minimum": 0, "maximum": 31_536_000 })),
+    ]);
+    let keys = of(vec![
+        ("match", json!({ "anyOf": [text(""), list_of(text("")), table(matches, &[], "What has to fit, all of it")] })),
+        ("priority", json!({ "type": "integer", "description": "Routes with a greater one count first" })),
+        (
+            "headers",
+            json!({ "type": ["object", "array"], "description": "Fields that are set, or tables that say more" }),
+        ),
+        (
+            "immutable",
+            json!({ "enum": [true, false, "all"], "description": "Whether caches may keep files for a year" }),
+        ),
+        ("redirect", json!({ "type": ["string", "object", "boolean"], "description": "Where to, or false" })),
+        ("rewrite", json!({ "type": ["string", "boolean"], "description": "The path that is looked for, or false" })),
+        ("try", several("Paths that are tried in turn")),
+        ("index", list_of(text("A file that is tried for a directory"))),
+        ("error_pages", values("By status: the path of the page, beneath the root")),
+        ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
+    ]);
+    table(keys, &["match"], "What applies to some requests only")
 }
 
 fn alias() -> Value {
@@ -282,7 +331,9 @@ mod tests {
         let schema = schema();
         let site = &schema["properties"]["site"]["items"];
         let inner = |key: &str| &site["properties"][key]["items"];
-        let tables = [&schema, site, inner("redirect"), inner("alias")];
+        let route = inner("route");
+        let (matches, cors) = (&route["properties"]["match"]["anyOf"][2], &route["properties"]["cors"]["anyOf"][1]);
+        let tables = [&schema, site, inner("redirect"), inner("alias"), route, matches, cors];
         let known: BTreeSet<&str> =
             KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "site"]).collect();
         let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();

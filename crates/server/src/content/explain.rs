@@ -269,9 +269,12 @@ impl Account<'_> {
         let settings = &self.site.settings;
         let is_found = self.file.is_some_and(|file| file.is_file());
         if self.status == 200 && settings.spa && !is_found && !self.path.ends_with(b"/") {
-            sentences.push("`spa` is on, and the last name has no dot: the index file of the root answers".to_owned());
+            sentences.push(
+                "`spa` is on, and the last name is of no known type of file: the index file of the root answers"
+                    .to_owned(),
+            );
         } else if self.status == 404 && settings.spa {
-            sentences.push("`spa` is on, but not for a last name with a dot".to_owned());
+            sentences.push("`spa` is on, but not for names of a known type of file".to_owned());
         }
         if let Some(page) = settings.error_pages.get(&self.status) {
             sentences.push(format!("the page for {} is `{page}`", self.status));
@@ -387,7 +390,8 @@ mod tests {
             ("a.example", "/%zz", 400, "malformed"),
             ("a.example", "/nothing", 404, "the page for 404 is `/index.html`"),
             ("b.example", "/users/jane", 200, "`spa` is on, and"),
-            ("b.example", "/users/jane.doe", 404, "`spa` is on, but"),
+            ("b.example", "/users/jane.doe", 200, "`spa` is on, and"),
+            ("b.example", "/users/jane.css", 404, "`spa` is on, but"),
         ] {
             let explained = explain(&settings, &asked(Some(host), target)).unwrap();
             let because = explained.because.join("; ");
