@@ -15,7 +15,7 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failed};
 
 /// Flags of other servers, and what to do in the place of each.
-const MISSING: [(&[&str], &str); 14] = [
+const MISSING: [(&[&str], &str); 15] = [
     (
         &["tls", "https", "ssl", "cert", "certificate", "key", "tls-cert", "tls-key"],
         "Lamna does not speak TLS yet: put a proxy that does in front of it, and listen on loopback or on unix:PATH",
@@ -24,10 +24,8 @@ const MISSING: [(&[&str], &str); 14] = [
         &["http2", "h2", "http3", "h3", "quic"],
         "Lamna speaks HTTP/1.1 only, yet: put a proxy that speaks others in front of it",
     ),
-    (
-        &["upload", "upload-files", "webdav"],
-        "Lamna takes no uploads yet: it only reads files, which other programs have to write",
-    ),
+    (&["upload-files", "uploads"], "clients store files where --upload is given"),
+    (&["webdav", "dav"], "Lamna speaks no WebDAV: --upload takes PUT, and forms in listings"),
     (
         &["auth", "basic-auth", "htpasswd", "user", "password"],
         "Lamna asks for no passwords yet: have a proxy in front of it do so, or listen on loopback only",
