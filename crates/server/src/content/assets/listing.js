@@ -3,7 +3,7 @@ const shown=()=>rows.filter(({row})=>!row.hidden);
 box.hidden=false;
 box.addEventListener("input",()=>{const wanted=box.value.toLowerCase().split(/\s+/).filter(Boolean);let count=0;for(const{row,name}of rows)if(!(row.hidden=!wanted.every(word=>name.includes(word))))count++;found.hidden=!wanted.length;found.textContent=count?count+" of "+rows.length+" match":"Nothing here matches"});
 document.addEventListener("keydown",event=>{
-if(event.ctrlKey||event.metaKey||event.altKey||event.isComposing)return;
+if(event.ctrlKey||event.metaKey||event.altKey||event.isComposing||event.target.form)return;
 const typing=event.target===box,step={ArrowDown:1,ArrowUp:-1}[event.key];
 if(step){const links=shown().map(({link})=>link),at=links.indexOf(document.activeElement),next=at<0?(step>0?0:links.length-1):at+step;if(next<0)box.focus();else links[next]?.focus()}
 else if(event.key==="Enter"&&typing)shown()[0]?.link.click();
