@@ -64,6 +64,41 @@ pub fn cgi_answer(input: &[u8]) {
     }
 }
 
+/// A connection of HTTP/2 survives any bytes behind the preface. The first byte of each piece says whether it is a frame: then its kind
+/// and flags follow, its stream and its payload, so that frames are found more often than by chance.
+pub fn http2(mut input: Unstructured<'_>) -> Result<()> {
+    let habits = habits(&mut input)?;
+    let mut pieces = Vec::new();
+    while !input.is_empty() && pieces.len() < 64 {
+        pieces.push(match input.int_in_range(0..=7)? {
+            0 => Vec::arbitrary(&mut input)?,
+            _ => frame(&mut input)?,
+        });
+    }
+    checks::http2(habits, &pieces);
+    Ok(())
+}
+
+/// A connection of HTTP/2 survives any header blocks. Each is a stream of its own; its length is the byte before it.
+pub fn header_blocks(mut input: &[u8]) {
+    let mut pieces = Vec::new();
+    while let [length, rest @ ..] = input {
+        let (block, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        let stream = (2 * pieces.len() as u32 + 1).to_be_bytes();
+        pieces.push([&[0, 0, block.len() as u8, 1, 5], &stream[..], block].concat());
+        input = rest;
+    }
+    checks::http2(Habits::default(), &pieces);
+}
+
+fn frame(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let (kind, flags) = (input.int_in_range(0..=17)?, u8::arbitrary(input)?);
+    let (stream, payload) = (input.int_in_range(0..=9u32)?, Vec::<u8>::arbitrary(input)?);
+    let length = (payload.len().min(16_384) as u32).to_be_bytes();
+    let payload = &payload[..payload.len().min(16_384)];
+    Ok([&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat())
+}
+
 /// A connection survives any operations, and what it says does not depend on how the world behaves.
 pub fn connection(mut input: Unstructured<'_>) -> Result<()> {
     let habits = habits(&mut input)?;

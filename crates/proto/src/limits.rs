@@ -61,6 +61,46 @@ pub const UNCOUNTED_BYTES_MAX: usize = 4 * 1024;
 /// keep the memory that others need.
 pub const READ_CONTENT_TIMEOUT_MS: u32 = 4_000;
 
+/// Streams of a connection of HTTP/2 that may be open at once (SETTINGS_MAX_CONCURRENT_STREAMS). More are refused, and may be tried
+/// again. Browsers want 100.
+pub const STREAMS_MAX: usize = 128;
+
+/// Bytes of content in memory that the streams of a connection of HTTP/2 may hold together, unless one alone holds more. What does not
+/// fit is asked for again when there is room. More than `held_bytes_max`, because streams share a connection by their priorities.
+pub const STREAMS_HELD_BYTES_MAX: u64 = 512 * 1024;
+
+/// Streams of a connection that may have content read for them at once: enough to keep a disk busy.
+pub const STREAM_READS_MAX: usize = 4;
+
+/// Bytes of a header block as it is sent. One whose fields are too long or too many is answered with 431 if it is no longer than this:
+/// it has to be read in full, or those after it could not be.
+pub const HEADER_BLOCK_BYTES_MAX: usize = 64 * 1024;
+
+/// Frames that a header block may come in. With frames of 16 KiB four are enough.
+pub const HEADER_FRAMES_MAX: u32 = 16;
+
+/// Streams that the peer opens and takes back, or has taken from it for a fault of its own: so many at once, and so many a second. A
+/// browser takes back those of a page that is left.
+pub const RESETS_BURST: u32 = 1_000;
+/// See [`RESETS_BURST`].
+pub const RESETS_PER_SECOND: u32 = 33;
+
+/// Frames that carry nothing: PING, SETTINGS, priorities, empty DATA, unknown ones, and windows that are opened by a few bytes. So
+/// many at once, and so many a second.
+pub const IDLE_FRAMES_BURST: u32 = 1_000;
+/// See [`IDLE_FRAMES_BURST`].
+pub const IDLE_FRAMES_PER_SECOND: u32 = 100;
+
+/// Bytes of content below which a frame counts as one that carries nothing, if there was more to send and the peer's windows did not
+/// allow it; and of a WINDOW_UPDATE.
+pub const TINY_BYTES: u64 = 128;
+
+/// Bytes that a window of ours may grow to: what a peer may send before we say that we have taken it. Content is taken as it comes.
+pub const RECEIVE_WINDOW_BYTES_MAX: u32 = 1024 * 1024;
+
+/// Bytes of answers to PING and the like that wait behind a frame whose content is sent from a file. Nothing is received beyond.
+pub const BEHIND_BYTES_MAX: usize = 4 * 1024;
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {

@@ -59,6 +59,8 @@ pub enum Version {
     Http10,
     /// HTTP/1.1, and any later minor version (RFC 9110 2.5).
     Http11,
+    /// HTTP/2: its requests have been written as heads like those of HTTP/1.x.
+    Http2,
 }
 
 impl Version {
@@ -67,6 +69,7 @@ impl Version {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
         }
     }
 }

@@ -179,6 +179,8 @@ pub struct Representation {
     pub file: Option<Arc<OwnedFd>>,
     /// Head and content in one buffer, of content that was read later.
     later: OnceLock<Box<[u8]>>,
+    /// The head as a header block of HTTP/2, without date and server, once it was asked for.
+    block: OnceLock<Box<[u8]>>,
 }
 
 impl ContentBuffer for Representation {
@@ -258,6 +260,7 @@ impl Representation {
             version: 0,
             keeper: OnceLock::new(),
             later: OnceLock::new(),
+            block: OnceLock::new(),
         })
     }
 
@@ -354,6 +357,18 @@ impl Representation {
         self.message().map(|message| &message[usize::from(self.head_length)..])
     }
 
+    /// The head as a header block of HTTP/2, without date and server. `build` makes it when it is asked for the first time.
+    pub(crate) fn block(&self, build: fn(&Representation) -> Box<[u8]>) -> &[u8] {
+        self.block.get_or_init(|| build(self))
+    }
+
+    /// The Content-Length line, if there is one.
+    pub(crate) fn length_line(&self) -> &[u8] {
+        let before = &self.head()[..usize::from(self.fields_at)];
+        let start = memchr::memmem::rfind(before, b"\r\nContent-Length: ").map_or(before.len(), |at| at + 2);
+        &before[start..]
+    }
+
     /// Where the 29 bytes of the date are in the head.
     pub fn date_at(&self) -> usize {
         usize::from(self.date_at)
@@ -404,7 +419,8 @@ impl Representation {
 
     /// The buffers that this holds, in bytes: head, content.
     pub fn buffer_bytes(&self) -> [usize; 2] {
-        [self.bytes.len(), self.later.get().map_or(0, |message| message.len())]
+        let block = self.block.get().map_or(0, |block| block.len());
+        [self.bytes.len() + block, self.later.get().map_or(0, |message| message.len())]
     }
 }
 

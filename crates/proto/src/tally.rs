@@ -20,6 +20,60 @@ pub fn bound_us(bucket: usize) -> Option<u64> {
     (bucket < BUCKETS - 1).then(|| 1 << bucket)
 }
 
+/// What peers of HTTP/2 do that is bounded, because it costs us and carries nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Abuse {
+    /// A stream was taken back, or taken for a fault of the peer.
+    Reset,
+    /// A header block came in too many pieces, or was too long to be read.
+    HeaderFlood,
+    /// A header block stood for more than we keep.
+    HeadersTooLarge,
+    /// DATA without content.
+    EmptyData,
+    /// PING, SETTINGS, priorities, and frames that we do not know.
+    IdleFrame,
+    /// A window was opened by a few bytes.
+    TinyWindow,
+    /// More streams than are allowed.
+    TooManyStreams,
+    /// A connection was closed for more of these than are allowed.
+    Closed,
+    /// A connection was closed because its peer allowed nothing to be sent for too long.
+    Stalled,
+}
+
+impl Abuse {
+    /// All of them, in the order of their counters.
+    pub const ALL: [Abuse; 9] = [
+        Abuse::Reset,
+        Abuse::HeaderFlood,
+        Abuse::HeadersTooLarge,
+        Abuse::EmptyData,
+        Abuse::IdleFrame,
+        Abuse::TinyWindow,
+        Abuse::TooManyStreams,
+        Abuse::Closed,
+        Abuse::Stalled,
+    ];
+
+    /// As metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Abuse::Reset => "reset",
+            Abuse::HeaderFlood => "header-flood",
+            Abuse::HeadersTooLarge => "headers-too-large",
+            Abuse::EmptyData => "empty-data",
+            Abuse::IdleFrame => "idle-frame",
+            Abuse::TinyWindow => "tiny-window",
+            Abuse::TooManyStreams => "too-many-streams",
+            Abuse::Closed => "closed",
+            Abuse::Stalled => "stalled",
+        }
+    }
+}
+
 /// The counters of a worker. Atomic only so that who made a workspace can keep a handle on its tally: there are no
 /// read-modify-write operations.
 #[derive(Debug, Default)]
@@ -29,6 +83,7 @@ pub struct Tally {
     at_once: AtomicU64,
     durations: [AtomicU64; BUCKETS],
     duration_sum_us: AtomicU64,
+    abuses: [AtomicU64; Abuse::ALL.len()],
 }
 
 /// What a tally has counted.
@@ -44,12 +99,19 @@ pub struct Answers {
     pub durations: [u64; BUCKETS],
     /// Of the durations in `durations`, in microseconds.
     pub duration_sum_us: u64,
+    /// In the order of [`Abuse::ALL`].
+    pub abuses: [u64; Abuse::ALL.len()],
 }
 
 impl Tally {
     /// How many were answered at once since the counters were last taken.
     pub fn at_once(&self) -> u64 {
         self.at_once.load(Relaxed)
+    }
+
+    /// How often this was counted since the counters were last taken.
+    pub fn abuses(&self, abuse: Abuse) -> u64 {
+        self.abuses[abuse as usize].load(Relaxed)
     }
 
     /// What was counted since this was called last. To be called by the worker whose tally it is.
@@ -65,7 +127,12 @@ impl Tally {
             at_once: take(&self.at_once),
             durations: self.durations.each_ref().map(take),
             duration_sum_us: take(&self.duration_sum_us),
+            abuses: self.abuses.each_ref().map(take),
         }
+    }
+
+    pub(crate) fn record_abuse(&self, abuse: Abuse) {
+        add(&self.abuses[abuse as usize], 1);
     }
 
     pub(crate) fn record(&self, status: u16, content_bytes: u64, duration_ms: u64) {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::conn::Active;
+use crate::conn::{Active, http2};
 use crate::date;
 use crate::error::Refusal;
 use crate::held::Held;
@@ -78,6 +78,10 @@ pub struct Workspace {
     pub(crate) tally: Arc<Tally>,
     /// What all connections hold that this was lent to, and others.
     pub(crate) held: Arc<Held>,
+    /// Whether HTTP/2 is spoken with those that begin with it.
+    pub(crate) speaks_h2c: bool,
+    /// What connections of HTTP/2 work with.
+    pub(crate) http2: http2::Desk,
 }
 
 /// What it takes to write answers.
@@ -148,6 +152,8 @@ impl Workspace {
             reported: None,
             tally: Arc::default(),
             held: Arc::default(),
+            speaks_h2c: false,
+            http2: http2::Desk::default(),
         })
     }
 
@@ -178,6 +184,11 @@ impl Workspace {
     /// From now on counts in `held` what connections hold that this was lent to.
     pub fn count_held_in(&mut self, held: Arc<Held>) {
         self.held = held;
+    }
+
+    /// From now on a connection that begins with the preface of HTTP/2 is one (RFC 9113 3.3).
+    pub fn speak_h2c(&mut self) {
+        self.speaks_h2c = true;
     }
 
     /// All connections together hold as much as they may, or no longer: see

@@ -106,6 +106,56 @@ fn serve(
     (connection.reclaim(), sent, answered)
 }
 
+/// HEADERS of `count` requests from stream `first` on, as a client sends them that has sent the same before: by references to its table.
+fn http2_requests(first: u32, count: usize, is_new: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for at in 0..count as u32 {
+        // GET, http, /index.html, and the authority: with a place in the table the first time, by reference after that.
+        let block: &[u8] = match is_new && at == 0 {
+            true => b"\x82\x86\x85\x41\x0fwww.example.com",
+            false => b"\x82\x86\x85\xbe",
+        };
+        bytes.extend_from_slice(&[0, 0, block.len() as u8, 1, 5]);
+        bytes.extend_from_slice(&(first + 2 * at).to_be_bytes());
+        bytes.extend_from_slice(block);
+    }
+    bytes
+}
+
+/// As [`allocations`], over HTTP/2.
+fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: bool) -> usize {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let content = vec![b'a'; content_bytes];
+    let resource = resource(200, &content);
+    let mut workspace = workspace();
+    if logs {
+        workspace.keep_requests();
+    }
+    let mut connection = Connection::http2(NOW);
+    // Settings that open all windows, and the acknowledgement of ours.
+    let settings = b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff\0\0\0\x04\x01\0\0\0\0";
+    let window = b"\0\0\x04\x08\0\0\0\0\0\x7f\x00\x00\x00";
+    let greeting = [PREFACE, settings, window, &http2_requests(1, beside, true)].concat();
+    let inputs: Vec<Vec<u8>> =
+        (1..rounds + 8).map(|round| http2_requests((2 * round * beside) as u32 + 1, beside, false)).collect();
+    let (given_back, ..) = serve(&mut connection, workspace, &greeting, &resource);
+    workspace = given_back;
+    let (warm, counted) = inputs.split_at(7);
+    let mut expected = 0;
+    for input in warm {
+        (workspace, expected, _) = serve(&mut connection, workspace, input, &resource);
+    }
+    let before = ALLOCATIONS.get();
+    for input in counted {
+        let (given_back, sent, answered) = serve(&mut connection, workspace, input, &resource);
+        workspace = given_back;
+        assert_eq!(sent, expected);
+        assert_eq!(answered, if logs { beside } else { 0 });
+    }
+    assert!(expected > (content_bytes * beside) as u64);
+    ALLOCATIONS.get() - before
+}
+
 /// Serves `rounds` times `pipelined` requests for `content_bytes` of content; gives the allocations once that is warm.
 fn allocations(content_bytes: usize, pipelined: usize, rounds: usize, logs: bool) -> usize {
     let content = vec![b'a'; content_bytes];
@@ -163,5 +213,19 @@ fn a_thousand_cached_answers_too_large_to_copy_allocate_nothing() {
 fn a_thousand_pipelined_cached_answers_too_large_to_copy_allocate_nothing() {
     for logs in [false, true] {
         assert_eq!(allocations(50_000, 10, 100, logs), 0);
+    }
+}
+
+#[test]
+fn a_thousand_small_cached_answers_over_http_2_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(http2_allocations(500, 1, 1_000, logs), 0);
+    }
+}
+
+#[test]
+fn a_thousand_small_cached_answers_on_streams_beside_each_other_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(http2_allocations(500, 10, 100, logs), 0);
     }
 }

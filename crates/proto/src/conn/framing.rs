@@ -95,7 +95,7 @@ fn check_coding(request: Request<'_>, coding: &[u8]) -> Result<(), Refusal> {
 }
 
 /// RFC 9110 8.6: `1*DIGIT`, once. A list of equal values is allowed to be refused, and refused.
-fn content_length(request: Request<'_>, value: &[u8]) -> Result<u64, Refusal> {
+pub(crate) fn content_length(request: Request<'_>, value: &[u8]) -> Result<u64, Refusal> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     if request.head.repeated.contains(Field::ContentLength) || !digits {
         return Err(Refusal::ContentLengthInvalid);

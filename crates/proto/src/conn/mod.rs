@@ -1,10 +1,10 @@
 //! A connection: bytes to requests, answers to bytes, in order.
 //!
-//! Owns: the contract between the core and every driver, below, and [`http1::Connection`], which keeps it for HTTP/1.x.
-//! HTTP/2 and 3 will keep the same one beside it. Does not see the wire: TLS will sit between it and the socket.
+//! Owns: the contract between the core and every driver, below, and [`Connection`], which keeps it: [`http1::Connection`] for
+//! HTTP/1.x, [`http2::Connection`] for HTTP/2. Does not see the wire: TLS sits between it and the socket.
 //!
 //! # How to drive a connection
-//! 1. [`lend`](http1::Connection::lend) it a [`Workspace`].
+//! 1. [`lend`](Connection::lend) it a [`Workspace`].
 //! 2. Tell it what happened: `handle_received` after writing into `receive_space`, `handle_end`, `handle_writable` when the
 //!    socket has room, `handle_timeout`, or `handle_done` for a need that was deferred.
 //! 3. Until neither gives anything:
@@ -14,16 +14,18 @@
 //!      takes less than it is offered ends the loop.
 //!
 //!    `handle_timeout` and `handle_broken` may leave something for the log, too. It is taken before step 5.
-//! 4. [`interest`](http1::Connection::interest) says what to wait for and `poll_timeout` until when.
-//! 5. [`reclaim`](http1::Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
+//! 4. [`interest`](Connection::interest) says what to wait for and `poll_timeout` until when.
+//! 5. [`reclaim`](Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
 //!    data, and any driver in any thread may go on with it.
 //!
 //! Each step does bounded work: one head, one piece of content, or one answer.
 
+mod either;
 pub(crate) mod framing;
 pub mod http1;
+pub mod http2;
 
-pub use http1::Connection;
+pub use either::Connection;
 pub(crate) use http1::{Active, Running};
 
 use crate::message::Request;

@@ -47,12 +47,13 @@ pub(crate) struct Answer {
     pub(crate) status: Status,
     pub(crate) representation: Arc<Representation>,
     pub(crate) persistence: Persistence,
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// Whether the head has been written to the output.
     pub(crate) begun: bool,
     /// What remains of the stretch that is being sent.
     pub(crate) current: ByteRange,
-    later: VecDeque<Piece>,
+    /// What follows it.
+    pub(crate) later: VecDeque<Piece>,
     /// Bytes of `current` that the driver said are ready, for content that is in a file.
     pub(crate) ready: u64,
     /// What holds those bytes, if they have been read into memory.
@@ -77,7 +78,7 @@ pub(crate) struct ReadContent {
 
 /// Which head goes with the answer.
 #[derive(Debug)]
-enum Kind {
+pub(crate) enum Kind {
     /// The prebuilt one, with this query added to its Location.
     Prebuilt(Vec<u8>),
     NotModified,
@@ -93,7 +94,7 @@ enum Kind {
 
 /// What follows the current stretch of a multipart answer.
 #[derive(Debug)]
-enum Piece {
+pub(crate) enum Piece {
     Text(Vec<u8>),
     Content(ByteRange),
 }
@@ -110,11 +111,7 @@ pub(crate) fn plain(
     persistence: Persistence,
     outlet: &mut Outlet,
 ) -> Option<(Status, u64)> {
-    let conditional = resource.status.0 == 200 && request.head.present.intersects(CONDITIONS);
-    if conditional || resource.query_follows {
-        return None;
-    }
-    let representation = choose(request, &resource.variants);
+    let representation = plain_choice(request, resource)?;
     if request.head.method == Method::Head {
         write_prebuilt(representation.head(), representation, b"", persistence, outlet);
         return Some((resource.status, 0));
@@ -125,6 +122,13 @@ pub(crate) fn plain(
     }
     write_prebuilt(message, representation, b"", persistence, outlet);
     Some((resource.status, representation.size))
+}
+
+/// The representation of the plain answer, whose head is the prebuilt one. Nothing if more has to be decided.
+pub(crate) fn plain_choice<'a>(request: Request<'_>, resource: &'a Resource) -> Option<&'a Arc<Representation>> {
+    let conditional = resource.status.0 == 200 && request.head.present.intersects(CONDITIONS);
+    let is_plain = !conditional && !resource.query_follows;
+    is_plain.then(|| choose(request, &resource.variants))
 }
 
 /// Decides on the answer, in the order of RFC 9110 13.2.2.
@@ -277,6 +281,16 @@ fn query_of(target: &[u8]) -> Option<&[u8]> {
     memchr::memchr(b'?', target).map(|at| &target[at..])
 }
 
+impl Piece {
+    /// Bytes of it.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Piece::Text(text) => text.len() as u64,
+            Piece::Content(range) => range.length,
+        }
+    }
+}
+
 impl Answer {
     fn new(
         status: Status,
@@ -374,7 +388,7 @@ impl Answer {
     }
 
     /// Whether what comes next is not ready to be sent.
-    fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         let next = match self.later.front() {
             _ if self.current.length > 0 => self.current,
             Some(Piece::Content(range)) => *range,

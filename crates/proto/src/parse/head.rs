@@ -196,12 +196,12 @@ fn trim_end(mut value: &[u8]) -> &[u8] {
 }
 
 /// VCHAR only. Folds without early exit, so that the compiler can use vector instructions.
-fn is_visible(bytes: &[u8]) -> bool {
+pub(crate) fn is_visible(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |valid, byte| valid & (byte.wrapping_sub(0x21) < 0x5e))
 }
 
 /// field-vchar, SP and HTAB (RFC 9110 5.5); obs-text is opaque data and passes.
-fn is_field_value(bytes: &[u8]) -> bool {
+pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |valid, &byte| valid & ((byte >= 0x20) & (byte != 0x7f) | (byte == b'\t')))
 }
 

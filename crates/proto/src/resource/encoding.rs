@@ -63,6 +63,7 @@ impl Representation {
             version: u64::read(from)?,
             keeper: OnceLock::new(),
             file: None,
+            block: OnceLock::new(),
             later: OnceLock::new(),
             bytes: head.into_boxed_slice(),
             head_length,

@@ -252,3 +252,22 @@ pub(crate) fn target_path(input: &[u8]) {
     path::normalise(encoded.as_bytes(), &mut again).expect("what was accepted is accepted again");
     assert_eq!(again, normal);
 }
+
+/// A connection of HTTP/2 survives whatever is sent behind the preface, and holds no more than it may.
+pub(crate) fn http2(habits: Habits, pieces: &[Vec<u8>]) {
+    let mut peer = Peer::new(Habits { hops: 0, ..habits });
+    peer.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    for piece in pieces {
+        peer.send(piece);
+        assert!(peer.memory_bytes_max < 512 * 1024, "{}", peer.memory_bytes_max);
+    }
+    peer.settle();
+    // Whatever has become of it: in the end it is over.
+    for _ in 0..20 {
+        if peer.interest().is_over() {
+            break;
+        }
+        peer.time_out().settle();
+    }
+    assert!(peer.interest().is_over(), "{:?}", peer.interest());
+}

@@ -16,6 +16,7 @@ use lamna_proto::exchange::program::{Program, Step};
 use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
+use lamna_proto::tally::{Abuse, Tally};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
@@ -141,6 +142,7 @@ pub(crate) struct Peer {
     /// Whether what is needed was foreseen.
     foresees: bool,
     site: &'static Site,
+    tally: Arc<Tally>,
     workspace: Option<Box<Workspace>>,
     /// Sent by the peer and not yet received.
     socket: VecDeque<u8>,
@@ -155,6 +157,9 @@ impl Peer {
         let site = Site::shared();
         let mut workspace = site.workspace();
         workspace.keep_requests();
+        workspace.speak_h2c();
+        let tally = Arc::<Tally>::default();
+        workspace.count_in(tally.clone());
         let now = Instant(1_000);
         Peer {
             connection: Connection::new(now),
@@ -168,6 +173,7 @@ impl Peer {
             reads_answers: true,
             foresees: false,
             site,
+            tally,
             workspace: Some(workspace),
             socket: VecDeque::new(),
             deferred: Vec::new(),
@@ -249,6 +255,11 @@ impl Peer {
         self
     }
 
+    /// How often the peer has done this.
+    pub(crate) fn counted(&self, abuse: Abuse) -> u64 {
+        self.tally.abuses(abuse)
+    }
+
     pub(crate) fn drain(&mut self) -> &mut Peer {
         self.driven(Connection::drain);
         self.run();
@@ -316,9 +327,10 @@ impl Peer {
             if std::mem::take(&mut self.hopped) {
                 continue;
             }
-            assert!(self.interest() != Interest::SEND || !self.reads_answers || self.output.len() > before, "stuck");
+            let progressed = !self.interest().send || !self.reads_answers || self.output.len() > before;
+            assert!(progressed, "stuck");
             let waits_for_input = self.interest().receive;
-            if self.interest() == Interest::SEND && self.reads_answers {
+            if self.interest().send && self.reads_answers {
                 continue;
             }
             if !waits_for_input || self.socket.is_empty() {
@@ -348,7 +360,7 @@ impl Peer {
         if self.reads_answers {
             let unsent = self.output.split_off(self.output.len().saturating_sub(bytes));
             self.connection.return_unsent(&unsent);
-            if self.interest() != Interest::SEND {
+            if !self.interest().send {
                 // Nobody sends what remained when the connection broke: to the peer it has been sent.
                 self.output.extend(unsent);
             }

@@ -10,7 +10,7 @@ mod incoming;
 mod order;
 mod parked;
 mod receive;
-mod rules;
+pub(super) mod rules;
 mod running;
 
 pub(crate) use active::Active;
@@ -147,6 +147,29 @@ impl Connection {
             active.count_in(&workspace.held);
         }
         workspace
+    }
+
+    /// Whether anything has been received.
+    pub(super) fn has_begun(&self) -> bool {
+        self.last_id != ExchangeId(0) || self.receiving != Receiving::Idle || self.has_input()
+    }
+
+    /// All bytes that have been received, if they may be the beginning of another version of HTTP that is spoken here.
+    pub(super) fn first_bytes(&self) -> Option<&[u8]> {
+        if self.last_id != ExchangeId(0) || self.closing || self.ended || self.broken {
+            return None;
+        }
+        let workspace = self.workspace.as_ref().filter(|workspace| workspace.speaks_h2c)?;
+        if self.active.as_ref().is_some_and(|active| !active.is_empty()) {
+            return None;
+        }
+        (workspace.input.position() == 0).then(|| workspace.input.unread())
+    }
+
+    /// Leaves the workspace, and what has been received in it, to a connection of another version: and when that was.
+    pub(super) fn give_up(&mut self) -> (Box<Workspace>, Instant) {
+        self.broken = true;
+        (self.workspace.take().expect(DRIVEN), self.received)
     }
 
     /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.

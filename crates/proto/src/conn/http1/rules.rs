@@ -34,13 +34,13 @@ pub(super) fn judge(request: Request<'_>, limits: &Limits) -> Result<Judged, Ref
 }
 
 /// RFC 9112 3.2 and 3.3: the form of the target, and the host that is asked.
-fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
+pub(in crate::conn) fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
     if request.head.repeated.contains(Field::Host) {
         return Err(Refusal::HostRepeated);
     }
     match request.field(Field::Host) {
         Some(value) => host::parse_field(value).map_err(|_| Refusal::HostInvalid).map(|_| ())?,
-        None if request.head.version == Version::Http11 => return Err(Refusal::HostMissing),
+        None if request.head.version != Version::Http10 => return Err(Refusal::HostMissing),
         None => {}
     }
     let connect = request.head.method == Method::Connect;
@@ -55,14 +55,14 @@ fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
 }
 
 /// RFC 9110 10.1.1. HTTP/1.0 has no interim answers, so the expectation is ignored there.
-fn expects_continue(request: Request<'_>) -> Result<bool, Refusal> {
+pub(in crate::conn) fn expects_continue(request: Request<'_>) -> Result<bool, Refusal> {
     if request.field(Field::Expect).is_none() {
         return Ok(false);
     }
     if !request.field_lines(Field::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
         return Err(Refusal::ExpectationFailed);
     }
-    Ok(request.head.version == Version::Http11)
+    Ok(request.head.version != Version::Http10)
 }
 
 /// RFC 9112 9.3.
@@ -80,13 +80,13 @@ pub(super) fn is_persistent(request: Request<'_>) -> bool {
 pub(super) fn persistence_of(request: Request<'_>, closing: bool) -> Persistence {
     match (closing || !is_persistent(request), request.head.version) {
         (true, _) => Persistence::Close,
-        (false, Version::Http11) => Persistence::Implied,
+        (false, Version::Http11 | Version::Http2) => Persistence::Implied,
         (false, Version::Http10) => Persistence::KeepAlive,
     }
 }
 
 /// The parts of the target that say what is asked for. The target has been checked.
-pub(super) fn translation_of(request: Request<'_>) -> Translate<'_> {
+pub(in crate::conn) fn translation_of(request: Request<'_>) -> Translate<'_> {
     let field_host = request.field(Field::Host);
     let (authority, path, query) = match target::parse(request.target(), false) {
         Ok(Target::Origin { path, query }) => (field_host, path, query),

@@ -1,0 +1,285 @@
+//! A connection of whichever version of HTTP its peer speaks.
+//!
+//! Owns: which version that is. Guarantees: a connection begins as one of HTTP/1.x, and becomes one of HTTP/2 if its first bytes are the
+//! preface and the workspace allows that (RFC 9113 3.3), or if it was made as one because TLS said so. Does not change after that.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::{Answered, Interest, http1, http2};
+use crate::encoding::{Encoded, Malformed};
+use crate::exchange::program::{Program, Ran, Step};
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
+use crate::limits::Limits;
+use crate::message::Version;
+use crate::time::Instant;
+use crate::transmit::Transmit;
+use crate::workspace::{PagesByHost, Workspace};
+
+/// One connection. The contract is that of [`conn`](crate::conn).
+#[derive(Debug)]
+pub enum Connection {
+    /// HTTP/1.x, or nothing has been received yet.
+    Http1(http1::Connection),
+    /// HTTP/2. Apart, because it is larger and most connections of clear text are not.
+    Http2(Box<http2::Connection>),
+}
+
+/// Calls the method of whichever it is.
+macro_rules! either {
+    ($connection:expr, $one:ident => $call:expr) => {
+        match $connection {
+            Connection::Http1($one) => $call,
+            Connection::Http2($one) => $call,
+        }
+    };
+}
+
+// Being made, lent, parked and looked at.
+impl Connection {
+    /// A connection on which nothing has been received, established at `now`.
+    pub fn new(now: Instant) -> Connection {
+        Connection::Http1(http1::Connection::new(now))
+    }
+
+    /// As [`Connection::new`], where it is known that the peer speaks HTTP/2: ALPN has said so.
+    pub fn http2(now: Instant) -> Connection {
+        Connection::Http2(Box::new(http2::Connection::new(now)))
+    }
+
+    /// Gives the connection what it needs to be driven.
+    ///
+    /// # Panics
+    /// If it has a workspace.
+    pub fn lend(&mut self, workspace: Box<Workspace>) {
+        either!(self, one => one.lend(workspace));
+    }
+
+    /// Whether it has a workspace.
+    pub fn is_lent(&self) -> bool {
+        either!(self, one => one.is_lent())
+    }
+
+    /// Parks the connection: takes the workspace back, and keeps what is the connection's own. Reports that have not been
+    /// taken may be lost.
+    ///
+    /// # Panics
+    /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
+    pub fn reclaim(&mut self) -> Box<Workspace> {
+        either!(self, one => one.reclaim())
+    }
+
+    /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    pub fn interest(&self) -> Interest {
+        either!(self, one => one.interest())
+    }
+
+    /// Whether the connection waits between requests, so that nothing is lost by closing it.
+    pub fn is_idle(&self) -> bool {
+        either!(self, one => one.is_idle())
+    }
+
+    /// Bytes of memory that the connection holds beyond itself while it is parked.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Connection::Http1(one) => one.memory_bytes(),
+            Connection::Http2(one) => size_of::<http2::Connection>() + one.memory_bytes(),
+        }
+    }
+
+    /// Bytes of content in memory that its answers hold which wait behind the one that is being sent.
+    pub fn queued_content_bytes(&self) -> u64 {
+        either!(self, one => one.queued_content_bytes())
+    }
+
+    /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
+    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
+        either!(self, one => one.poll_timeout(limits))
+    }
+
+    /// Whether it can go on in another process: neither a program can nor the state of HTTP/2.
+    pub fn can_travel(&self) -> bool {
+        match self {
+            Connection::Http1(one) => one.can_travel(),
+            Connection::Http2(_) => false,
+        }
+    }
+
+    /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
+    pub fn is_running(&self) -> bool {
+        either!(self, one => one.is_running())
+    }
+
+    /// The version that its peer is known to speak, none before its first bytes.
+    pub fn version(&self) -> Option<Version> {
+        match self {
+            Connection::Http1(one) => one.has_begun().then_some(Version::Http11),
+            Connection::Http2(_) => Some(Version::Http2),
+        }
+    }
+
+    /// Becomes a connection of HTTP/2 if it begins like one. False if more bytes are needed to know that.
+    fn choose_version(&mut self) -> bool {
+        let Connection::Http1(one) = self else { return true };
+        match one.first_bytes().and_then(http2::preface_in) {
+            None => true,
+            Some(false) => false,
+            Some(true) => {
+                let (workspace, received) = one.give_up();
+                let mut connection = http2::Connection::new(received);
+                connection.lend(workspace);
+                *self = Connection::Http2(Box::new(connection));
+                true
+            }
+        }
+    }
+}
+
+// What the world tells.
+impl Connection {
+    /// Room for received bytes; empty if the input is full of what has to wait.
+    pub fn receive_space(&mut self) -> &mut [u8] {
+        either!(self, one => one.receive_space())
+    }
+
+    /// `bytes` bytes were written to the start of `receive_space`.
+    pub fn handle_received(&mut self, bytes: usize, now: Instant) {
+        either!(self, one => one.handle_received(bytes, now));
+    }
+
+    /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8).
+    pub fn handle_end(&mut self) {
+        either!(self, one => one.handle_end());
+    }
+
+    /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
+    /// Ignored if no wait was named: a timer may have been overtaken.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        either!(self, one => one.handle_timeout(now));
+    }
+
+    /// The socket has room: content that was let go of because it had none is wanted again.
+    pub fn handle_writable(&mut self) {
+        either!(self, one => one.handle_writable());
+    }
+
+    /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
+        either!(self, one => one.handle_sent(bytes, now));
+    }
+
+    /// The peer is gone or has been given up: nothing more can be sent.
+    pub fn handle_broken(&mut self) {
+        either!(self, one => one.handle_broken());
+    }
+
+    /// The need of exchange `id` has been met. For a need that was not deferred: before anything else is polled.
+    /// Answers to exchanges that are gone are ignored.
+    pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
+        either!(self, one => one.handle_done(id, done, now));
+    }
+}
+
+// Programs.
+impl Connection {
+    /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
+    /// program is the driver's.
+    pub fn step(&mut self, id: ExchangeId) -> Option<Step<'_>> {
+        either!(self, one => one.step(id))
+    }
+
+    /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
+    pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
+        either!(self, one => one.handle_ran(id, program, ran, now));
+    }
+}
+
+// What the application asks.
+impl Connection {
+    /// The need of exchange `id` will be met later. The request is kept until then.
+    pub fn defer(&mut self, id: ExchangeId) {
+        either!(self, one => one.defer(id));
+    }
+
+    /// No further request is taken. What has begun to arrive is finished, and the peer is told that it is the last.
+    pub fn drain(&mut self) {
+        either!(self, one => one.drain());
+    }
+
+    /// Needs that were handed out and are not met will be handed out again: the driver that had deferred them has let go
+    /// of them. What it still does for them counts for nobody.
+    ///
+    /// # Panics
+    /// If the connection is not parked, as with the other methods of those that move.
+    pub fn recall_needs(&mut self) {
+        either!(self, one => one.recall_needs());
+    }
+
+    /// `bytes`, of which `handle_sent` has been said, have not been sent: they come before everything else. For drivers
+    /// that say it when they hand bytes to the kernel, and take them back.
+    pub fn return_unsent(&mut self, bytes: &[u8]) {
+        either!(self, one => one.return_unsent(bytes));
+    }
+
+    /// `bytes` have been received that were not written into `receive_space`: they follow what was. For drivers that
+    /// receive ahead.
+    pub fn return_received(&mut self, bytes: &[u8], now: Instant) {
+        either!(self, one => one.return_received(bytes, now));
+    }
+
+    /// The connection as bytes and open files; none if it cannot travel.
+    ///
+    /// # Panics
+    /// If it is not parked.
+    pub fn encode(&self) -> Option<Encoded> {
+        match self {
+            Connection::Http1(one) => one.encode(),
+            Connection::Http2(_) => None,
+        }
+    }
+
+    /// The connection that these bytes and files stand for, parked. `pages` are those of the workspaces that it will be
+    /// lent. The work is linear in the bytes.
+    ///
+    /// # Errors
+    /// It is not a connection, or one of another [`VERSION`](crate::encoding::VERSION).
+    pub fn decode(bytes: &[u8], files: Vec<OwnedFd>, pages: &dyn PagesByHost) -> Result<Connection, Malformed> {
+        http1::Connection::decode(bytes, files, pages).map(Connection::Http1)
+    }
+}
+
+// What we tell the world.
+impl Connection {
+    /// The next thing that has to be done for an exchange. May change after every `handle_*`.
+    pub fn poll_need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
+        if !self.choose_version() {
+            return None;
+        }
+        either!(self, one => one.poll_need())
+    }
+
+    /// What `poll_need` will say next has to be translated, if that is what comes next: so that it can be prepared. Nothing is
+    /// handed out by this, and it may say nothing where `poll_need` does.
+    pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
+        if !self.choose_version() {
+            return None;
+        }
+        either!(self, one => one.foresee_translate())
+    }
+
+    /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        either!(self, one => one.poll_transmit())
+    }
+
+    /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
+    /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
+    pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
+        either!(self, one => one.segment_buffer())
+    }
+
+    /// A request that has been answered, for the log.
+    pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
+        either!(self, one => one.poll_answered())
+    }
+}

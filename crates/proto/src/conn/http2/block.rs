@@ -1,0 +1,287 @@
+//! Header blocks: gathering them, decoding them, and what becomes of the request or the trailers that they are (RFC 9113 4.3 and 8).
+//!
+//! Owns: [`Block`]. Guarantees: every block is decoded, whatever becomes of its stream, because those after it refer to it; one that is
+//! there as a whole is decoded where it is.
+
+use super::frame::{END_HEADERS, END_STREAM, ErrorCode, Fault, FrameHead, PRIORITY, protocol_error};
+use super::receive::{Reading, Step};
+use super::request::{Built, RequestBuilder, Wrong, is_trailer};
+use super::stream::{Incoming, Receiving, Stream, Work};
+use super::{Connection, Current, DRIVEN, Ending, driven, response};
+use crate::conn::framing;
+use crate::conn::http1::rules;
+use crate::error::Refusal;
+use crate::exchange::answer;
+use crate::limits::{HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, STREAMS_MAX};
+use crate::message::{Field, Head, Method, Request};
+use crate::tally::Abuse;
+
+/// A header block that is being received.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) stream: u32,
+    /// What has been received of it, unless it is decoded from the input.
+    pub(super) bytes: Vec<u8>,
+    /// In how many frames.
+    frames: u32,
+    ends: bool,
+    role: Role,
+}
+
+/// What a header block is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A request.
+    Request,
+    /// The fields behind the content of a request.
+    Trailers,
+    /// Nothing: it is decoded for what it does to the table.
+    Nothing,
+}
+
+impl Connection {
+    pub(super) fn begin_block(&mut self, head: FrameHead, prefix: &[u8]) -> Result<(), Fault> {
+        let (fragment, padding) = head.content_and_padding(prefix)?;
+        let ends = head.has(END_STREAM);
+        let id = head.stream;
+        let role = self.role_of(id, ends)?;
+        self.block = Some(Block { stream: id, bytes: Vec::new(), frames: 1, ends, role });
+        self.reading = Reading::Block { fragment, padding, is_last: head.has(END_HEADERS) };
+        if role == Role::Request {
+            self.last_id = id;
+        }
+        if head.has(PRIORITY)
+            && let Err(fault) = head.check_dependency(&prefix[prefix.len() - 5..])
+        {
+            self.refuse_block(fault);
+        }
+        Ok(())
+    }
+
+    /// What the header block of this stream is for. One that is for nothing may be a fault, which does not keep it from being decoded.
+    fn role_of(&mut self, id: u32, ends: bool) -> Result<Role, Fault> {
+        if id.is_multiple_of(2) {
+            return protocol_error("a client opens a stream with an even number");
+        }
+        if id > self.last_id {
+            if self.ending == Ending::Final {
+                return Ok(Role::Nothing);
+            }
+            if self.streams.len() >= STREAMS_MAX {
+                self.last_id = id;
+                self.count(Abuse::TooManyStreams);
+                self.handle_fault(Fault::Stream(id, ErrorCode::RefusedStream));
+                return Ok(Role::Nothing);
+            }
+            return Ok(Role::Request);
+        }
+        match self.streams.iter().find(|one| one.id == id).map(|one| &one.receiving) {
+            Some(Receiving::Open(_)) if ends => Ok(Role::Trailers),
+            // RFC 9113 8.1: what stands behind the content is the last.
+            Some(Receiving::Open(_)) => {
+                self.handle_fault(Fault::Stream(id, ErrorCode::Protocol));
+                Ok(Role::Nothing)
+            }
+            Some(Receiving::HalfClosed) => {
+                self.handle_fault(Fault::Stream(id, ErrorCode::StreamClosed));
+                Ok(Role::Nothing)
+            }
+            None if self.reset_by_us.contains(&id) => Ok(Role::Nothing),
+            None => Err(Fault::Connection(ErrorCode::StreamClosed, "a request on a stream that is over")),
+        }
+    }
+
+    /// What is being received is not wanted, but has to be decoded.
+    fn refuse_block(&mut self, fault: Fault) {
+        if let Some(block) = &mut self.block {
+            block.role = Role::Nothing;
+        }
+        self.handle_fault(fault);
+    }
+
+    pub(super) fn continue_block(&mut self, head: FrameHead) -> Result<(), Fault> {
+        let Some(block) = &mut self.block else { return protocol_error("CONTINUATION without a header block") };
+        block.frames += 1;
+        if block.frames > HEADER_FRAMES_MAX {
+            return Err(self.flood(Abuse::HeaderFlood));
+        }
+        self.reading = Reading::Block { fragment: head.length, padding: 0, is_last: head.has(END_HEADERS) };
+        Ok(())
+    }
+
+    /// Takes a part of a header block, and decodes the block when it is complete: from the input if it is there as a whole.
+    pub(super) fn fragment(&mut self, fragment: usize, padding: usize, is_last: bool) -> Result<Step, Fault> {
+        let taken = fragment.min(self.input().len());
+        let is_complete = taken == fragment;
+        if !is_complete && taken == 0 {
+            return Ok(Step::Starved);
+        }
+        let Some(mut block) = self.block.take() else { return protocol_error("a fragment without a header block") };
+        let decodes_in_place = is_complete && is_last && block.bytes.is_empty();
+        if !decodes_in_place {
+            let workspace = driven(&mut self.workspace);
+            block.bytes.extend_from_slice(&workspace.input.unread()[..taken]);
+            workspace.input.consume(taken);
+            if block.bytes.len() > HEADER_BLOCK_BYTES_MAX {
+                return Err(self.flood(Abuse::HeaderFlood));
+            }
+        }
+        if !is_complete {
+            self.block = Some(block);
+            self.reading = Reading::Block { fragment: fragment - taken, padding, is_last };
+            return Ok(Step::Went);
+        }
+        self.reading = if padding > 0 { Reading::Skip(padding) } else { Reading::Head };
+        if !is_last {
+            self.block = Some(block);
+            return Ok(Step::Went);
+        }
+        let ended = self.end_block(&block, decodes_in_place.then_some(taken));
+        if decodes_in_place && self.ending != Ending::Closing {
+            self.consume(taken);
+        }
+        ended.map(|()| Step::Went)
+    }
+
+    /// Decodes a block: the first `in_place` bytes of the input, or what was gathered.
+    fn end_block(&mut self, block: &Block, in_place: Option<usize>) -> Result<(), Fault> {
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let bytes = match in_place {
+            Some(length) => &workspace.input.unread()[..length],
+            None => &*block.bytes,
+        };
+        let desk = &mut workspace.http2;
+        let compression = |_| Fault::Connection(ErrorCode::Compression, "a header block cannot be read");
+        match block.role {
+            Role::Request => {
+                desk.brief = None;
+                let (mut builder, scratch) = RequestBuilder::new(&mut desk.buffers, &workspace.outlet.limits);
+                let decoded = self.decoder.decode(bytes, scratch, |name, value| builder.field(name, value));
+                decoded.map_err(compression)?;
+                let built = builder.finish();
+                self.begin_request(block.stream, block.ends, built)
+            }
+            Role::Trailers => {
+                let mut is_valid = true;
+                let check = |name: &[u8], value: &[u8]| is_valid &= is_trailer(name, value);
+                self.decoder.decode(bytes, &mut desk.buffers.scratch, check).map_err(compression)?;
+                match self.streams.iter().position(|one| one.id == block.stream) {
+                    Some(at) if is_valid => self.end_content(at),
+                    Some(_) => Err(Fault::Stream(block.stream, ErrorCode::Protocol)),
+                    None => Ok(()),
+                }
+            }
+            Role::Nothing => self.decoder.decode(bytes, &mut desk.buffers.scratch, |_, _| {}).map_err(compression),
+        }
+    }
+
+    /// Decides what to do with a request whose fields have been read.
+    fn begin_request(&mut self, id: u32, ends: bool, built: Result<(Head, Built), Wrong>) -> Result<(), Fault> {
+        let early = self.early_priorities.iter().position(|(other, _)| *other == id);
+        let early = early.map(|at| self.early_priorities.swap_remove(at).1);
+        self.early_priorities.retain(|(other, _)| *other > id);
+        let (head, built) = match built {
+            Ok(built) => built,
+            Err(Wrong::Malformed) => return Err(Fault::Stream(id, ErrorCode::Protocol)),
+            Err(Wrong::TooLarge(refusal)) => {
+                self.count(Abuse::HeadersTooLarge);
+                self.count_reset();
+                let stream = self.new_stream(id, ends, None);
+                self.streams.push(stream);
+                self.refuse_stream(self.streams.len() - 1, refusal);
+                return Ok(());
+            }
+        };
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let request = Request { bytes: &workspace.http2.buffers.text, head: &head };
+        let judged = judge(request, ends);
+        if ends && matches!(judged, Ok(Judged { expected: Some(1..), .. })) {
+            return Err(Fault::Stream(id, ErrorCode::Protocol));
+        }
+        // RFC 9218 7.1: what was said in a frame holds, because it may have been changed on the way.
+        let priority = early.unwrap_or(built.priority);
+        workspace.http2.current = Some(Current { id, head, priority });
+        self.since = self.received;
+        let Judged { expected, continues } = match judged {
+            Ok(judged) => judged,
+            Err(refusal) => {
+                let at = self.push_stream(ends, None, true);
+                self.refuse_stream(at, refusal);
+                return Ok(());
+            }
+        };
+        if head.method == Method::Options {
+            let host = answer::host_of(request);
+            let options = workspace.outlet.pages.pages_of(host).options.clone();
+            let at = self.push_stream(ends, expected, true);
+            self.streams[at].continues = continues;
+            self.begin_answering(at, &options);
+        } else if !ends {
+            let at = self.push_stream(ends, expected, true);
+            self.streams[at].continues = continues;
+        }
+        Ok(())
+    }
+
+    /// It is known what a request is answered with that sends content: who takes it, and how much of it.
+    ///
+    /// What the client waits for it is told, and what is too much is refused. False if it is.
+    pub(super) fn begin_content(&mut self, at: usize) -> bool {
+        let (now, body_bytes_max) = (self.received, driven(&mut self.workspace).outlet.limits.body_bytes_max);
+        let stream = &mut self.streams[at];
+        let (id, content) = (stream.id, std::mem::take(&mut stream.content));
+        let bytes_max = stream.content_bytes_max(body_bytes_max);
+        let known = match &stream.receiving {
+            Receiving::Open(incoming) => incoming.expected.unwrap_or(0).max(incoming.received),
+            Receiving::HalfClosed => content.len() as u64,
+        };
+        let continues = std::mem::take(&mut stream.continues) && matches!(stream.receiving, Receiving::Open(_));
+        match &mut stream.work {
+            Work::Running(running) => running.keep(&content),
+            _ => self.give_back(id, content.len(), now),
+        }
+        if known > bytes_max {
+            self.refuse_stream(at, Refusal::ContentTooLarge);
+            return false;
+        }
+        if continues {
+            let (encoder, sink) = self.encoder_and_sink();
+            response::write_continue(sink, id, encoder);
+        }
+        true
+    }
+
+    /// Makes a stream of the current request.
+    fn push_stream(&mut self, ends: bool, expected: Option<u64>, keeps: bool) -> usize {
+        let at = self.push_current(Work::Wanting, keeps);
+        if !ends {
+            self.streams[at].receiving = Receiving::Open(Incoming::new(expected, self.received));
+        }
+        at
+    }
+
+    fn new_stream(&self, id: u32, ends: bool, expected: Option<u64>) -> Stream {
+        let now = self.received;
+        let receiving = if ends { Receiving::HalfClosed } else { Receiving::Open(Incoming::new(expected, now)) };
+        Stream::new(id, receiving, super::SendWindow::new(self.peer.initial_window), now)
+    }
+}
+
+/// What follows from a head that can be accepted.
+struct Judged {
+    expected: Option<u64>,
+    /// Whether the client waits for an interim answer before it sends the content.
+    continues: bool,
+}
+
+/// As `http1::rules` does for HTTP/1.x. Content has no framing of its own here.
+fn judge(request: Request<'_>, ends: bool) -> Result<Judged, Refusal> {
+    rules::check_host_and_target(request)?;
+    let expected =
+        request.field(Field::ContentLength).map(|length| framing::content_length(request, length)).transpose()?;
+    let continues = rules::expects_continue(request)? && !ends;
+    match request.head.method {
+        Method::Connect | Method::Unknown => Err(Refusal::MethodUnknown),
+        _ => Ok(Judged { expected, continues }),
+    }
+}

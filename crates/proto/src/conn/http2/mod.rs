@@ -1,0 +1,651 @@
+//! HTTP/2 on one connection (RFC 9113): streams beside each other under the same exchanges as HTTP/1.x.
+//!
+//! Owns: the life of a connection. Guarantees: bounded memory and bounded idle work whatever the peer does, by the bounds of
+//! [`limits`](crate::limits); what is cached and short is written to the output at once, without a stream and without an allocation;
+//! an idle connection holds no buffer but the tables of header compression. Does not know files, sites or sockets. How to drive it is
+//! said in [`conn`](crate::conn).
+//!
+//! # What is written where
+//! Frames are written to the output in full, with one exception: content that is sent from its file is a segment behind the output, and
+//! whatever has to be written before it has left goes `behind` it.
+
+mod abuse;
+mod block;
+mod flow;
+pub(crate) mod frame;
+pub(crate) mod hpack;
+mod priority;
+mod receive;
+mod request;
+mod response;
+mod running;
+mod send;
+mod settings;
+mod stream;
+mod timing;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::conn::http1::rules::translation_of;
+use crate::conn::{Answered, Fate, Interest};
+use crate::exchange::range::ByteRange;
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Saved, Translate};
+use crate::held::Charge;
+use crate::limits::{self};
+use crate::message::{Head, Request};
+use crate::time::Instant;
+use crate::transmit::{Segment, Transmit};
+use crate::workspace::Workspace;
+use abuse::Allowance;
+use block::Block;
+use flow::{ReceiveWindow, SendWindow};
+use frame::{ErrorCode, PREFACE};
+use hpack::{Decoder, Encoder};
+use priority::Priority;
+use receive::Reading;
+use request::RequestBuffers;
+use settings::PeerSettings;
+use stream::{Stream, Work};
+
+/// What a worker keeps for connections of HTTP/2: part of a [`Workspace`].
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    buffers: RequestBuffers,
+    /// The request in the buffers that waits for its first answer.
+    current: Option<Current>,
+    /// One that was answered at once and is not reported. Its request is in the buffers still.
+    brief: Option<Brief>,
+    /// The head that the last report refers to, and its bytes unless they are in the buffers.
+    reported: Option<(Head, Vec<u8>)>,
+    /// Space for requests to be saved.
+    spare_bytes: Vec<Vec<u8>>,
+    /// Space for streams, so that a connection that has none holds none.
+    spare_streams: Vec<Stream>,
+}
+
+/// A request that has been received in full and has no stream yet.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    id: u32,
+    head: Head,
+    priority: Priority,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Brief {
+    head: Head,
+    status: u16,
+    content_bytes: u64,
+    started: Instant,
+}
+
+/// What has been answered, for the log.
+#[derive(Debug)]
+struct Finished {
+    request: Option<Saved>,
+    status: u16,
+    content_bytes: u64,
+    started: Instant,
+}
+
+/// How many saved requests' space is kept, and how large it may be: see `http1`.
+const SPARE_COUNT_MAX: usize = 64;
+const SPARE_BYTES_MAX: usize = 2 * 1024;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    workspace: Option<Box<Workspace>>,
+    /// Received and not consumed, while parked.
+    unread: Vec<u8>,
+    /// To be sent, while parked.
+    unsent: Vec<u8>,
+    /// To be sent after the frame whose content is being sent from a file.
+    behind: Vec<u8>,
+    streams: Vec<Stream>,
+    /// Answered and not yet reported.
+    answered: VecDeque<Finished>,
+    /// The frame whose content is being sent from a file: of which stream, and how much is left of it.
+    file_frame: Option<(u32, u64)>,
+    decoder: Decoder,
+    encoder: Encoder,
+    reading: Reading,
+    /// The header block that is being received.
+    block: Option<Block>,
+    /// Priorities of streams that have not begun (RFC 9218 7.1).
+    early_priorities: Vec<(u32, Priority)>,
+    /// Streams that we have reset, the newest last: what the peer had sent before it knew is ignored.
+    reset_by_us: VecDeque<u32>,
+    peer: PeerSettings,
+    /// The peer has said its settings, which have to come first.
+    is_greeted: bool,
+    /// Since when the peer has not said that our settings hold; none once it has.
+    settings_sent: Option<Instant>,
+    window: SendWindow,
+    receive_window: ReceiveWindow,
+    /// The highest stream that the peer has begun.
+    last_id: u32,
+    /// What the streams held when there was no room for another.
+    postponed_at: u64,
+    /// Turns of sending so far.
+    turn: u64,
+    resets: Allowance,
+    idle_frames: Allowance,
+    /// The last progress.
+    since: Instant,
+    /// When the peer last sent something.
+    received: Instant,
+    /// Since when a frame or a header block has not been complete.
+    partial_since: Option<Instant>,
+    ending: Ending,
+    /// The peer has closed its side.
+    ended: bool,
+    /// The peer is gone: close without sending more.
+    broken: bool,
+    /// Nothing has been sent yet.
+    is_new: bool,
+    /// What of this is counted with what other connections hold.
+    charge: Option<Charge>,
+}
+
+/// How a connection ends (RFC 9113 6.8).
+///
+/// ```text
+///  Open --drain--> Announced(GOAWAY for no stream, PING) --PING comes back, or time--> Final(GOAWAY for what follows the last)
+///    '--a fault of the connection-----------------------------------------------------> Closing     (streams empty) --> Closing
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// It does not.
+    Open,
+    /// The peer has been told that it is to open no more streams; those that were on their way are served. Since when, by the clock of
+    /// the first look at it.
+    Announced(Option<Instant>),
+    /// Streams beyond the last one are not served.
+    Final,
+    /// Nothing is received as frames any more.
+    Closing,
+}
+
+/// The payload of the PING that follows the first GOAWAY.
+const DRAIN_PING: [u8; 8] = *b"draining";
+const DRIVEN: &str = "a connection is driven with a workspace";
+
+fn driven(workspace: &mut Option<Box<Workspace>>) -> &mut Workspace {
+    workspace.as_mut().expect(DRIVEN)
+}
+
+// Being lent, parked and looked at.
+impl Connection {
+    /// A connection on which nothing has been received, established at `now`, whose peer is known to speak HTTP/2.
+    pub fn new(now: Instant) -> Connection {
+        let peer = PeerSettings::new();
+        Connection {
+            workspace: None,
+            unread: Vec::new(),
+            unsent: Vec::new(),
+            behind: Vec::new(),
+            streams: Vec::new(),
+            answered: VecDeque::new(),
+            file_frame: None,
+            decoder: Decoder::new(settings::DECODER_TABLE_BYTES),
+            encoder: Encoder::new(),
+            reading: Reading::Preface,
+            block: None,
+            early_priorities: Vec::new(),
+            reset_by_us: VecDeque::new(),
+            peer,
+            is_greeted: false,
+            settings_sent: Some(now),
+            window: SendWindow::new(i64::from(flow::INITIAL_BYTES)),
+            receive_window: ReceiveWindow::new(),
+            last_id: 0,
+            postponed_at: 0,
+            turn: 0,
+            resets: Allowance::new(limits::RESETS_BURST, now),
+            idle_frames: Allowance::new(limits::IDLE_FRAMES_BURST, now),
+            since: now,
+            received: now,
+            partial_since: Some(now),
+            ending: Ending::Open,
+            ended: false,
+            broken: false,
+            is_new: true,
+            charge: None,
+        }
+    }
+
+    /// As [`http1::Connection::lend`](crate::conn::http1::Connection::lend).
+    ///
+    /// # Panics
+    /// If it has a workspace.
+    pub fn lend(&mut self, mut workspace: Box<Workspace>) {
+        assert!(self.workspace.is_none(), "a connection is driven by one driver at a time");
+        if !self.unread.is_empty() {
+            workspace.input.restore(&self.unread);
+            self.unread = Vec::new();
+        }
+        if !self.unsent.is_empty() {
+            workspace.outlet.output.extend_from_slice(&self.unsent);
+            self.unsent = Vec::new();
+        }
+        if self.streams.capacity() == 0 {
+            self.streams = std::mem::take(&mut workspace.http2.spare_streams);
+        }
+        let drains = workspace.draining;
+        if self.is_new && !self.broken {
+            self.is_new = false;
+            settings::write_own(&mut workspace.outlet.output, &workspace.outlet.limits);
+        }
+        self.workspace = Some(workspace);
+        if drains {
+            self.drain();
+        }
+        // What was waited for may have come about meanwhile: content that somebody else has read.
+        self.pump();
+    }
+
+    /// Whether it has a workspace.
+    pub fn is_lent(&self) -> bool {
+        self.workspace.is_some()
+    }
+
+    /// As [`http1::Connection::reclaim`](crate::conn::http1::Connection::reclaim).
+    ///
+    /// # Panics
+    /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
+    pub fn reclaim(&mut self) -> Box<Workspace> {
+        let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
+        assert!(workspace.http2.current.is_none(), "a need is answered or deferred before parking");
+        if !self.broken {
+            self.unread.extend_from_slice(workspace.input.unread());
+            self.unsent.extend_from_slice(workspace.outlet.unsent());
+        }
+        workspace.input.clear();
+        workspace.outlet.clear();
+        workspace.http2.brief = None;
+        if self.streams.is_empty() && workspace.http2.spare_streams.capacity() == 0 {
+            workspace.http2.spare_streams = std::mem::take(&mut self.streams);
+        } else if self.streams.is_empty() {
+            self.streams = Vec::new();
+        }
+        let bytes =
+            Some(self.memory_bytes()).filter(|bytes| *bytes > limits::UNCOUNTED_BYTES_MAX).map(|bytes| bytes as u64);
+        if self.charge.as_ref().map(Charge::bytes) != bytes {
+            self.charge = bytes.map(|bytes| Charge::new(&workspace.held, bytes));
+        }
+        workspace
+    }
+
+    /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    pub fn interest(&self) -> Interest {
+        if self.broken {
+            return Interest::CLOSE;
+        }
+        let send = self.has_output();
+        if self.is_over() {
+            return match (send, self.ended) {
+                (true, _) => Interest::SEND,
+                (false, true) => Interest::CLOSE,
+                (false, false) => Interest::LINGER,
+            };
+        }
+        let done = self.streams.iter().any(|one| match &one.work {
+            Work::Translating => true,
+            Work::Answering(answer) => answer.reading,
+            Work::Running(running) => running.is_away(),
+            Work::Wanting | Work::Postponed => false,
+        });
+        let receive = !self.ended && self.has_room_for_frames();
+        if !(send || done || receive) {
+            // What remains waits for a peer that will not say anything any more.
+            return Interest::CLOSE;
+        }
+        Interest { receive, send, done, fate: Fate::Open }
+    }
+
+    /// Whether all that is left to do is to send what there is.
+    fn is_over(&self) -> bool {
+        let is_final = match self.ending {
+            Ending::Open | Ending::Announced(_) => self.ended,
+            Ending::Final => true,
+            Ending::Closing => return true,
+        };
+        is_final && self.streams.is_empty() && !self.has_current()
+    }
+
+    fn has_current(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.http2.current.is_some())
+    }
+
+    /// Whether the connection waits between requests, so that nothing is lost by closing it.
+    pub fn is_idle(&self) -> bool {
+        let is_between = matches!(self.reading, Reading::Head) && self.block.is_none();
+        is_between && self.streams.is_empty() && !self.has_current() && !self.has_input() && !self.has_output()
+    }
+
+    /// Bytes of memory that the connection holds beyond itself while it is parked.
+    pub fn memory_bytes(&self) -> usize {
+        let requests = self.answered.iter().filter_map(|one| one.request.as_ref()).map(|saved| saved.bytes.capacity());
+        self.unread.capacity()
+            + self.unsent.capacity()
+            + self.behind.capacity()
+            + self.streams.capacity() * size_of::<Stream>()
+            + self.streams.iter().map(Stream::memory_bytes).sum::<usize>()
+            + self.answered.capacity() * size_of::<Finished>()
+            + requests.sum::<usize>()
+            + self.decoder.memory_bytes()
+            + self.encoder.memory_bytes()
+            + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
+            + self.early_priorities.capacity() * size_of::<(u32, Priority)>()
+            + self.reset_by_us.capacity() * size_of::<u32>()
+    }
+
+    /// Bytes of content in memory that its answers hold beyond that which holds most.
+    pub fn queued_content_bytes(&self) -> u64 {
+        let held = self.streams.iter().map(Stream::held_bytes);
+        held.clone().sum::<u64>() - held.max().unwrap_or(0)
+    }
+
+    fn has_input(&self) -> bool {
+        match &self.workspace {
+            Some(workspace) => !workspace.input.unread().is_empty(),
+            None => !self.unread.is_empty(),
+        }
+    }
+
+    /// Bytes that are written and not sent.
+    fn unsent_bytes(&self) -> usize {
+        match &self.workspace {
+            Some(workspace) => workspace.outlet.unsent().len(),
+            None => self.unsent.len(),
+        }
+    }
+
+    fn has_output(&self) -> bool {
+        self.unsent_bytes() > 0 || self.file_frame.is_some()
+    }
+}
+
+// What the world tells.
+impl Connection {
+    /// Room for received bytes; empty if the input is full of what has to wait.
+    pub fn receive_space(&mut self) -> &mut [u8] {
+        driven(&mut self.workspace).input.space()
+    }
+
+    /// `bytes` bytes were written to the start of `receive_space`.
+    pub fn handle_received(&mut self, bytes: usize, now: Instant) {
+        let workspace = driven(&mut self.workspace);
+        workspace.input.received(bytes);
+        self.received = now;
+        if self.ending == Ending::Closing {
+            workspace.input.clear();
+        } else {
+            self.partial_since.get_or_insert(now);
+        }
+    }
+
+    /// The peer has closed its side: nothing more will be allowed to be sent, or asked for.
+    pub fn handle_end(&mut self) {
+        self.ended = true;
+        let is_unfinished = |one: &Stream| matches!(one.receiving, stream::Receiving::Open(_)) && !one.is_early;
+        while let Some(at) = self.streams.iter().position(is_unfinished) {
+            self.drop_stream(at);
+        }
+    }
+
+    /// The socket has room: content that was let go of because it had none is wanted again.
+    pub fn handle_writable(&mut self) {
+        for stream in &mut self.streams {
+            let may_send = stream.window.room() > 0;
+            if let Some(answer) = stream.answer_mut().filter(|_| may_send) {
+                answer.paused = false;
+            }
+        }
+    }
+
+    /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
+        if bytes > 0 {
+            self.since = now;
+        }
+        let outlet = &mut driven(&mut self.workspace).outlet;
+        let of_output = bytes.min(outlet.unsent().len() as u64);
+        outlet.consume(of_output as usize);
+        self.file_sent(bytes - of_output);
+        self.pump();
+    }
+
+    /// The peer is gone or has been given up: nothing more can be sent.
+    pub fn handle_broken(&mut self) {
+        self.broken = true;
+        if let Some(workspace) = &mut self.workspace {
+            workspace.http2.current = None;
+        }
+        (self.file_frame, self.block) = (None, None);
+        while !self.streams.is_empty() {
+            self.drop_stream(self.streams.len() - 1);
+        }
+    }
+
+    /// The need of exchange `id` has been met. For a need that was not deferred: before anything else is polled.
+    /// Answers to exchanges that are gone are ignored.
+    pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
+        let current = driven(&mut self.workspace).http2.current;
+        if current.is_some_and(|current| current.id == id.0) {
+            match done {
+                Done::Translated(resource) => self.answer_current(resource),
+                Done::Refused(refusal) => {
+                    let at = self.push_current(Work::Translating, true);
+                    self.refuse_stream(at, refusal);
+                    self.pump();
+                }
+                Done::Run(program) => {
+                    let at = self.push_current(Work::Translating, true);
+                    self.begin_running(at, program);
+                }
+                Done::Ready(_) | Done::Content(_) | Done::Failed => {
+                    unreachable!("the request in the buffers waits for a translation")
+                }
+            }
+            return;
+        }
+        let Some(at) = self.streams.iter().position(|stream| stream.id == id.0 && !stream.is_reset) else {
+            return;
+        };
+        match (done, &mut self.streams[at].work) {
+            (Done::Translated(resource), Work::Translating) => self.begin_answering(at, resource),
+            (Done::Refused(refusal), Work::Translating) => self.refuse_stream(at, refusal),
+            (Done::Run(program), Work::Translating) => self.begin_running(at, program),
+            (Done::Ready(bytes), Work::Answering(answer)) => answer.handle_ready(bytes),
+            (Done::Content(buffer), Work::Answering(answer)) => answer.handle_content(buffer, now),
+            (Done::Failed, Work::Answering(_)) => self.fail_stream(at),
+            (done, work) => debug_assert!(false, "{done:?} does not answer {work:?}"),
+        }
+        self.since = now;
+        self.pump();
+    }
+}
+
+// What the application asks.
+impl Connection {
+    /// The need of exchange `id` will be met later. The request is kept until then.
+    pub fn defer(&mut self, id: ExchangeId) {
+        if driven(&mut self.workspace).http2.current.is_some_and(|current| current.id == id.0) {
+            self.push_current(Work::Translating, true);
+        }
+    }
+
+    /// The peer is told to open no more streams; those that it has opened before it knew are served.
+    pub fn drain(&mut self) {
+        if self.ending == Ending::Open && !self.broken {
+            self.ending = Ending::Announced(None);
+            let sink = self.sink();
+            frame::write_goaway(sink, (1 << 31) - 1, ErrorCode::NoError, "");
+            frame::write_ping(sink, 0, &DRAIN_PING);
+        }
+    }
+
+    /// Needs that were handed out and are not met will be handed out again.
+    ///
+    /// # Panics
+    /// If the connection is not parked, as with the other methods here.
+    pub fn recall_needs(&mut self) {
+        self.assert_parked();
+        for stream in &mut self.streams {
+            match &mut stream.work {
+                Work::Translating => stream.work = Work::Wanting,
+                Work::Answering(answer) => (answer.reading, answer.paused) = (false, false),
+                // A step that its driver has not finished is not done again.
+                Work::Running(running) => running.lose(),
+                Work::Wanting | Work::Postponed => {}
+            }
+        }
+    }
+
+    /// `bytes`, of which `handle_sent` has been said, have not been sent: they come before everything else.
+    pub fn return_unsent(&mut self, bytes: &[u8]) {
+        self.assert_parked();
+        if !(bytes.is_empty() || self.broken) {
+            self.unsent.splice(..0, bytes.iter().copied());
+        }
+    }
+
+    /// `bytes` have been received that were not written into `receive_space`: they follow what was.
+    pub fn return_received(&mut self, bytes: &[u8], now: Instant) {
+        self.assert_parked();
+        if !(bytes.is_empty() || self.broken || self.ending == Ending::Closing) {
+            self.received = now;
+            self.partial_since.get_or_insert(now);
+            self.unread.extend_from_slice(bytes);
+        }
+    }
+
+    fn assert_parked(&self) {
+        assert!(self.workspace.is_none(), "a connection that moves is parked");
+    }
+}
+
+// What we tell the world.
+impl Connection {
+    /// The next thing that has to be done for an exchange. May change after every `handle_*`.
+    pub fn poll_need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
+        if self.broken {
+            return None;
+        }
+        if !self.has_current() && self.wanting().is_none() {
+            self.receive_frames();
+        }
+        if self.has_current() {
+            let desk = &self.workspace.as_ref()?.http2;
+            let current = desk.current.as_ref()?;
+            let request = Request { bytes: &desk.buffers.text, head: &current.head };
+            return Some((ExchangeId(current.id), Need::Translate(translation_of(request))));
+        }
+        let at = self.wanting()?;
+        let Stream { id, work, request, .. } = &mut self.streams[at];
+        if matches!(work, Work::Wanting) {
+            *work = Work::Translating;
+            return Some((ExchangeId(*id), Need::Translate(translation_of(request.as_ref()?.request()))));
+        }
+        let answer = match work {
+            Work::Running(_) => return Some((ExchangeId(*id), Need::Run)),
+            Work::Answering(answer) => answer,
+            _ => return None,
+        };
+        answer.reading = true;
+        let ByteRange { offset, length } = answer.wanted();
+        Some((ExchangeId(*id), Need::Read(Read { representation: &answer.representation, offset, length })))
+    }
+
+    /// The stream that has a need which has not been handed out.
+    fn wanting(&self) -> Option<usize> {
+        if let Some(at) = self.streams.iter().position(|one| matches!(one.work, Work::Wanting)) {
+            return Some(at);
+        }
+        if let Some(at) = self.streams.iter().position(Stream::can_run) {
+            return Some(at);
+        }
+        let reads = |one: &Stream| one.answer().is_some_and(|answer| answer.reading || answer.ready > 0);
+        if self.streams.iter().filter(|one| reads(one)).count() >= limits::STREAM_READS_MAX {
+            return None;
+        }
+        let room = self.window.room();
+        let wanting = self.streams.iter().enumerate().filter(|(_, one)| one.wants_read(room));
+        priority::choose(wanting.map(|(at, one)| (at, one.candidate())))
+    }
+
+    /// Nothing is foreseen: the next request may be behind frames that have to be acted on.
+    pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
+        None
+    }
+
+    /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        if self.broken {
+            return None;
+        }
+        let is_last = self.is_over() && self.ended;
+        let bytes = self.workspace.as_ref().expect(DRIVEN).outlet.unsent();
+        let segment = self.file_segment();
+        if bytes.is_empty() && segment.is_none() {
+            return None;
+        }
+        let more = match &segment {
+            Some(segment) => {
+                self.file_frame.is_some_and(|(_, left)| left > segment.length()) || !self.behind.is_empty()
+            }
+            None => is_last,
+        };
+        Some(Transmit { bytes, segment, more })
+    }
+
+    /// See [`http1::Connection::segment_buffer`](crate::conn::http1::Connection::segment_buffer): segments are of files only.
+    pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
+        None
+    }
+
+    /// The rest of the frame whose content is sent from a file.
+    fn file_segment(&self) -> Option<Segment<'_>> {
+        let (id, left) = self.file_frame?;
+        let answer = self.streams.iter().find(|one| one.id == id)?.answer()?;
+        let file = answer.representation.file.as_deref()?;
+        let ByteRange { offset, length } = answer.current;
+        let end = if answer.has_later_content() { u64::MAX } else { offset + length };
+        Some(Segment::File { file, offset, length: left, version: answer.representation.version, end })
+    }
+
+    /// A request that has been answered, for the log.
+    pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
+        let desk = &mut driven(&mut self.workspace).http2;
+        if let Some(Brief { head, status, content_bytes, started }) = desk.brief.take() {
+            let (head, _) = desk.reported.insert((head, Vec::new()));
+            let request = Request { bytes: &desk.buffers.text, head };
+            return Some(Answered { request: Some(request), status, content_bytes, started });
+        }
+        let Finished { request, status, content_bytes, started } = self.answered.pop_front()?;
+        if let Some((_, bytes)) = desk.reported.take() {
+            recycle(&mut desk.spare_bytes, bytes);
+        }
+        let request = request.map(|saved| {
+            let (head, bytes) = &*desk.reported.insert((saved.head, saved.bytes));
+            Request { bytes, head }
+        });
+        Some(Answered { request, status, content_bytes, started })
+    }
+}
+
+fn recycle(spare: &mut Vec<Vec<u8>>, bytes: Vec<u8>) {
+    if spare.len() < SPARE_COUNT_MAX && (1..=SPARE_BYTES_MAX).contains(&bytes.capacity()) {
+        spare.push(bytes);
+    }
+}
+
+/// Whether `input` begins like a connection of HTTP/2: all of it is the preface, or a part that may still become it.
+pub(crate) fn preface_in(input: &[u8]) -> Option<bool> {
+    let length = input.len().min(PREFACE.len());
+    let begins = length > 0 && input[..length] == PREFACE[..length];
+    begins.then_some(length == PREFACE.len())
+}

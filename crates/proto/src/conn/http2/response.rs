@@ -1,0 +1,140 @@
+//! Heads of answers as header blocks.
+//!
+//! Owns: what becomes of the field lines of a representation. Guarantees: a cached answer's block has been written before, but for what
+//! differs from one connection to another: the date and the server, which have places in the connection's table. Does not decide on
+//! answers.
+
+use super::frame::{self, END_HEADERS, END_STREAM, HEAD_BYTES, Kind as FrameKind, PAYLOAD_BYTES_MAX};
+use super::hpack::{Encoder, write_field};
+use super::request::OF_CONNECTION;
+use crate::exchange::answer::{Answer, Kind};
+use crate::message::Status;
+use crate::resource::Representation;
+
+/// Writes HEADERS of the prebuilt head of `representation`.
+pub(super) fn write_prebuilt(
+    out: &mut Vec<u8>,
+    stream: u32,
+    representation: &Representation,
+    ends: bool,
+    encoder: &mut Encoder,
+    date: &[u8],
+) {
+    write_frame(out, stream, ends, |out| {
+        encoder.begin(out);
+        out.extend_from_slice(representation.block(prebuild));
+        encoder.write(b"date", date, out);
+        encoder.write(b"server", representation.server(), out);
+    });
+}
+
+/// Writes HEADERS of an answer.
+pub(super) fn write_answer(
+    out: &mut Vec<u8>,
+    stream: u32,
+    answer: &Answer,
+    ends: bool,
+    encoder: &mut Encoder,
+    date: &[u8],
+) {
+    let representation = &*answer.representation;
+    let size = representation.size;
+    let (fields, length): (&[u8], Option<u64>) = match &answer.kind {
+        Kind::Prebuilt(query) if query.is_empty() => {
+            return write_prebuilt(out, stream, representation, ends, encoder, date);
+        }
+        Kind::Prebuilt(_) | Kind::Unsatisfiable { .. } => (representation.fields(), Some(size)),
+        Kind::NotModified => (representation.fields_kept(), None),
+        Kind::Partial => (representation.fields(), Some(answer.current.length)),
+        Kind::Multipart { length, .. } => (representation.fields_after_type(), Some(*length)),
+    };
+    write_frame(out, stream, ends, |out| {
+        encoder.begin(out);
+        write_status(answer.status, out);
+        encoder.write(b"date", date, out);
+        encoder.write(b"server", representation.server(), out);
+        if let Some(length) = length {
+            write_field(b"content-length", length.to_string().as_bytes(), out);
+        }
+        match &answer.kind {
+            Kind::Partial => {
+                let last = answer.current.offset + answer.current.length - 1;
+                let range = format!("bytes {}-{last}/{size}", answer.current.offset);
+                write_field(b"content-range", range.as_bytes(), out);
+            }
+            Kind::Multipart { boundary, .. } => {
+                let media_type = format!("multipart/byteranges; boundary={boundary}");
+                write_field(b"content-type", media_type.as_bytes(), out);
+            }
+            Kind::Unsatisfiable { size } => write_field(b"content-range", format!("bytes */{size}").as_bytes(), out),
+            Kind::Prebuilt(_) | Kind::NotModified => {}
+        }
+        let query: &[u8] = if let Kind::Prebuilt(query) = &answer.kind { query } else { b"" };
+        write_lines(fields, query, out);
+    });
+}
+
+/// Writes HEADERS of an interim answer (RFC 9110 15.2.1).
+pub(super) fn write_continue(out: &mut Vec<u8>, stream: u32, encoder: &mut Encoder) {
+    write_frame(out, stream, false, |out| {
+        encoder.begin(out);
+        write_status(Status(100), out);
+    });
+}
+
+/// The block of a representation, without what differs from one connection to another.
+fn prebuild(representation: &Representation) -> Box<[u8]> {
+    let mut block = Vec::new();
+    let head = representation.head();
+    write_field(b":status", head.get(STATUS_AT).unwrap_or_default(), &mut block);
+    write_lines(representation.length_line(), b"", &mut block);
+    write_lines(representation.fields(), b"", &mut block);
+    block.into_boxed_slice()
+}
+
+/// Where the digits of the status are in a head of HTTP/1.1.
+const STATUS_AT: std::ops::Range<usize> = 9..12;
+
+fn write_status(status: Status, out: &mut Vec<u8>) {
+    write_field(b":status", status.0.to_string().as_bytes(), out);
+}
+
+/// Writes field lines of HTTP/1.x as fields. `query` goes behind the Location.
+fn write_lines(lines: &[u8], query: &[u8], out: &mut Vec<u8>) {
+    let mut name = Vec::new();
+    for line in lines.split(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        name.clear();
+        name.extend(line[..colon].iter().map(u8::to_ascii_lowercase));
+        let value = line[colon + 1..].trim_ascii();
+        match &*name {
+            b"location" if !query.is_empty() => write_field(&name, &[value, query].concat(), out),
+            name if OF_CONNECTION.contains(&name) => {}
+            name => write_field(name, value, out),
+        }
+    }
+}
+
+/// Writes what `block` writes as HEADERS, and CONTINUATION if it is too long for one frame.
+fn write_frame(out: &mut Vec<u8>, stream: u32, ends: bool, block: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    block(out);
+    let length = out.len() - at - HEAD_BYTES;
+    let end_stream = if ends { END_STREAM } else { 0 };
+    if length > PAYLOAD_BYTES_MAX {
+        let block = out.split_off(at + HEAD_BYTES);
+        out.truncate(at);
+        let count = block.chunks(PAYLOAD_BYTES_MAX).count();
+        for (index, part) in block.chunks(PAYLOAD_BYTES_MAX).enumerate() {
+            let (kind, flags) =
+                if index == 0 { (FrameKind::Headers, end_stream) } else { (FrameKind::Continuation, 0) };
+            let end_headers = if index + 1 == count { END_HEADERS } else { 0 };
+            frame::write_head(out, part.len(), kind, flags | end_headers, stream);
+            out.extend_from_slice(part);
+        }
+        return;
+    }
+    frame::write_head_at(&mut out[at..at + HEAD_BYTES], length, FrameKind::Headers, END_HEADERS | end_stream, stream);
+}

@@ -1,0 +1,378 @@
+//! Answering: what of which stream is written next, and the ends of streams and of the connection.
+//!
+//! Owns: the choice among streams, and the frames of answers. Guarantees: nothing is written that the peer's windows do not allow; what is
+//! written and not sent is bounded. Does not decide on answers, which is [`exchange::answer`](crate::exchange)'s.
+
+use std::sync::Arc;
+
+use super::frame::{self, END_STREAM, ErrorCode, Fault, HEAD_BYTES, Kind, PAYLOAD_BYTES_MAX};
+use super::hpack::Encoder;
+use super::running::Running;
+use super::stream::{Receiving, Stream, Work};
+use super::{Brief, Connection, Current, DRIVEN, Ending, Finished, SendWindow, driven, priority, recycle, response};
+use crate::error::Refusal;
+use crate::exchange::Saved;
+use crate::exchange::answer::{self, Answer, Persistence};
+use crate::exchange::program::Program;
+use crate::limits::{Limits, STREAMS_HELD_BYTES_MAX, TINY_BYTES};
+use crate::message::{Method, Request};
+use crate::resource::Resource;
+use crate::tally::Abuse;
+use crate::time::Instant;
+
+// Requests that have been translated.
+impl Connection {
+    /// The request in the buffers stands for `resource`.
+    pub(super) fn answer_current(&mut self, resource: &Arc<Resource>) {
+        if !self.answer_at_once(resource) {
+            let at = self.push_current(Work::Translating, true);
+            self.begin_answering(at, resource);
+        }
+        self.pump();
+    }
+
+    /// Writes the answer to the current request if it is the plain one from memory, short, and nothing more urgent is to be sent.
+    fn answer_at_once(&mut self, resource: &Resource) -> bool {
+        let room = self.window.room();
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let Some(Current { id, head, priority }) = workspace.http2.current else { return false };
+        let request = Request { bytes: &workspace.http2.buffers.text, head: &head };
+        let Some(representation) = answer::plain_choice(request, resource) else { return false };
+        let is_head = head.method == Method::Head;
+        let content = if is_head { Some(&[][..]) } else { representation.content() };
+        let bytes_max = room.min(self.peer.initial_window.max(0) as u64).min(PAYLOAD_BYTES_MAX as u64);
+        let bytes_max = bytes_max.min(workspace.outlet.copy_bytes_max as u64);
+        let Some(content) = content.filter(|content| content.len() as u64 <= bytes_max) else { return false };
+        let is_before = |one: &Stream| one.priority.urgency < priority.urgency && one.can_send(room);
+        if self.file_frame.is_some() || self.streams.iter().any(is_before) {
+            return false;
+        }
+        let outlet = &mut workspace.outlet;
+        response::write_prebuilt(
+            &mut outlet.output,
+            id,
+            representation,
+            content.is_empty(),
+            &mut self.encoder,
+            &outlet.date,
+        );
+        if !content.is_empty() {
+            frame::write_head(&mut outlet.output, content.len(), Kind::Data, END_STREAM, id);
+            outlet.output.extend_from_slice(content);
+            self.window.take(content.len() as u64);
+        }
+        let (status, content_bytes) = (resource.status.0, content.len() as u64);
+        workspace.tally.record(status, content_bytes, 0);
+        if workspace.keeps_requests {
+            workspace.http2.brief = Some(Brief { head, status, content_bytes, started: self.received });
+        }
+        workspace.http2.current = None;
+        true
+    }
+
+    /// Makes a stream of the current request, with a copy of its head if it is needed later.
+    pub(super) fn push_current(&mut self, work: Work, keeps: bool) -> usize {
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let Current { id, head, priority } = workspace.http2.current.take().expect("a request is current");
+        let window = SendWindow::new(self.peer.initial_window);
+        let mut stream = Stream::new(id, Receiving::HalfClosed, window, self.received);
+        (stream.work, stream.priority) = (work, priority);
+        if keeps || workspace.keeps_requests {
+            let mut bytes = workspace.http2.spare_bytes.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(&workspace.http2.buffers.text);
+            stream.request = Some(Saved { bytes, head });
+        }
+        self.streams.push(stream);
+        self.streams.len() - 1
+    }
+
+    /// The request of a stream stands for `resource`, and its content is discarded.
+    pub(super) fn begin_answering(&mut self, at: usize, resource: &Arc<Resource>) {
+        self.handle_translated(at, resource);
+        self.begin_content(at);
+    }
+
+    /// A program answers the request of a stream.
+    pub(super) fn begin_running(&mut self, at: usize, program: Box<dyn Program>) {
+        self.streams[at].work = Work::Running(Running::new(program));
+        self.begin_content(at);
+    }
+
+    /// The answer of a stream is `resource`.
+    pub(super) fn handle_translated(&mut self, at: usize, resource: &Arc<Resource>) {
+        let outlet = &driven(&mut self.workspace).outlet;
+        let held: u64 = self.streams.iter().map(Stream::held_bytes).sum();
+        let held_max = if outlet.held_bytes_max() == 0 { 0 } else { STREAMS_HELD_BYTES_MAX };
+        let stream = &mut self.streams[at];
+        if held > 0 && held + resource.held_bytes() > held_max {
+            stream.work = Work::Postponed;
+            self.postponed_at = held;
+            return;
+        }
+        let Some(saved) = &stream.request else { return };
+        let answer = answer::decide(saved.request(), resource, Persistence::Implied, outlet);
+        stream.work = Work::Answering(Box::new(answer));
+    }
+
+    /// Those that there was no room for are asked for again, the first to be sent first, when there is.
+    fn resume_postponed(&mut self) {
+        let is_postponed = |one: &Stream| matches!(one.work, Work::Postponed);
+        if !self.streams.iter().any(is_postponed) {
+            return;
+        }
+        let held: u64 = self.streams.iter().map(Stream::held_bytes).sum();
+        let is_asked = |one: &Stream| matches!(one.work, Work::Wanting | Work::Translating);
+        // Less than when there was no room: else it would be asked for again and again.
+        if (held == 0 || held < self.postponed_at) && !self.streams.iter().any(is_asked) {
+            let postponed = self.streams.iter().enumerate().filter(|(_, one)| is_postponed(one));
+            if let Some(at) = priority::choose(postponed.map(|(at, one)| (at, one.candidate()))) {
+                self.streams[at].work = Work::Wanting;
+            }
+        }
+    }
+
+    /// Answers a stream with a refusal, whatever is still to come of its request.
+    pub(super) fn refuse_stream(&mut self, at: usize, refusal: Refusal) {
+        if self.streams[at].answer().is_some_and(|answer| answer.begun) {
+            return;
+        }
+        self.give_up_content(at, self.received);
+        let content = std::mem::take(&mut self.streams[at].content);
+        self.give_back(0, content.len(), self.received);
+        let outlet = &driven(&mut self.workspace).outlet;
+        let stream = &mut self.streams[at];
+        let request = stream.request.as_ref().map(Saved::request);
+        let answer = answer::refuse(refusal, request, Persistence::Implied, outlet);
+        stream.is_early = true;
+        stream.work = Work::Answering(Box::new(answer));
+    }
+
+    /// The content of a stream cannot be had. If nothing of the answer has been written, says so; else only a reset tells the peer.
+    pub(super) fn fail_stream(&mut self, at: usize) {
+        match self.streams[at].answer().is_some_and(|answer| answer.begun) {
+            true => self.reset_stream(at, ErrorCode::Internal),
+            false => self.refuse_stream(at, Refusal::ReadFailed),
+        }
+    }
+}
+
+// Writing.
+impl Connection {
+    /// Where frames are written to now.
+    pub(super) fn sink(&mut self) -> &mut Vec<u8> {
+        self.encoder_and_sink().1
+    }
+
+    pub(super) fn encoder_and_sink(&mut self) -> (&mut Encoder, &mut Vec<u8>) {
+        let output = match (&mut self.workspace, self.file_frame) {
+            (_, Some(_)) => &mut self.behind,
+            (Some(workspace), None) => &mut workspace.outlet.output,
+            (None, None) => &mut self.unsent,
+        };
+        (&mut self.encoder, output)
+    }
+
+    /// Writes as much of the answers as there is room for.
+    pub(super) fn pump(&mut self) {
+        if self.ending == Ending::Closing || self.broken {
+            return;
+        }
+        self.refuse_lost();
+        while self.file_frame.is_none() {
+            let outlet = &driven(&mut self.workspace).outlet;
+            if outlet.unsent().len() >= outlet.output_bytes_max() {
+                break;
+            }
+            let room = self.window.room();
+            let ready = self.streams.iter().enumerate().filter(|(_, one)| one.can_send(room));
+            let Some(at) = priority::choose(ready.map(|(at, one)| (at, one.candidate()))) else { break };
+            if let Err(Fault::Connection(code, cause)) = self.write_from(at) {
+                return self.close(code, cause);
+            }
+        }
+        self.resume_postponed();
+    }
+
+    /// Writes the next frame of a stream that can be sent from: the head of its answer, or content.
+    fn write_from(&mut self, at: usize) -> Result<(), Fault> {
+        self.turn += 1;
+        let stream = &mut self.streams[at];
+        stream.served = self.turn;
+        let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
+        let Work::Answering(answer) = &mut stream.work else { return Ok(()) };
+        if !answer.begun {
+            answer.begun = true;
+            let ends = answer.is_finished();
+            response::write_answer(&mut outlet.output, stream.id, answer, ends, &mut self.encoder, &outlet.date);
+            stream.next_piece();
+            if ends {
+                self.end_stream(at);
+            }
+            return Ok(());
+        }
+        let allowed = stream.window.room().min(self.window.room());
+        let ready = stream.ready_bytes().min(PAYLOAD_BYTES_MAX as u64);
+        let bytes = ready.min(allowed);
+        let ends = bytes == stream.remaining_bytes();
+        stream.window.take(bytes);
+        self.window.take(bytes);
+        let head_at = outlet.output.len();
+        frame::write_head(&mut outlet.output, bytes as usize, Kind::Data, if ends { END_STREAM } else { 0 }, stream.id);
+        if stream.copy_content(bytes, &mut outlet.output) {
+            debug_assert_eq!(outlet.output.len(), head_at + HEAD_BYTES + bytes as usize);
+            self.after_content(at);
+        } else {
+            self.file_frame = Some((stream.id, bytes));
+        }
+        if bytes < ready.min(TINY_BYTES) {
+            return self.idle_frame(Abuse::TinyWindow);
+        }
+        Ok(())
+    }
+
+    /// Some content of a stream has been written, or sent.
+    fn after_content(&mut self, at: usize) {
+        let stream = &mut self.streams[at];
+        stream.next_piece();
+        if stream.is_written() {
+            self.end_stream(at);
+        } else {
+            stream.let_go_if_blocked();
+        }
+    }
+
+    /// `bytes` of the frame whose content is in a file have been sent.
+    pub(super) fn file_sent(&mut self, bytes: u64) {
+        let Some((id, left)) = &mut self.file_frame else { return };
+        *left -= bytes;
+        let (id, is_complete) = (*id, *left == 0);
+        let Some(at) = self.streams.iter().position(|one| one.id == id) else { return };
+        if let Some(answer) = self.streams[at].answer_mut() {
+            answer.take(bytes);
+        }
+        if !is_complete {
+            return;
+        }
+        self.file_frame = None;
+        driven(&mut self.workspace).outlet.output.append(&mut self.behind);
+        match self.streams[at].is_reset {
+            true => self.remove_stream(at),
+            false => self.after_content(at),
+        }
+    }
+}
+
+// Ends.
+impl Connection {
+    /// The answer of a stream has been written to its end.
+    fn end_stream(&mut self, at: usize) {
+        let stream = &self.streams[at];
+        if let Receiving::Open(_) = stream.receiving {
+            // RFC 9113 8.1: what is still to come of the request is not wanted.
+            let id = stream.id;
+            frame::write_reset(self.sink(), id, ErrorCode::NoError);
+            self.remember_reset(id);
+        }
+        let stream = self.streams.swap_remove(at);
+        let now = self.since.max(self.received);
+        let workspace = driven(&mut self.workspace);
+        if let Some(answer) = stream.answer() {
+            workspace.tally.record(answer.status.0, answer.content_bytes, now.since(stream.started));
+        }
+        self.finish(stream);
+    }
+
+    /// Keeps for the log what was begun.
+    fn finish(&mut self, stream: Stream) {
+        let keeps = self.workspace.as_ref().is_none_or(|workspace| workspace.keeps_requests);
+        let begun = stream
+            .answer()
+            .filter(|answer| answer.begun)
+            .map(|answer: &Answer| (answer.status.0, answer.content_bytes));
+        match (begun, stream.request) {
+            (Some((status, content_bytes)), request) if keeps => {
+                self.answered.push_back(Finished { request, status, content_bytes, started: stream.started });
+            }
+            (_, Some(saved)) => {
+                if let Some(workspace) = &mut self.workspace {
+                    recycle(&mut workspace.http2.spare_bytes, saved.bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn remove_stream(&mut self, at: usize) {
+        if self.workspace.is_some() {
+            self.give_up_content(at, self.received);
+            self.give_back(0, self.streams[at].content.len(), self.received);
+        }
+        let stream = self.streams.swap_remove(at);
+        self.finish(stream);
+    }
+
+    /// A stream is over without a further word. One of which a frame is being sent stays until that is complete.
+    pub(super) fn drop_stream(&mut self, at: usize) {
+        if self.file_frame.is_some_and(|(id, _)| id == self.streams[at].id) {
+            self.streams[at].is_reset = true;
+        } else {
+            self.remove_stream(at);
+        }
+    }
+
+    /// Resets a stream.
+    pub(super) fn reset_stream(&mut self, at: usize, code: ErrorCode) {
+        let id = self.streams[at].id;
+        if !self.streams[at].is_reset {
+            self.reset_unknown(id, code);
+            self.drop_stream(at);
+        }
+    }
+
+    /// Resets a stream that is not kept.
+    pub(super) fn reset_unknown(&mut self, id: u32, code: ErrorCode) {
+        frame::write_reset(self.sink(), id, code);
+        self.remember_reset(id);
+    }
+
+    /// The peer knows that it is to open no more streams, or should.
+    pub(super) fn end_draining(&mut self) {
+        if !matches!(self.ending, Ending::Announced(_)) {
+            return;
+        }
+        self.ending = Ending::Final;
+        let last = self.last_id;
+        frame::write_goaway(self.sink(), last, ErrorCode::NoError, "");
+    }
+
+    /// Says why, and that nothing more will be answered. What is received from now on is discarded.
+    pub(super) fn close(&mut self, code: ErrorCode, cause: &str) {
+        if self.ending == Ending::Closing {
+            return;
+        }
+        self.ending = Ending::Closing;
+        let last = self.last_id;
+        frame::write_goaway(self.sink(), last, code, cause);
+        let workspace = driven(&mut self.workspace);
+        workspace.input.clear();
+        workspace.http2.current = None;
+        self.block = None;
+        let mut at = 0;
+        while at < self.streams.len() {
+            let before = self.streams.len();
+            self.drop_stream(at);
+            at += usize::from(self.streams.len() == before);
+        }
+    }
+}
+
+impl Stream {
+    /// Until when more of its request has to arrive, if anything is expected.
+    pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
+        match &self.receiving {
+            Receiving::Open(incoming) if !self.is_early && !self.is_reset => Some(incoming.patience(limits)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! One stream: a request and its answer (RFC 9113 5.1).
+//!
+//! Owns: the states of a stream as a server sees them, and what there is of an answer to send. Does not write frames or order streams.
+
+use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
+use crate::conn::http2::priority::{Candidate, Priority};
+use crate::conn::http2::running::Running;
+use crate::exchange::Saved;
+use crate::exchange::answer::{Answer, Piece};
+use crate::exchange::range::ByteRange;
+use crate::limits::Limits;
+use crate::time::Instant;
+
+/// ```text
+///            HEADERS                   HEADERS with END_STREAM
+///   Idle ------------> Open      Idle -----------------------------> HalfClosed
+///                       |  END_STREAM of DATA or trailers                |
+///                       |-----------------------------------> HalfClosed |
+///                       | our END_STREAM, then RST_STREAM                | our END_STREAM
+///                       v                                                v
+///                     Closed <----------- RST_STREAM of either ------- Closed
+/// ```
+/// Nobody keeps a stream that is idle (its number is higher than all that have begun) or closed (its number is lower). As nothing is
+/// pushed, none is reserved; and one whose answer is complete is closed at once, so that none is half-closed on our side.
+#[derive(Debug)]
+pub(super) enum Receiving {
+    /// The peer sends content, or may send the end of it.
+    Open(Incoming),
+    /// The peer has sent all (half-closed (remote)).
+    HalfClosed,
+}
+
+/// Content that is being received.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) window: ReceiveWindow,
+    /// What Content-Length says.
+    pub(super) expected: Option<u64>,
+    pub(super) received: u64,
+    /// Since when it arrives.
+    begun: Instant,
+    /// When some arrived last.
+    at: Instant,
+}
+
+impl Incoming {
+    pub(super) fn new(expected: Option<u64>, now: Instant) -> Incoming {
+        Incoming { window: ReceiveWindow::new(), expected, received: 0, begun: now, at: now }
+    }
+
+    /// `bytes` of content arrived. False if they are more than Content-Length says.
+    pub(super) fn count(&mut self, bytes: usize, now: Instant) -> bool {
+        self.received += bytes as u64;
+        if bytes > 0 {
+            self.at = now;
+        }
+        self.expected.is_none_or(|expected| self.received <= expected)
+    }
+
+    /// Whether it may end here.
+    pub(super) fn is_whole(&self) -> bool {
+        self.expected.is_none_or(|expected| self.received == expected)
+    }
+
+    /// For so long, until `now`, it was not for the peer that nothing arrived.
+    pub(super) fn forgive(&mut self, ms: u64, now: Instant) {
+        self.begun.0 += ms;
+        self.at = now;
+    }
+
+    /// Until when more has to arrive.
+    pub(super) fn patience(&self, limits: &Limits) -> Instant {
+        let until = self.at.after_ms(limits.body_timeout_ms);
+        if limits.body_rate_min == 0 {
+            return until;
+        }
+        let earned_ms = self.received.saturating_mul(1000) / u64::from(limits.body_rate_min);
+        until.min(Instant(self.begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
+    }
+}
+
+/// How far the answer is.
+///
+/// ```text
+///  Wanting --poll_need--> Translating --Translated--> Answering --all sent--> (gone)
+///     ^--room---------------- Postponed <--no room--'     ^ refusals begin here
+///                                '------Run-----> Running --Ran--'
+/// ```
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Its Translate has not been handed out.
+    Wanting,
+    /// The driver is finding out what the target stands for.
+    Translating,
+    /// It was known, but there was no room to hold it beside other streams.
+    Postponed,
+    /// A program answers it.
+    Running(Running),
+    /// It is being sent, or waits for its turn.
+    Answering(Box<Answer>),
+}
+
+/// A stream that is neither idle nor closed.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: u32,
+    pub(super) receiving: Receiving,
+    pub(super) work: Work,
+    /// The request; none if it could not be read.
+    pub(super) request: Option<Saved>,
+    pub(super) window: SendWindow,
+    pub(super) priority: Priority,
+    /// It is answered without waiting for the rest of its content: with a refusal, or by a program that has seen enough.
+    pub(super) is_early: bool,
+    /// It has been reset while a frame of it was being sent from a file, which has to be completed.
+    pub(super) is_reset: bool,
+    /// Its content, until it is known who takes it.
+    pub(super) content: Vec<u8>,
+    /// The client waits to be told to send it.
+    pub(super) continues: bool,
+    /// Text between parts of the content, of which so many bytes have been sent.
+    text: Vec<u8>,
+    text_sent: usize,
+    /// The turn in which it was sent from last.
+    pub(super) served: u64,
+    pub(super) started: Instant,
+}
+
+impl Stream {
+    pub(super) fn new(id: u32, receiving: Receiving, window: SendWindow, started: Instant) -> Stream {
+        Stream {
+            id,
+            receiving,
+            work: Work::Wanting,
+            request: None,
+            window,
+            priority: Priority::default(),
+            is_early: false,
+            is_reset: false,
+            content: Vec::new(),
+            continues: false,
+            text: Vec::new(),
+            text_sent: 0,
+            served: 0,
+            started,
+        }
+    }
+
+    /// How much content it may send.
+    pub(super) fn content_bytes_max(&self, discarded_bytes_max: u64) -> u64 {
+        match &self.work {
+            Work::Running(running) => running.content_bytes_max().unwrap_or(u64::MAX),
+            Work::Answering(_) | Work::Postponed => discarded_bytes_max,
+            Work::Wanting | Work::Translating => u64::MAX,
+        }
+    }
+
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        match &self.work {
+            Work::Answering(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    pub(super) fn answer_mut(&mut self) -> Option<&mut Answer> {
+        match &mut self.work {
+            Work::Answering(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// The answer, if it may be sent: it waits for the end of the request, unless it need not.
+    pub(super) fn sending(&self) -> Option<&Answer> {
+        let may_send = !self.is_reset && (self.is_early || matches!(self.receiving, Receiving::HalfClosed));
+        self.answer().filter(|_| may_send)
+    }
+
+    /// Bytes of content in memory that it holds.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.answer().map_or(0, |answer| answer.representation.held_bytes())
+    }
+
+    /// Bytes of content that can be sent now, as far as we are concerned.
+    pub(super) fn ready_bytes(&self) -> u64 {
+        let Some(answer) = self.sending() else { return 0 };
+        if self.text_sent < self.text.len() {
+            return (self.text.len() - self.text_sent) as u64;
+        }
+        let in_memory = answer.representation.content().is_some();
+        if in_memory { answer.current.length } else { answer.ready.min(answer.current.length) }
+    }
+
+    /// Bytes of content that are still to be sent.
+    pub(super) fn remaining_bytes(&self) -> u64 {
+        let Some(answer) = self.answer() else { return 0 };
+        let later: u64 = answer.later.iter().map(Piece::length).sum();
+        (self.text.len() - self.text_sent) as u64 + answer.current.length + later
+    }
+
+    /// Whether all of a begun answer has been written.
+    pub(super) fn is_written(&self) -> bool {
+        self.answer().is_some_and(|answer| answer.begun) && self.remaining_bytes() == 0
+    }
+
+    /// Whether it can be sent from, with `room` in the window of the connection.
+    pub(super) fn can_send(&self, room: u64) -> bool {
+        let Some(answer) = self.sending() else { return false };
+        match answer.begun {
+            false => !answer.is_short(),
+            true => self.ready_bytes() > 0 && self.window.room().min(room) > 0,
+        }
+    }
+
+    /// Whether it could be sent from if the peer allowed it.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.sending().is_some_and(|answer| answer.begun && (self.ready_bytes() > 0 || answer.paused))
+    }
+
+    /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What the peer does not allow to be sent is not read.
+    pub(super) fn wants_read(&self, room: u64) -> bool {
+        let allowed = self.window.room().min(room) > 0;
+        self.sending().is_some_and(|answer| answer.wants_read() && (!answer.begun || allowed))
+    }
+
+    /// Goes on to the next piece of a begun answer, once this one has been sent.
+    pub(super) fn next_piece(&mut self) {
+        while self.text_sent == self.text.len() {
+            let Work::Answering(answer) = &mut self.work else { return };
+            if answer.current.length > 0 {
+                return;
+            }
+            match answer.later.pop_front() {
+                Some(Piece::Text(text)) => (self.text, self.text_sent) = (text, 0),
+                Some(Piece::Content(range)) => answer.current = range,
+                None => return,
+            }
+        }
+    }
+
+    /// Adds the next `bytes` of content to `out`, as far as they are in memory. False if they are in a file.
+    pub(super) fn copy_content(&mut self, bytes: u64, out: &mut Vec<u8>) -> bool {
+        let Work::Answering(answer) = &mut self.work else { return false };
+        let length = bytes as usize;
+        if self.text_sent < self.text.len() {
+            out.extend_from_slice(&self.text[self.text_sent..][..length]);
+            self.text_sent += length;
+            answer.content_bytes += bytes;
+            return true;
+        }
+        let ByteRange { offset, .. } = answer.current;
+        match (answer.representation.content(), &answer.read) {
+            (Some(content), _) => out.extend_from_slice(&content[offset as usize..][..length]),
+            (None, Some(read)) => {
+                out.extend_from_slice(&read.buffer.bytes()[(offset - read.offset) as usize..][..length])
+            }
+            (None, None) => return false,
+        }
+        answer.take(bytes);
+        true
+    }
+
+    /// What was read for it cannot be sent, because the peer does not allow it: gives it back.
+    pub(super) fn let_go_if_blocked(&mut self) {
+        let is_blocked = self.window.room() == 0;
+        if let Some(answer) = self.answer_mut()
+            && is_blocked
+            && answer.read.is_some()
+        {
+            answer.let_go();
+        }
+    }
+
+    pub(super) fn candidate(&self) -> Candidate {
+        let Stream { priority, served, id, .. } = *self;
+        Candidate { priority, remaining: self.remaining_bytes(), served, id }
+    }
+
+    /// Bytes of memory that it holds beyond itself.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.request.as_ref().map_or(0, |saved| saved.bytes.capacity())
+            + self.text.capacity()
+            + self.content.capacity()
+            + match &self.work {
+                Work::Answering(_) => size_of::<Answer>(),
+                Work::Running(running) => running.memory_bytes(),
+                Work::Wanting | Work::Translating | Work::Postponed => 0,
+            }
+    }
+}

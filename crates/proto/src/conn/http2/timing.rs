@@ -1,0 +1,103 @@
+//! How long the peer may take for what.
+//!
+//! Owns: the waits of a connection, several of which may be under way at once, and what follows when one is over.
+
+use super::frame::ErrorCode;
+use super::stream::Stream;
+use super::{Connection, Ending, driven};
+use crate::conn::{Fate, Interest};
+use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
+use crate::tally::Abuse;
+use crate::time::Instant;
+
+/// What a timeout is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// The peer takes nothing, or allows nothing to be sent.
+    Send,
+    /// The peer asks for nothing.
+    Idle,
+    /// The peer does not close.
+    Linger,
+    /// The PING after the first GOAWAY does not come back.
+    Drain,
+    /// A frame or a header block does not go on.
+    Frame,
+    /// The peer does not say that our settings hold.
+    Settings,
+    /// The content of a request does not go on.
+    Content,
+    /// What has been read for a stream is not taken.
+    Read,
+}
+
+impl Connection {
+    /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
+    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
+        self.waits(limits).map(|(until, _)| until).min()
+    }
+
+    /// What is waited for, and until when.
+    fn waits(&self, limits: &Limits) -> impl Iterator<Item = (Instant, Wait)> {
+        let since = |wait_ms| self.since.after_ms(wait_ms);
+        let interest = self.interest();
+        let is_open = interest.fate == Fate::Open && !self.broken;
+        let sends = is_open && (interest.send || self.streams.iter().any(Stream::is_blocked));
+        let is_idle = is_open && interest == Interest::RECEIVE && self.is_idle();
+        let announced = match self.ending {
+            Ending::Announced(None) => Some(self.since),
+            Ending::Announced(Some(at)) => Some(at.after_ms(limits.linger_timeout_ms)),
+            _ => None,
+        };
+        let partial = self.partial_since.filter(|_| interest.receive && is_open);
+        let settings = self.settings_sent.filter(|_| is_open && self.is_greeted);
+        let content =
+            self.streams.iter().filter_map(|one| one.patience(limits)).min().filter(|_| interest.receive && is_open);
+        let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
+        [
+            sends.then(|| (since(limits.send_timeout_ms), Wait::Send)),
+            is_idle.then(|| (since(limits.idle_timeout_ms), Wait::Idle)),
+            (interest.fate == Fate::Linger).then(|| (since(limits.linger_timeout_ms), Wait::Linger)),
+            announced.filter(|_| is_open).map(|at| (at, Wait::Drain)),
+            partial.map(|at| (at.after_ms(limits.head_timeout_ms), Wait::Frame)),
+            settings.map(|at| (at.after_ms(limits.head_timeout_ms), Wait::Settings)),
+            content.map(|at| (at, Wait::Content)),
+            reads.filter(|_| is_open).map(|at| (at.after_ms(READ_CONTENT_TIMEOUT_MS), Wait::Read)),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// A wait that `poll_timeout` named is over. Ignored if none was named: a timer may have been overtaken.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let limits = driven(&mut self.workspace).outlet.limits.clone();
+        let due: Vec<Wait> = self.waits(&limits).filter(|(until, _)| *until <= now).map(|(_, wait)| wait).collect();
+        for wait in due {
+            match wait {
+                Wait::Linger => self.handle_broken(),
+                Wait::Send if self.has_output() => self.handle_broken(),
+                Wait::Send => {
+                    self.count(Abuse::Stalled);
+                    self.close(ErrorCode::FlowControl, "nothing was allowed to be sent for too long");
+                }
+                Wait::Idle => self.close(ErrorCode::NoError, ""),
+                Wait::Drain if self.ending == Ending::Announced(None) => self.ending = Ending::Announced(Some(now)),
+                Wait::Drain => self.end_draining(),
+                Wait::Frame => self.close(ErrorCode::NoError, "a frame did not arrive in time"),
+                Wait::Settings => self.close(ErrorCode::SettingsTimeout, "the settings were not acknowledged in time"),
+                Wait::Content => self.time_out_content(&limits, now),
+                Wait::Read => {
+                    let is_late = |since: Instant| since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now;
+                    for answer in self.streams.iter_mut().filter_map(Stream::answer_mut) {
+                        if answer.read.as_ref().is_some_and(|read| is_late(read.since)) {
+                            answer.let_go();
+                        }
+                    }
+                }
+            }
+        }
+        if !self.broken {
+            self.pump();
+        }
+    }
+}
