@@ -386,6 +386,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, help_heading = ENGINES)]
     pin: bool,
 
+    /// Speak HTTP/2 in clear text with clients that begin with it: behind a proxy, or for tests
+    #[arg(long, help_heading = ENGINES)]
+    h2c: bool,
+
     /// Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them, and the end of the server does
     #[arg(long, help_heading = ENGINES)]
     account: bool,
@@ -440,6 +444,7 @@ impl ServeArgs {
             workers: self.workers,
             profile: self.profile.clone(),
             pin: self.pin,
+            h2c: self.h2c,
             account: self.account,
             helpers_max: self.helpers_max,
             threads: self.threads,

@@ -191,6 +191,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>) -> (Arc<Shared>, SocketAddr) 
         store: Arc::new(Store::new(1 << 26, 100)),
         abilities: Arc::new(KernelFeatures::default()),
         sending: Plan::default(),
+        h2c: true,
         limits: Arc::new(settings.limits),
         listeners: Arc::new(listeners),
         log: None,

@@ -14,6 +14,7 @@ mod errors;
 mod faults;
 mod foresight;
 mod held;
+mod http2;
 mod panics;
 mod processes;
 mod residency;

@@ -3,6 +3,7 @@
 //! Owns: the succession of a server's processes, which are ended one by one, by their ids. `LAMNA_UPGRADES` is how many
 //! upgrades are made under load, `LAMNA_CHANGES` how many changes between threads and processes.
 
+mod http2;
 mod load;
 mod storm;
 mod uploads;

@@ -3,6 +3,8 @@
 //! Owns: the vocabulary. Who runs a server implements [`AdminApi`]; the endpoint knows nothing else of it. Numbers are
 //! gathered when they are asked for and may be half a second old, because workers hand theirs over twice a second.
 
+use std::collections::BTreeMap;
+
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::words::count;
 use serde::{Deserialize, Serialize};
@@ -381,6 +383,9 @@ pub struct ConnectionStats {
 pub struct ResponseStats {
     /// By the first digit of the status: 1xx to 5xx.
     pub by_class: [u64; 5],
+    /// What peers of HTTP/2 did that costs and carries nothing, by the names of `lamna_proto::tally::Abuse`.
+    #[serde(default)]
+    pub http2_abuses: BTreeMap<String, u64>,
     /// Bytes of content.
     pub content_bytes: u64,
     /// From the complete request to the last byte given to the socket.

@@ -50,6 +50,14 @@ fn about_requests(stats: &Stats, page: &mut Page) {
     for (class, count) in (1..).zip(responses.by_class) {
         page.sample(&format!("http_server_responses_total{{class=\"{class}xx\"}}"), count);
     }
+    page.family(
+        "lamna_http2_abuses_total",
+        "counter",
+        "What peers of HTTP/2 did that costs and carries nothing: docs/http2.md.",
+    );
+    for (kind, count) in &responses.http2_abuses {
+        page.sample(&format!("lamna_http2_abuses_total{{kind=\"{kind}\"}}"), *count);
+    }
     page.counter("http_server_response_body_bytes_total", "Bytes of content answered with.", responses.content_bytes);
     page.counter("lamna_requests_total", "Requests whose target was looked up.", stats.requests);
 }

@@ -42,6 +42,8 @@ pub struct Overrides {
     pub admin: Option<AdminAddress>,
     /// Turns [`Settings::pin`] on.
     pub pin: bool,
+    /// Turns [`Settings::h2c`] on.
+    pub h2c: bool,
     /// Turns [`Settings::account`] on.
     pub account: bool,
     /// See [`Settings::helpers_max`].
@@ -220,6 +222,7 @@ impl Overrides {
             settings.workers = if let Workers::Count(count) = workers { count } else { 1 };
         }
         settings.pin |= self.pin;
+        settings.h2c |= self.h2c;
         settings.account |= self.account;
         settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
         settings.threads_adapt &= self.threads.is_none();

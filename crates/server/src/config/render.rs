@@ -22,6 +22,7 @@ pub fn render(settings: &Settings) -> String {
     page.line("arch", quoted(settings.choice().name()));
     page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
     page.line("pin", settings.pin);
+    page.line("h2c", settings.h2c);
     page.line("account", settings.account);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
@@ -329,6 +330,7 @@ mod tests {
                 let mut settings = Settings {
                     pin,
                     account: !pin,
+                    h2c: !pin,
                     sending: Plan { strategy, stretch_copy_bytes_max, message_copy_bytes_max },
                     listen,
                     workers: if workers_adapt { 1 } else { workers },

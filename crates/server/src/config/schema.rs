@@ -44,6 +44,7 @@ fn top_level() -> Map<String, Value> {
         ("arch", names(architectures, "Concurrency architecture")),
         ("workers", or_auto(&WORKERS, "Event loops, or processes with co-amped")),
         ("pin", switch("Keep each worker on one processor")),
+        ("h2c", switch("Speak HTTP/2 in clear text with clients that begin with it")),
         ("account", switch("Keep books of where the time goes")),
         ("helpers", names(HelperKind::ALL.map(HelperKind::name).into(), "What helpers of amped and co-amped are")),
         ("helpers_max", count(&HELPERS, "The most helpers of each worker")),

@@ -235,6 +235,8 @@ pub struct Settings {
     pub profile_file: Option<PathBuf>,
     /// Whether each worker, with all its threads, stays on one processor. No engine does so unless asked.
     pub pin: bool,
+    /// Whether HTTP/2 in clear text is spoken with clients that begin with it.
+    pub h2c: bool,
     /// Whether books are kept of where the time goes.
     pub account: bool,
     /// What helpers of `amped` and `co-amped` are.
@@ -344,6 +346,7 @@ impl Default for Settings {
             profile: None,
             profile_file: None,
             pin: false,
+            h2c: false,
             account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,

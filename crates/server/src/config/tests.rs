@@ -65,6 +65,7 @@ fn one_file_holds_everything() {
         arch = "sped"
         workers = 2
         pin = true
+        h2c = true
         account = true
         helpers_max = 8
         threads = 9
@@ -140,6 +141,7 @@ fn one_file_holds_everything() {
         profile: None,
         profile_file: None,
         pin: true,
+        h2c: true,
         account: true,
         helpers_max: 8,
         threads: 9,
@@ -225,6 +227,7 @@ fn the_command_line_overrides_the_file() {
         profile: Some(profile.clone()),
         admin: Some("9100".parse().unwrap()),
         pin: true,
+        h2c: true,
         account: true,
         helpers_max: Some(7),
         threads: Some(5),
@@ -266,7 +269,8 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.threads, settings.threads_max), (5, 6));
     assert_eq!((settings.processes, settings.processes_max, settings.drain_timeout_ms), (8, 9, 250));
     assert_eq!(settings.helpers, HelperKind::Processes);
-    assert_eq!((settings.pin, settings.account, settings.sending.strategy), (true, true, SendStrategy::Copy));
+    assert_eq!((settings.pin, settings.h2c, settings.account), (true, true, true));
+    assert_eq!(settings.sending.strategy, SendStrategy::Copy);
     assert_eq!(settings.cache_bytes_max, 1 << 20);
     assert_eq!(settings.compression.codings, CodingSet::IDENTITY);
     assert_eq!((settings.caches, settings.cache_policy.algorithm), (CacheSwitches::NONE, Algorithm::Lfu));

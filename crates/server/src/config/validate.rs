@@ -59,6 +59,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
         settings.workers = checker.count("workers", given, &WORKERS, settings.workers);
     }
     settings.pin = file.pin.unwrap_or(settings.pin);
+    settings.h2c = file.h2c.unwrap_or(settings.h2c);
     settings.account = file.account.unwrap_or(settings.account);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use lamna_proto::tally::BUCKETS;
+use lamna_proto::tally::{Abuse, BUCKETS};
 
 use crate::metrics::step_timer::StepTotals;
 use crate::sys::shared_memory::process_shared;
@@ -23,6 +23,8 @@ process_shared! {
         pub idle_shed: AtomicU64,
         /// Responses by the first digit of their status: 1xx to 5xx.
         pub responses: [AtomicU64; 5],
+        /// What peers of HTTP/2 did that is bounded, in the order of `Abuse::ALL`.
+        pub http2_abuses: [AtomicU64; Abuse::ALL.len()],
         /// Bytes of content that was answered with.
         pub content_bytes: AtomicU64,
         /// How long answers took, by bucket.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use lamna_policy::words::count;
+use lamna_proto::tally::Abuse;
 
 use crate::admin::api::{
     AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, Progress, Refusal,
@@ -193,6 +194,11 @@ impl AdminApi for AdminService<'_> {
             requests: read(&done.requests),
             responses: ResponseStats {
                 by_class: done.responses.each_ref().map(read),
+                http2_abuses: Abuse::ALL
+                    .iter()
+                    .zip(&done.http2_abuses)
+                    .map(|(one, count)| (one.name().to_owned(), read(count)))
+                    .collect(),
                 content_bytes: read(&done.content_bytes),
                 duration: Distribution {
                     buckets: done.durations.each_ref().map(read),

@@ -159,6 +159,9 @@ impl<'a> WorkerContext<'a> {
         if self.log.is_some() {
             workspace.keep_requests();
         }
+        if self.shared.h2c {
+            workspace.speak_h2c();
+        }
         workspace
     }
 
@@ -420,6 +423,7 @@ impl WorkerContext<'_> {
         let (at_once, sum_us) = self.sampler.spread(answers.at_once);
         let counters = &self.shared.counters;
         add_all(&counters.responses, answers.by_class);
+        add_all(&counters.http2_abuses, answers.abuses);
         add_all(&counters.durations, answers.durations);
         add_all(&counters.durations, at_once);
         add_all([&counters.content_bytes], [answers.content_bytes]);

@@ -39,6 +39,8 @@ pub struct Shared {
     pub abilities: Arc<KernelFeatures>,
     /// How workers send.
     pub sending: Plan,
+    /// Whether HTTP/2 in clear text is spoken.
+    pub h2c: bool,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Where connections come from.

@@ -37,6 +37,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         store: Arc::new(Store::new(1 << 20, 100)),
         abilities: Arc::default(),
         sending: Plan::default(),
+        h2c: true,
         limits: Arc::new(Limits::default()),
         listeners: Arc::default(),
         log: None,

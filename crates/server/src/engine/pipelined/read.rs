@@ -225,7 +225,8 @@ impl Read<'_> {
                 if interest.fate == Fate::Linger {
                     job.slot.end_sending();
                 }
-                if !(interest.receive && job.slot.readable) {
+                let has_load = job.reading.is_some() || job.step.is_some();
+                if has_load || !(interest.receive && job.slot.readable) {
                     break;
                 }
                 job.slot.receive(context.now);

@@ -84,12 +84,16 @@ impl StageJob {
         Token { index: self.slot.socket.as_raw_fd() as u32, generation: self.slot.generation }
     }
 
-    /// Takes over what the core needs, to be carried to who does it. The core must have a workspace.
+    /// Takes over what the core needs, to be carried to who does it: one range, or one step of a program, at a time. The core must
+    /// have a workspace.
     pub(super) fn take_needs(&mut self, context: &mut WorkerContext<'_>) {
         if self.slot.writable {
             self.slot.connection.handle_writable();
         }
-        while let Some((exchange, need)) = self.slot.connection.poll_need() {
+        while self.reading.is_none()
+            && self.step.is_none()
+            && let Some((exchange, need)) = self.slot.connection.poll_need()
+        {
             match need {
                 Need::Translate(translate) => {
                     let now = context.now;

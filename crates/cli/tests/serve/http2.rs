@@ -1,0 +1,277 @@
+//! HTTP/2 in clear text with every engine, by another implementation as the client.
+//!
+//! Owns: the client ([`Http2`]), and what is asked of every engine: that all arrives whole on streams beside each other, that answers are
+//! those of HTTP/1.1, and that a connection ends in good order.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream, SendStream};
+use http::{Request, Response};
+use rustix::process::Signal;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::client::PATIENCE;
+use crate::engine::{Engine, for_engines};
+use crate::server::Launch;
+use crate::tree::pattern;
+
+for_engines!([
+    mp = MP,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
+    sped = SPED,
+    amped = AMPED,
+    amped_2 = AMPED_2,
+    amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+    amped_mapped = AMPED_MAPPED,
+    amped_caches_off = AMPED_CACHES_OFF,
+    co_amped = CO_AMPED,
+    pipelined = PIPELINED,
+    proactor = PROACTOR,
+] => [
+    files_of_every_size_arrive_whole_on_streams_beside_each_other,
+    answers_are_those_of_http_1,
+    uploads_are_stored_beside_downloads,
+    a_stream_that_is_taken_back_disturbs_no_other,
+    what_was_asked_before_the_end_is_answered,
+]);
+
+/// The other end of one connection. All waits are bounded.
+pub(crate) struct Http2 {
+    runtime: Runtime,
+    sender: SendRequest<Bytes>,
+    /// Ends when the connection does.
+    connection: JoinHandle<Result<(), h2::Error>>,
+}
+
+type Bytes = std::io::Cursor<Vec<u8>>;
+
+/// An answer that has begun to arrive.
+pub(crate) struct Body {
+    body: RecvStream,
+    stream: SendStream<Bytes>,
+    content: Vec<u8>,
+}
+
+/// What came back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// In the order of their names.
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) content: Vec<u8>,
+}
+
+impl Http2 {
+    pub(crate) fn connect(address: SocketAddr) -> Http2 {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("there are descriptors");
+        let (sender, connection) = runtime.block_on(within(async {
+            let socket = TcpStream::connect(address).await.expect("the server listens");
+            let (sender, connection) =
+                h2::client::Builder::new().handshake(socket).await.expect("the server speaks HTTP/2");
+            (sender, tokio::spawn(connection))
+        }));
+        Http2 { runtime, sender, connection }
+    }
+
+    /// Asks for all of these at once.
+    pub(crate) fn ask(&mut self, requests: Vec<Request<Vec<u8>>>) -> Vec<Result<Answer, h2::Error>> {
+        let sender = &mut self.sender;
+        self.runtime
+            .block_on(within(async {
+                let mut answers = Vec::new();
+                for request in requests {
+                    let (head, content) = request.into_parts();
+                    let mut ready = sender.clone().ready().await?;
+                    let (response, mut stream) =
+                        ready.send_request(Request::from_parts(head, ()), content.is_empty())?;
+                    answers.push(tokio::spawn(async move {
+                        if !content.is_empty() {
+                            // As far as the window allows, and further when it does.
+                            stream.send_data(std::io::Cursor::new(content), true)?;
+                        }
+                        read(response.await?).await
+                    }));
+                }
+                let mut read = Vec::new();
+                for answer in answers {
+                    read.push(answer.await.expect("reading does not panic"));
+                }
+                Ok::<_, h2::Error>(read)
+            }))
+            .expect("the connection takes requests")
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
+        self.ask(vec![request("GET", path, &[])]).remove(0).expect("it is answered")
+    }
+
+    /// Asks for `path`, and takes the first piece of its content.
+    pub(crate) fn begin(&mut self, path: &str) -> Body {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let mut ready = sender.clone().ready().await.expect("the connection takes requests");
+            let get = request("GET", path, &[]).map(|_| ());
+            let (response, stream) = ready.send_request(get, true).expect("the connection takes requests");
+            let mut body = response.await.expect("it is answered").into_body();
+            let content = body.data().await.expect("there is content").expect("it arrives").to_vec();
+            Body { body, stream, content }
+        }))
+    }
+
+    /// Takes the rest.
+    pub(crate) fn finish(&mut self, body: Body) -> Vec<u8> {
+        let Body { mut body, mut content, .. } = body;
+        self.runtime.block_on(within(async {
+            body.flow_control().release_capacity(content.len()).expect("so much came");
+            while let Some(piece) = body.data().await {
+                let piece = piece.expect("it arrives");
+                body.flow_control().release_capacity(piece.len()).expect("so much came");
+                content.extend_from_slice(&piece);
+            }
+        }));
+        content
+    }
+
+    /// Whether the connection has ended, or does in time, without an error.
+    pub(crate) fn has_ended(self) -> bool {
+        let Http2 { runtime, sender, connection } = self;
+        drop(sender);
+        runtime.block_on(within(connection)).expect("it does not panic").is_ok()
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE.max(Duration::from_secs(20)), what).await.expect("in time")
+}
+
+async fn read(response: Response<RecvStream>) -> Result<Answer, h2::Error> {
+    let (head, mut body) = response.into_parts();
+    let mut content = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece?;
+        body.flow_control().release_capacity(piece.len())?;
+        content.extend_from_slice(&piece);
+    }
+    let text = |value: &http::HeaderValue| value.to_str().expect("fields are ASCII").to_owned();
+    let mut fields: Vec<_> = head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+    fields.sort();
+    Ok(Answer { status: head.status.as_u16(), fields, content })
+}
+
+pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Request<Vec<u8>> {
+    let request = Request::builder().method(method).uri(format!("http://a{path}"));
+    fields
+        .iter()
+        .fold(request, |request, (name, value)| request.header(*name, *value))
+        .body(Vec::new())
+        .expect("it is valid")
+}
+
+const SIZES: [usize; 7] = [0, 13, 5_000, 16_384, 60_000, 300_000, 3_000_000];
+
+fn launch(engine: Engine) -> Launch {
+    let launch = Launch::new(engine).argument("--h2c");
+    let launch = SIZES.iter().fold(launch, |launch, bytes| launch.file(&format!("{bytes}.bin"), pattern(*bytes, 7)));
+    launch.file("page.html", "<p>hello hello hello hello hello hello</p>\n").file("dir/index.html", "there\n")
+}
+
+fn files_of_every_size_arrive_whole_on_streams_beside_each_other(engine: Engine) {
+    let server = launch(engine).start();
+    let mut clients = [(); 3].map(|()| Http2::connect(server.address()));
+    for _ in 0..3 {
+        for client in &mut clients {
+            let requests =
+                (0..42).map(|at| request("GET", &format!("/{}.bin", SIZES[at % SIZES.len()]), &[])).collect();
+            for (at, answer) in client.ask(requests).into_iter().enumerate() {
+                let bytes = SIZES[at % SIZES.len()];
+                let answer = answer.unwrap();
+                assert_eq!(answer.status, 200);
+                assert!(answer.content == pattern(bytes, 7), "{bytes} bytes, of which {} came", answer.content.len());
+            }
+        }
+    }
+    server.finish();
+}
+
+fn answers_are_those_of_http_1(engine: Engine) {
+    let server = launch(engine).start();
+    let mut http2 = Http2::connect(server.address());
+    let conditions: [&[(&str, &str)]; 7] = [
+        &[],
+        &[("range", "bytes=2-5")],
+        &[("range", "bytes=0-1,4-5")],
+        &[("range", "bytes=9999999-")],
+        &[("if-modified-since", "Fri, 01 Jan 2100 00:00:00 GMT")],
+        &[("if-match", "\"other\"")],
+        &[("accept", "application/json")],
+    ];
+    for path in ["/13.bin", "/300000.bin", "/page.html", "/dir", "/dir/", "/none", "/%zz"] {
+        for method in ["GET", "HEAD", "OPTIONS", "DELETE"] {
+            for fields in conditions {
+                let mut found = http2.ask(vec![request(method, path, fields)]).remove(0).unwrap();
+                let mut http1 = server.connect();
+                let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+                http1.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n").as_bytes());
+                let expected = http1.receive(method != "HEAD").unwrap();
+                let what = format!("{method} {path} {fields:?}");
+                assert_eq!(found.status, expected.status, "{what}");
+                let is_parts = found.fields.iter().any(|(_, value)| value.starts_with("multipart/"));
+                found.fields.retain(|(name, value)| name != "date" && !value.starts_with("multipart/"));
+                for (name, value) in &found.fields {
+                    assert_eq!(expected.field(name), Some(&**value), "{what}: {name}");
+                }
+                assert_eq!(found.content.len(), expected.content.len(), "{what}");
+                // The boundary is made for each answer.
+                assert!(is_parts || found.content == expected.content, "{what}");
+            }
+        }
+    }
+    server.finish();
+}
+
+fn uploads_are_stored_beside_downloads(engine: Engine) {
+    let server = launch(engine).argument("--upload").start();
+    let mut client = Http2::connect(server.address());
+    let uploads = [("/one", 300_000), ("/two", 70_000), ("/three", 1)];
+    let mut requests: Vec<_> =
+        uploads.iter().map(|(path, bytes)| request("PUT", path, &[]).map(|_| pattern(*bytes, 5))).collect();
+    requests.push(request("GET", "/300000.bin", &[]));
+    let answers: Vec<Answer> = client.ask(requests).into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers.iter().map(|one| one.status).collect::<Vec<_>>(), [201, 201, 201, 200]);
+    assert!(answers[3].content == pattern(300_000, 7));
+    for (path, bytes) in uploads {
+        assert!(client.get(path).content == pattern(bytes, 5), "{path}");
+    }
+    server.finish();
+}
+
+fn a_stream_that_is_taken_back_disturbs_no_other(engine: Engine) {
+    let server = launch(engine).start();
+    let mut client = Http2::connect(server.address());
+    for _ in 0..20 {
+        let mut body = client.begin("/3000000.bin");
+        body.stream.send_reset(Reason::CANCEL);
+        drop(body);
+        assert!(client.get("/60000.bin").content == pattern(60_000, 7));
+    }
+    server.finish();
+}
+
+fn what_was_asked_before_the_end_is_answered(engine: Engine) {
+    let mut server = launch(engine).start();
+    let mut client = Http2::connect(server.address());
+    assert_eq!(client.get("/13.bin").status, 200);
+    let body = client.begin("/3000000.bin");
+    server.signal(Signal::TERM);
+    assert!(client.finish(body) == pattern(3_000_000, 7));
+    assert!(client.has_ended(), "the end is said in good order");
+    assert!(server.wait().success());
+}

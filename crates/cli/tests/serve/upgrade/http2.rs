@@ -1,0 +1,30 @@
+//! HTTP/2 while the program is upgraded: what has been asked is answered by the process that was asked.
+
+use super::Line;
+use crate::engine::Engine;
+use crate::http2::{Http2, request};
+use crate::server::Launch;
+use crate::tree::pattern;
+
+crate::engine::for_engines!([
+    amped = AMPED,
+    proactor = PROACTOR,
+    pipelined = PIPELINED,
+    thread_pool = THREAD_POOL,
+    mp = MP,
+] => [streams_that_have_begun_end_in_the_process_that_began_them]);
+
+const BYTES: usize = 2_000_000;
+
+fn streams_that_have_begun_end_in_the_process_that_began_them(engine: Engine) {
+    let mut line = Line::start(Launch::new(engine).argument("--h2c").file("http2.bin", pattern(BYTES, 7)));
+    let mut client = Http2::connect(line.server.address());
+    let uploads = (0..4).map(|_| request("GET", "/http2.bin", &[])).collect();
+    assert!(client.ask(uploads).into_iter().all(|answer| answer.unwrap().content == pattern(BYTES, 7)));
+    let body = client.begin("/http2.bin");
+    line.upgrade();
+    assert!(client.finish(body) == pattern(BYTES, 7));
+    line.is_alone();
+    assert!(Http2::connect(line.server.address()).get("/http2.bin").content == pattern(BYTES, 7));
+    line.end();
+}
