@@ -1,4 +1,4 @@
-//! HTTP/2 while the program is upgraded: what has been asked is answered by the process that was asked.
+//! HTTP/2 while the program is upgraded or the engine changes: what has been asked is answered by the process that was asked.
 
 use super::Line;
 use crate::engine::Engine;
@@ -14,6 +14,8 @@ crate::engine::for_engines!([
     mp = MP,
 ] => [streams_that_have_begun_end_in_the_process_that_began_them]);
 
+crate::engine::for_engines!([from_amped = AMPED] => [a_connection_goes_on_through_every_engine_of_this_process]);
+
 const BYTES: usize = 2_000_000;
 
 fn streams_that_have_begun_end_in_the_process_that_began_them(engine: Engine) {
@@ -26,5 +28,20 @@ fn streams_that_have_begun_end_in_the_process_that_began_them(engine: Engine) {
     assert!(client.finish(body) == pattern(BYTES, 7));
     line.is_alone();
     assert!(Http2::connect(line.server.address()).get("/http2.bin").content == pattern(BYTES, 7));
+    line.end();
+}
+
+fn a_connection_goes_on_through_every_engine_of_this_process(engine: Engine) {
+    let line = Line::start(Launch::new(engine).argument("--h2c").file("http2.bin", pattern(BYTES, 7)));
+    let mut client = Http2::connect(line.server.address());
+    let engines = ["sped", "amped", "thread-pool", "pipelined", "thread-per-request", "proactor", "thread-per-session"];
+    for to in engines.into_iter().chain(engines) {
+        let body = client.begin("/http2.bin");
+        let (could, said) = line.ctl(&["arch", "set", to]);
+        assert!(could, "{to}: {said}");
+        assert!(client.finish(body) == pattern(BYTES, 7), "{to}");
+        assert!(client.get("/http2.bin").content == pattern(BYTES, 7), "{to}");
+    }
+    drop(client);
     line.end();
 }
