@@ -1,7 +1,7 @@
 //! HTTP/2 on one connection (RFC 9113): streams beside each other under the same exchanges as HTTP/1.x.
 //!
 //! Owns: the life of a connection. Guarantees: bounded memory and bounded idle work whatever the peer does, by the bounds of
-//! [`limits`](crate::limits); what is cached and short is written to the output at once, without a stream and without an allocation;
+//! [`limits`]; what is cached and short is written to the output at once, without a stream and without an allocation;
 //! an idle connection holds no buffer but the tables of header compression. Does not know files, sites or sockets. How to drive it is
 //! said in [`conn`](crate::conn).
 //!
