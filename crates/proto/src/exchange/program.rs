@@ -25,8 +25,14 @@ pub trait Program: fmt::Debug + Send {
     /// Bytes of content that it takes; more are refused (413).
     fn content_bytes_max(&self) -> u64;
 
+    /// Keeps a piece of content for the next step, without waiting for anything. False if it has no room, or has to be asked first:
+    /// then it is a step. For drivers that have steps carried out elsewhere, at a price for each.
+    fn gather(&mut self, _content: &[u8]) -> bool {
+        false
+    }
+
     /// Takes the next piece of content; `is_last` says that there is no more. Called in order, each time with something new:
-    /// bytes, or the end. May block.
+    /// bytes, or the end; what was gathered comes before it. May block.
     fn run(&mut self, content: &[u8], is_last: bool) -> Ran;
 }
 

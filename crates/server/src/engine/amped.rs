@@ -91,10 +91,13 @@ impl Executor for Helped {
     fn run(
         &mut self,
         pending: PendingId,
-        program: Box<dyn Program>,
+        mut program: Box<dyn Program>,
         content: &[u8],
         is_last: bool,
     ) -> Option<(Box<dyn Program>, Ran)> {
+        if !is_last && program.gather(content) {
+            return Some((program, Ran::Continue));
+        }
         self.runners.submit(pending, program, content, is_last);
         None
     }

@@ -9,7 +9,7 @@ use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::parse::path;
 
 use super::multipart::{Event, Malformed, Parser};
-use super::{HIDDEN, MALFORMED, Place, Refused, refused};
+use super::{Gathered, HIDDEN, MALFORMED, Place, Refused, refused};
 use crate::content::answers;
 use crate::io::new_file::NewFile;
 
@@ -22,6 +22,8 @@ pub(super) struct Form {
     file: Option<(NewFile, Vec<u8>)>,
     /// How many have been stored.
     stored: usize,
+    /// Content that has not been taken apart.
+    gathered: Gathered,
 }
 
 const BAD_FORM: Refused = Refused(400, "The content is not a well-formed multipart form.");
@@ -36,11 +38,11 @@ impl From<Malformed> for Refused {
 impl Form {
     /// A form with this boundary.
     pub(super) fn new(place: Place, boundary: &[u8]) -> Form {
-        Form { place, parser: Parser::new(boundary), file: None, stored: 0 }
+        Form { place, parser: Parser::new(boundary), file: None, stored: 0, gathered: Gathered::default() }
     }
 
     fn store(&mut self, content: &[u8], is_last: bool) -> Result<(), Refused> {
-        let Form { place, parser, file, stored } = self;
+        let Form { place, parser, file, stored, .. } = self;
         parser.take(content, &mut |event| {
             match event {
                 // A file that was not chosen has no name.
@@ -87,8 +89,14 @@ impl Program for Form {
         self.place.bytes_max()
     }
 
+    fn gather(&mut self, content: &[u8]) -> bool {
+        self.file.is_some() && self.gathered.add(content)
+    }
+
     fn run(&mut self, content: &[u8], is_last: bool) -> Ran {
-        if let Err(refused) = self.store(content, is_last) {
+        let gathered = self.gathered.take();
+        let stored = if gathered.is_empty() { Ok(()) } else { self.store(&gathered, false) };
+        if let Err(refused) = stored.and_then(|()| self.store(content, is_last)) {
             return self.place.refusal(refused);
         }
         if !is_last {

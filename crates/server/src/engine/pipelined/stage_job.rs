@@ -111,6 +111,11 @@ impl StageJob {
                 }
                 Need::Run => {
                     if let Some(Step { program, content, is_last }) = self.slot.connection.step(exchange) {
+                        let mut program = program;
+                        if !is_last && program.gather(content) {
+                            self.slot.connection.handle_ran(exchange, program, Ran::Continue, context.now);
+                            continue;
+                        }
                         let content = content.to_vec();
                         self.step = Some(HeldStep { exchange, program, content, is_last, ran: None });
                     }
