@@ -322,7 +322,14 @@ impl Connection {
     /// Whether the connection waits between requests, so that nothing is lost by closing it.
     pub fn is_idle(&self) -> bool {
         let is_between = matches!(self.reading, Reading::Head) && self.block.is_none();
-        is_between && self.streams.is_empty() && !self.has_current() && !self.has_input() && !self.has_output()
+        // One that ends waits for its peer to have heard of it.
+        let is_open = self.ending == Ending::Open;
+        is_open
+            && is_between
+            && self.streams.is_empty()
+            && !self.has_current()
+            && !self.has_input()
+            && !self.has_output()
     }
 
     /// Bytes of memory that the connection holds beyond itself while it is parked.
