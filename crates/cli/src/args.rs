@@ -336,6 +336,17 @@ pub(crate) struct ServeArgs {
     /// How error log lines are written
     #[arg(long, value_parser = error_log_format_parser(), help_heading = LOGS)]
     error_log_format: Option<ErrorLogFormat>,
+    /// Speak TLS with this certificate, in PEM, followed by those that lead to one that clients know
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+
+    /// Speak TLS. Sites without a certificate get one of a certificate authority of this machine, for local names only
+    #[arg(long)]
+    tls: bool,
 
     /// Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for --listen (loopback, unless
     /// one is named) in addition to the Unix socket that `lamna ctl` finds, that socket alone (auto), or off [default: auto]
@@ -469,6 +480,8 @@ impl ServeArgs {
             upload: self.upload,
             spa: self.spa,
             admin: self.admin.clone(),
+            certificate: self.certificate.clone().zip(self.key.clone()),
+            tls: self.tls,
             without: self.without.clone(),
         }
     }

@@ -90,7 +90,11 @@ impl From<BindError> for Failed {
 impl From<ServeError> for Failed {
     fn from(error: ServeError) -> Failed {
         let report = format!("lamna: {error}");
-        let exit = if error.is_permission() { Exit::NoPermission } else { Exit::Failure };
+        let exit = match &error {
+            error if error.is_permission() => Exit::NoPermission,
+            ServeError::Tls(_) => Exit::Configuration,
+            _ => Exit::Failure,
+        };
         Failed { exit, report }
     }
 }

@@ -23,6 +23,7 @@ use lamna_server::process::admin_service::Administration;
 use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
+use lamna_server::{ServeError, tls};
 
 use args::{CheckArgs, Cli, Command, ServeArgs};
 use exit::{Exit, Failed};
@@ -116,6 +117,9 @@ fn check(args: &CheckArgs) -> Result<(), Failed> {
     let args = &args.serve;
     let settings = config::check(args.config.as_deref(), &args.overrides(), listen::probe)?;
     warn(&settings);
+    for doubt in tls::check(&settings).map_err(ServeError::Tls)? {
+        errors::tell(Level::Warning, format_args!("{doubt}"));
+    }
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
 }
 

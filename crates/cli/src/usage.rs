@@ -15,15 +15,13 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failed};
 
 /// Flags of other servers, and what to do in the place of each.
-const MISSING: [(&[&str], &str); 15] = [
+const MISSING: [(&[&str], &str); 16] = [
     (
-        &["tls", "https", "ssl", "cert", "certificate", "key", "tls-cert", "tls-key"],
-        "Lamna does not speak TLS yet: put a proxy that does in front of it, and listen on loopback or on unix:PATH",
+        &["https", "ssl", "cert", "tls-cert", "tls-key"],
+        "TLS is --certificate FILE and --key FILE, or --tls for a certificate that only this machine knows",
     ),
-    (
-        &["http2", "h2", "http3", "h3", "quic"],
-        "Lamna speaks HTTP/1.1 only, yet: put a proxy that speaks others in front of it",
-    ),
+    (&["http2", "h2"], "HTTP/2 is spoken over TLS by itself, and in clear text with --h2c"),
+    (&["http3", "h3", "quic"], "Lamna speaks no HTTP/3 yet: put a proxy that does in front of it"),
     (&["upload-files", "uploads"], "clients store files where --upload is given"),
     (&["webdav", "dav"], "Lamna speaks no WebDAV: --upload takes PUT, and forms in listings"),
     (

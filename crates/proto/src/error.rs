@@ -80,6 +80,8 @@ refusals! {
     RangeNotSatisfiable = 416, false, "None of the requested ranges lies within the resource.";
     /// RFC 9110 15.5.18.
     ExpectationFailed = 417, true, "The only expectation that this server meets is 100-continue.";
+    /// RFC 9110 15.5.20.
+    Misdirected = 421, false, "This connection was made for a site with another certificate: ask for this one on a connection of its own.";
     /// RFC 6585 5.
     FieldsTooLarge = 431, true, "The header fields are more or longer than this server reads.";
     /// Our fault: reading the resource failed before a byte of the answer was sent.

@@ -106,6 +106,7 @@ impl Status {
             414 => "URI Too Long",
             416 => "Range Not Satisfiable",
             417 => "Expectation Failed",
+            421 => "Misdirected Request",
             429 => "Too Many Requests",
             431 => "Request Header Fields Too Large",
             500 => "Internal Server Error",

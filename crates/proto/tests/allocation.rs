@@ -131,7 +131,10 @@ fn http2_allocations(content_bytes: usize, beside: usize, rounds: usize, logs: b
     if logs {
         workspace.keep_requests();
     }
-    let mut connection = Connection::http2(NOW);
+    let mut connection = Connection::new(NOW);
+    connection.lend(workspace);
+    connection.expect_http2();
+    workspace = connection.reclaim();
     // Settings that open all windows, and the acknowledgement of ours.
     let settings = b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff\0\0\0\x04\x01\0\0\0\0";
     let window = b"\0\0\x04\x08\0\0\0\0\0\x7f\x00\x00\x00";

@@ -17,6 +17,7 @@ mod loom_support;
 pub mod metrics;
 pub mod process;
 pub mod sys;
+pub mod tls;
 pub mod upstream;
 pub mod worker;
 

@@ -49,6 +49,8 @@ pub struct Listener {
     left: AtomicBool,
     /// A service manager has the socket as well, and goes on listening.
     lent: bool,
+    /// TLS is not spoken here, whatever the sites could.
+    plain: bool,
 }
 
 /// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
@@ -94,6 +96,17 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
 }
 
 impl Listener {
+    /// Whether TLS is spoken here if sites speak it: on every port but that of plain HTTP. Unix sockets are for programs of this
+    /// machine.
+    pub fn speaks_tls(&self) -> bool {
+        !self.plain
+    }
+
+    /// Whether it is the port of plain HTTP.
+    pub fn is_for_plain_http(&self) -> bool {
+        self.plain && matches!(self.address, ListenAddress::Tcp(_))
+    }
+
     /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
     pub fn address(&self) -> &ListenAddress {
         &self.address
@@ -301,6 +314,16 @@ fn tune_tcp(socket: &OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The port of HTTP without TLS (RFC 9110 4.2.1).
+const PLAIN_PORT: u16 = 80;
+
+fn is_plain(address: &ListenAddress) -> bool {
+    match address {
+        ListenAddress::Tcp(address) => address.port() == PLAIN_PORT,
+        ListenAddress::Unix(_) => true,
+    }
+}
+
 fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
@@ -309,7 +332,8 @@ fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 /// A listener that leaves no file behind, with the address that the kernel says it has.
 fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
     let address = address_of(rustix::net::getsockname(&descriptor)?)?;
-    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false })
+    let plain = is_plain(&address);
+    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false, plain })
 }
 
 fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {

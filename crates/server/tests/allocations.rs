@@ -21,7 +21,7 @@ use lamna_server::config::route::condition::{Condition, ValueTest};
 use lamna_server::config::route::headers::HeaderRule;
 use lamna_server::config::route::pattern::Pattern;
 use lamna_server::config::sending::Plan;
-use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings};
+use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings, SiteTls, TlsFiles};
 use lamna_server::content::site::Sites;
 use lamna_server::engine::{amped, sped};
 use lamna_server::io::KernelFeatures;
@@ -29,10 +29,13 @@ use lamna_server::io::waker::Waker;
 use lamna_server::metrics::counters::Counters;
 use lamna_server::sys::clock::Clock;
 use lamna_server::sys::shared_memory::SharedMemory;
+use lamna_server::tls::{Alpn, Endpoint, Tickets};
 use lamna_server::worker::connection_counter::ConnectionCounter;
 use lamna_server::worker::control::Control;
 use lamna_server::worker::migration::handover::Handover;
 use lamna_server::worker::shared::Shared;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// Counts what threads allocate that asked for it.
 struct Counting;
@@ -88,16 +91,18 @@ fn a_thousand_cached_requests_allocate_nothing() {
         ("sped", |shared| sped::run(shared, 0).expect("the engine can wait")),
         ("amped", |shared| amped::run(shared, 0, 4).expect("the engine can wait")),
     ];
-    for (name, run) in engines {
+    for ((name, run), has_tls) in engines.iter().flat_map(|engine| [(engine, false), (engine, true)]) {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
             std::fs::write(directory.path().join(file), vec![b'x'; bytes]).expect("a file can be written");
         }
+        let pair = has_tls.then(|| pair(directory.path()));
+        let tls = pair.as_ref().map(|(files, _)| files);
         for routes in [Vec::new(), routes(1000), with_conditions(routes(1000))] {
             let count = routes.len();
-            let (shared, address) = shared(directory.path(), routes);
+            let (shared, address) = shared(directory.path(), routes, tls);
             let worker = thread::spawn({
-                let shared = shared.clone();
+                let (shared, run) = (shared.clone(), *run);
                 move || {
                     IS_COUNTED.set(true);
                     run(&shared);
@@ -105,10 +110,14 @@ fn a_thousand_cached_requests_allocate_nothing() {
             });
             for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
                 for batch in [1, 8] {
-                    let least = least_allocations(address, file, bytes, batch);
+                    let stream = connect(address);
+                    let least = match &pair {
+                        None => least_allocations(stream, file, bytes, batch),
+                        Some((_, trusted)) => least_allocations(over_tls(stream, trusted), file, bytes, batch),
+                    };
                     assert_eq!(
                         least, 0,
-                        "{name} allocates in 1,000 requests for {file}, {batch} at a time, with {count} routes"
+                        "{name} allocates in 1,000 requests for {file}, {batch} at a time, with {count} routes, TLS: {has_tls}"
                     );
                 }
             }
@@ -146,10 +155,7 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
 
 /// The fewest allocations of several rounds of 1,000 requests: twice a second a cached file is compared with the file
 /// system, which may allocate, so that some rounds have other work done in them. None is allowed to be in all.
-fn least_allocations(address: SocketAddr, file: &str, bytes: usize, batch: usize) -> u64 {
-    let mut stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a fresh socket takes options");
-    stream.set_nodelay(true).expect("a fresh socket takes options");
+fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, batch: usize) -> u64 {
     let request = format!("GET /{file} HTTP/1.1\r\nHost: test\r\n\r\n").repeat(batch);
     // The first is translated, and shows how long an answer is.
     let mut answer = vec![0; bytes + 4096];
@@ -179,14 +185,43 @@ fn least_allocations(address: SocketAddr, file: &str, bytes: usize, batch: usize
     least
 }
 
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a fresh socket takes options");
+    stream.set_nodelay(true).expect("a fresh socket takes options");
+    stream
+}
+
+/// A certificate for `site.test` in files, and the certificate.
+fn pair(directory: &Path) -> (TlsFiles, CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(vec!["site.test".to_owned()]).expect("a certificate can be made");
+    let files = TlsFiles { certificate: directory.join("c.pem"), key: directory.join("k.pem"), client_ca: None };
+    std::fs::write(&files.certificate, made.cert.pem()).expect("a file can be written");
+    std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("a file can be written");
+    (files, made.cert.der().clone())
+}
+
+fn over_tls(stream: TcpStream, trusted: &CertificateDer<'static>) -> StreamOwned<ClientConnection, TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).expect("it can be trusted");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("they are spoken").with_root_certificates(roots).with_no_client_auth();
+    let name = "site.test".try_into().expect("it is a name");
+    StreamOwned::new(ClientConnection::new(Arc::new(config), name).expect("the configuration is whole"), stream)
+}
+
 /// What a server of `root` has in common, and where it listens.
-fn shared(root: &Path, routes: Vec<RouteSettings>) -> (Arc<Shared>, SocketAddr) {
+fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (Arc<Shared>, SocketAddr) {
     let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
-    let sites = vec![SiteSettings { routes, ..SiteSettings::new(root.to_owned()) }];
+    let tls = tls.cloned().map(SiteTls::Files);
+    let sites = vec![SiteSettings { routes, tls, ..SiteSettings::new(root.to_owned()) }];
     let settings = Settings { sites, ..Settings::default() };
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
+    let tickets = Arc::new(Tickets::new().expect("the kernel gives random bytes"));
     let shared = Shared {
+        tls: Endpoint::open(&settings, tickets.clone(), &[Alpn::Http1]).expect("the pair is good"),
         sites: Arc::new(Sites::open(&settings).expect("the directory is there")),
         store: Arc::new(Store::new(1 << 26, 100)),
         abilities: Arc::new(KernelFeatures::default()),
@@ -194,6 +229,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>) -> (Arc<Shared>, SocketAddr) 
         h2c: true,
         limits: Arc::new(settings.limits),
         listeners: Arc::new(listeners),
+        tickets,
         log: None,
         clock: Clock::start(),
         control: Control::new(1, 1, 1).expect("there are descriptors"),

@@ -196,7 +196,8 @@ fn check_refuses_what_serve_would_refuse() {
 fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
     let directory = directory_with("");
     for (flag, said) in [
-        ("--tls", "does not speak TLS yet"),
+        ("--https", "--certificate"),
+        ("--http2", "--h2c"),
         ("--auth", "no passwords"),
         ("--allow-origin=x", "--cors"),
         ("--headers=X-A: 1", "--header"),

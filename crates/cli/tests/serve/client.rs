@@ -41,11 +41,25 @@ impl Client<TcpStream> {
         stream.set_write_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
         Client::new(stream)
     }
+}
 
+/// What a client speaks over.
+pub(crate) trait Duplex: Read + Write {
     /// Sends nothing more (a half-closed connection, RFC 9112 9.6).
-    pub(crate) fn end_sending(&mut self) {
+    fn end_sending(&mut self);
+}
+
+impl Duplex for TcpStream {
+    fn end_sending(&mut self) {
         // The server may have closed already, which the next read tells.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
+
+impl<S: Duplex> Client<S> {
+    /// Sends nothing more.
+    pub(crate) fn end_sending(&mut self) {
+        self.stream.end_sending();
     }
 }
 

@@ -5,10 +5,11 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::client::PATIENCE;
+use crate::client::{Client, Duplex, PATIENCE};
 use crate::engine::{AMPED, Engine, for_engines};
-use crate::server::{Launch, eventually};
+use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
+use crate::tls::{connect, trusting};
 
 for_engines!([
     sped = SPED,
@@ -18,6 +19,7 @@ for_engines!([
     thread_per_session = THREAD_PER_SESSION,
 ] => [
     a_cached_request_takes_three_system_calls,
+    a_cached_request_over_tls_takes_as_many,
     pipelined_requests_share_system_calls,
 ]);
 
@@ -26,6 +28,14 @@ const SLACK: u64 = 200;
 
 fn a_cached_request_takes_three_system_calls(engine: Engine) {
     assert_calls("a_cached_request_takes_three_system_calls", engine, 1, 3 * 1000 + SLACK);
+}
+
+fn a_cached_request_over_tls_takes_as_many(engine: Engine) {
+    let name = "a_cached_request_over_tls_takes_as_many";
+    assert_calls_of(name, 1, 3 * 1000 + SLACK, |requests| {
+        let server = |launch: Launch| launch.argument("--tls");
+        calls_of_run(engine, requests, 1, server, |server| connect(server, &trusting(server)))
+    });
 }
 
 fn pipelined_requests_share_system_calls(engine: Engine) {
@@ -57,10 +67,15 @@ type Calls = BTreeMap<String, u64>;
 /// That 1,000 requests, sent `batch` at a time on one connection, take at most `calls_max` system calls of all threads: the
 /// difference of a longer and a shorter run.
 fn assert_calls(name: &str, engine: Engine, batch: usize, calls_max: u64) {
+    let run = |requests| calls_of_run(engine, requests, batch, |launch| launch, Server::connect);
+    assert_calls_of(name, batch, calls_max, run);
+}
+
+fn assert_calls_of(name: &str, batch: usize, calls_max: u64, run: impl Fn(usize) -> Calls) {
     if let Err(reason) = can_trace() {
         return skipped(name, &reason);
     }
-    let (short, mut calls) = (calls_of_run(engine, 100, batch), calls_of_run(engine, 1100, batch));
+    let (short, mut calls) = (run(100), run(1100));
     for (call, count) in &mut calls {
         *count = count.saturating_sub(short.get(call).copied().unwrap_or(0));
     }
@@ -76,15 +91,21 @@ fn can_trace() -> Result<(), String> {
     }
 }
 
-fn calls_of_run(engine: Engine, requests: usize, batch: usize) -> Calls {
-    let launch = Launch::new(engine).file("hello.txt", "x".repeat(500));
+fn calls_of_run<S: Duplex>(
+    engine: Engine,
+    requests: usize,
+    batch: usize,
+    configure: impl Fn(Launch) -> Launch,
+    connect: impl Fn(&Server) -> Client<S>,
+) -> Calls {
+    let launch = configure(Launch::new(engine)).file("hello.txt", "x".repeat(500));
     let counts = launch.directory().join("counts");
     let output = counts.display().to_string();
     // A file that has just been written is not cached before its time stamp has become unambiguous.
     thread::sleep(SETTLED);
     // With -D the tracer is a grandchild, so that the child is the server itself.
     let server = launch.wrapped(&["strace", "-D", "-f", "-c", "-o", &output]).start();
-    let mut client = server.connect();
+    let mut client = connect(&server);
     let request = "GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(batch);
     for _ in 0..requests / batch {
         client.send(request.as_bytes());

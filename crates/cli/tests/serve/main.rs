@@ -24,6 +24,7 @@ mod server;
 mod skip;
 mod storm;
 mod suite;
+mod tls;
 mod tree;
 mod upgrade;
 mod uploads;

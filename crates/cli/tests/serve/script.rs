@@ -21,10 +21,9 @@
 //! for 99 times `a`. In what is expected, `*` stands for anything, and `{?name}` too, and remembers it.
 
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::path::Path;
 
-use crate::client::{Client, Response};
+use crate::client::{Client, Duplex, Response};
 
 /// One conversation.
 #[derive(Debug)]
@@ -154,7 +153,7 @@ impl<'a> Case<'a> {
     ///
     /// # Errors
     /// Where it went another way, and how.
-    pub(crate) fn run(&self, mut client: Client<TcpStream>, site: &Path, sending: Sending) -> Result<(), String> {
+    pub(crate) fn run<S: Duplex>(&self, mut client: Client<S>, site: &Path, sending: Sending) -> Result<(), String> {
         let mut memory = HashMap::new();
         for step in &self.steps {
             let result = step.run(&mut client, site, sending, &mut memory);
@@ -174,9 +173,9 @@ fn file_piece(words: &str) -> Piece<'_> {
 }
 
 impl Step<'_> {
-    fn run(
+    fn run<S: Duplex>(
         &self,
-        client: &mut Client<TcpStream>,
+        client: &mut Client<S>,
         site: &Path,
         sending: Sending,
         memory: &mut HashMap<String, String>,

@@ -120,7 +120,7 @@ impl Launch {
     pub(crate) fn start(self) -> Server {
         let mut server = self.spawn();
         let line = server.wait_to_hear("lamna: serving ");
-        server.address = line.split_once("http://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
+        server.address = line.split_once("://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
         server
     }
 
@@ -159,6 +159,8 @@ impl Launch {
 
         let mut child = Command::new(&words[0])
             .args(&words[1..])
+            .env("XDG_STATE_HOME", self.directory.path().join("state"))
+            .env_remove("STATE_DIRECTORY")
             .env("LAMNA_RUNTIME_DIR", self.runtime.as_deref().unwrap_or(&self.directory.path().join("control")))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

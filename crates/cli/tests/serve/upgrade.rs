@@ -6,6 +6,7 @@
 mod http2;
 mod load;
 mod storm;
+mod tls;
 mod uploads;
 
 use std::fs;

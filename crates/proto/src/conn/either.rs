@@ -42,9 +42,23 @@ impl Connection {
         Connection::Http1(http1::Connection::new(now))
     }
 
-    /// As [`Connection::new`], where it is known that the peer speaks HTTP/2: ALPN has said so.
-    pub fn http2(now: Instant) -> Connection {
-        Connection::Http2(Box::new(http2::Connection::new(now)))
+    /// The peer speaks HTTP/2: ALPN has said so. To be told before anything is received; later it changes nothing.
+    ///
+    /// # Panics
+    /// If it has no workspace.
+    pub fn expect_http2(&mut self) {
+        match self {
+            Connection::Http1(one) if !one.has_begun() => self.become_http2(),
+            _ => {}
+        }
+    }
+
+    fn become_http2(&mut self) {
+        let Connection::Http1(one) = self else { return };
+        let (workspace, received) = one.give_up();
+        let mut connection = http2::Connection::new(received);
+        connection.lend(workspace);
+        *self = Connection::Http2(Box::new(connection));
     }
 
     /// Gives the connection what it needs to be driven.
@@ -125,10 +139,7 @@ impl Connection {
             None => true,
             Some(false) => false,
             Some(true) => {
-                let (workspace, received) = one.give_up();
-                let mut connection = http2::Connection::new(received);
-                connection.lend(workspace);
-                *self = Connection::Http2(Box::new(connection));
+                self.become_http2();
                 true
             }
         }

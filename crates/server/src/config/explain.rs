@@ -253,7 +253,7 @@ mod tests {
     fn a_key_of_another_table_is_sent_there() {
         assert_eq!(key_hint("rot", &["root", "index"]), "did you mean `root`?");
         assert!(key_hint("workers", &["root", "index"]).contains("at the top of the file"));
-        assert_eq!(key_hint("certificate", &["root", "index"]), "known here: root, index");
+        assert_eq!(key_hint("port", &["root", "index"]), "known here: root, index");
     }
 
     proptest! {

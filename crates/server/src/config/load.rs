@@ -11,7 +11,9 @@ use lamna_policy::cache::Algorithm;
 use super::address::AdminAddress;
 use super::explain::{ConfigError, Finding, Problem};
 use super::profile;
-use super::settings::{Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings};
+use super::settings::{
+    Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings, SiteTls, TlsFiles,
+};
 use super::shapes::{self, Shapes};
 use super::site::check_headers;
 #[cfg(doc)]
@@ -91,6 +93,10 @@ pub struct Overrides {
     pub cors: Option<String>,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
+    /// The certificate and the key of every site that has none; both or neither.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Every site that has no certificate gets one of the authority of this machine.
+    pub tls: bool,
     /// See [`Settings::without`].
     pub without: Vec<String>,
 }
@@ -195,6 +201,15 @@ impl Overrides {
         }
     }
 
+    /// How sites speak TLS that do not say so themselves.
+    fn tls(&self) -> Option<SiteTls> {
+        let files = self.certificate.as_ref().map(|(certificate, key)| {
+            let [certificate, key] = [certificate, key].map(|file| absolute_path(file));
+            SiteTls::Files(TlsFiles { certificate, key, client_ca: None })
+        });
+        files.or(self.tls.then_some(SiteTls::Local))
+    }
+
     fn apply(&self, settings: &mut Settings) {
         if !self.listen.is_empty() {
             settings.listen = self.listen.iter().map(absolute_address).collect();
@@ -245,6 +260,7 @@ impl Overrides {
             site.spa |= self.spa;
             site.headers.retain(|(name, _)| !fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
             site.headers.extend(fields.iter().cloned());
+            site.tls = site.tls.take().or_else(|| self.tls());
         }
     }
 

@@ -11,7 +11,7 @@ use lamna_proto::limits::Limits;
 
 use super::limits::{ROWS, Unit};
 use super::route::{self, Source};
-use super::settings::{LogTarget, Settings, SiteSettings};
+use super::settings::{LogTarget, Settings, SiteSettings, SiteTls};
 use lamna_policy::size::format_size;
 
 /// The settings as TOML, defaults included.
@@ -112,6 +112,15 @@ fn site(site: &SiteSettings, page: &mut Page) {
     if let Some(directory) = &site.user_directory {
         page.line("user_directory", quoted(directory));
     }
+    match &site.tls {
+        None => {}
+        Some(SiteTls::Local) => page.line("tls", quoted("local")),
+        Some(SiteTls::Files(files)) => {
+            page.line("certificate", path(&files.certificate));
+            page.line("key", path(&files.key));
+            files.client_ca.iter().for_each(|file| page.line("client_ca", path(file)));
+        }
+    }
     headers(&site.headers, page);
     if !site.error_pages.is_empty() {
         page.table("[site.error_pages]");
@@ -197,7 +206,7 @@ mod tests {
     use super::super::parse;
     use super::super::settings::{
         Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
-        LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, WORKERS,
+        LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, TlsFiles, WORKERS,
     };
     use super::*;
     use crate::config::cache_policy::Policy;
@@ -227,9 +236,10 @@ mod tests {
             prop::collection::vec(redirect, 0..3),
             prop::collection::btree_map(400u16..=599, text().prop_map(|text| format!("/{text}")), 0..3),
             prop::collection::btree_set("/[a-z]{1,5}/", 0..3),
-            prop::option::of("[a-z]{1,5}"),
+            (prop::option::of("[a-z]{1,5}"), tls()),
         );
-        parts.prop_map(move |(index, (browse, spa), headers, redirects, error_pages, prefixes, user_directory)| {
+        parts.prop_map(move |(index, (browse, spa), headers, redirects, error_pages, prefixes, last)| {
+            let (user_directory, tls) = last;
             let mut aliases: Vec<Alias> =
                 prefixes.into_iter().map(|prefix| Alias { prefix, root: root.clone() }).collect();
             aliases.sort_by_key(|alias| std::cmp::Reverse(alias.prefix.len()));
@@ -251,9 +261,17 @@ mod tests {
                 aliases,
                 user_directory,
                 rule_files: browse,
+                tls,
                 ..SiteSettings::new(root.clone())
             }
         })
+    }
+
+    fn tls() -> impl Strategy<Value = Option<SiteTls>> {
+        let file = || "/[a-z \"]{1,9}".prop_map(PathBuf::from);
+        let files = (file(), file(), prop::option::of(file()))
+            .prop_map(|(certificate, key, client_ca)| SiteTls::Files(TlsFiles { certificate, key, client_ca }));
+        prop::option::of(prop_oneof![Just(SiteTls::Local), files])
     }
 
     fn policy() -> impl Strategy<Value = Policy> {

@@ -125,6 +125,13 @@ fn site() -> Value {
         ("upload_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of one upload; more are refused")),
         ("spa", switch("Answer paths that are not found with the index file of the root")),
         ("user_directory", text("Directory beneath a home directory that is served as /~user/")),
+        ("certificate", text("Certificate in PEM, followed by those that lead to one that clients know")),
+        ("key", text("Private key of the certificate, in PEM")),
+        ("client_ca", text("Certificates in PEM, of which one must have signed that of every client")),
+        (
+            "tls",
+            json!({ "enum": ["local"], "description": "A certificate of a certificate authority of this machine" }),
+        ),
         (
             "headers",
             json!({ "type": "object", "additionalProperties": values, "description": "Further fields of every response" }),

@@ -3,6 +3,7 @@
 //! Owns: the types. Does not read files or arguments (`config::load`), open sockets (`listen`) or touch directories.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -319,6 +320,11 @@ impl Settings {
         self.cache_pages == CachePages::Auto && self.holds_alone()
     }
 
+    /// Whether any site speaks TLS.
+    pub fn speak_tls(&self) -> bool {
+        self.sites.iter().any(|site| site.tls.is_some())
+    }
+
     /// What is asked for as architecture.
     pub fn choice(&self) -> Choice {
         if self.adapts { Choice::Auto } else { Choice::Fixed(self.architecture) }
@@ -410,6 +416,8 @@ pub struct SiteSettings {
     pub routes: Vec<RouteSettings>,
     /// Lines of `_headers` and `_redirects` that are not done.
     pub skipped_lines: Vec<Skipped>,
+    /// How it speaks TLS; none if it does not.
+    pub tls: Option<SiteTls>,
 }
 
 impl SiteSettings {
@@ -431,6 +439,7 @@ impl SiteSettings {
             rule_files: false,
             routes: Vec::new(),
             skipped_lines: Vec::new(),
+            tls: None,
         }
     }
 }
@@ -445,6 +454,35 @@ impl SiteSettings {
     pub fn has_root(&self) -> bool {
         !self.root.as_os_str().is_empty()
     }
+}
+
+/// Where the certificate of a site comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SiteTls {
+    /// From files.
+    Files(TlsFiles),
+    /// From the certificate authority of this machine, for names that are local.
+    Local,
+}
+
+impl SiteTls {
+    /// A number that two sites have in common only if they show the same certificate to the same clients.
+    pub fn identity(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The files that a site speaks TLS with, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlsFiles {
+    /// The certificate, followed by those that lead to one that clients know.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who signs the certificates of clients. With it clients need one.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// One redirect.

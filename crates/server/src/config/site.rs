@@ -13,7 +13,7 @@ use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::limits::Unit;
 use super::redirect;
 use super::route;
-use super::settings::{Alias, SiteSettings};
+use super::settings::{Alias, SiteSettings, SiteTls, TlsFiles};
 use super::validate::Checker;
 use lamna_policy::size::format_size;
 
@@ -104,7 +104,40 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     if site.rule_files && site.has_root() {
         site.skipped_lines = route::add_rule_files(&site.root, &mut site.routes);
     }
+    site.tls = tls(given, checker);
     site
+}
+
+/// Whether the files make a pair is found out when they are loaded.
+fn tls(given: &SiteTable, checker: &mut Checker<'_>) -> Option<SiteTls> {
+    let is_local = given.tls.as_ref().is_some_and(|tls| {
+        checker.expect(tls.get_ref() == "local", tls, "is not a way to get a certificate: expected \"local\"");
+        true
+    });
+    let files = match (&given.certificate, &given.key) {
+        (Some(certificate), Some(key)) => {
+            let client_ca = given.client_ca.as_ref().map(|file| checker.path(file));
+            Some(TlsFiles { certificate: checker.path(certificate), key: checker.path(key), client_ca })
+        }
+        (Some(certificate), None) => {
+            checker.problem(certificate.span(), "a `certificate` needs its `key`".to_owned());
+            None
+        }
+        (None, Some(key)) => {
+            checker.problem(key.span(), "a `key` needs its `certificate`".to_owned());
+            None
+        }
+        (None, None) => {
+            if let Some(client_ca) = &given.client_ca {
+                checker.problem(client_ca.span(), "a `client_ca` needs a `certificate` and a `key`".to_owned());
+            }
+            None
+        }
+    };
+    if let (Some(tls), Some(_)) = (&given.tls, &files) {
+        checker.problem(tls.span(), "this site has a `certificate`: leave one of them out".to_owned());
+    }
+    files.map(SiteTls::Files).or(is_local.then_some(SiteTls::Local))
 }
 
 pub(super) fn host(text: &Text, checker: &mut Checker<'_>) -> String {

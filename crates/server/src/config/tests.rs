@@ -252,6 +252,8 @@ fn the_command_line_overrides_the_file() {
         upload: true,
         spa: true,
         directory: None,
+        certificate: None,
+        tls: true,
         without: Vec::new(),
     };
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
@@ -277,6 +279,37 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     assert!(settings.sites[0].browse && settings.sites[0].spa && settings.sites[0].upload);
+    assert_eq!(settings.sites[0].tls, Some(SiteTls::Local));
+}
+
+#[test]
+fn a_site_has_its_own_certificate_or_that_of_the_command_line() {
+    let directory = directory_with(
+        "[[site]]\nroot = \"site\"\nhosts = [\"a\"]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\nclient_ca = \"ca.pem\"\n\
+         [[site]]\nroot = \"site\"\nhosts = [\"b\"]\n[[site]]\nroot = \"site\"\nhosts = [\"c\"]\ntls = \"local\"\n",
+    );
+    let overrides = Overrides { certificate: Some(("/x/c".into(), "/x/k".into())), tls: true, ..Overrides::default() };
+    let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
+    let at = |name: &str| directory.path().canonicalize().unwrap().join(name);
+    let own = TlsFiles { certificate: at("c.pem"), key: at("k.pem"), client_ca: Some(at("ca.pem")) };
+    let given = TlsFiles { certificate: "/x/c".into(), key: "/x/k".into(), client_ca: None };
+    let expected = [SiteTls::Files(own), SiteTls::Files(given), SiteTls::Local].map(Some);
+    assert_eq!(settings.sites.into_iter().map(|site| site.tls).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn half_a_pair_is_said() {
+    for (keys, expected) in [
+        ("certificate = \"a\"", "a `certificate` needs its `key`"),
+        ("key = \"a\"", "a `key` needs its `certificate`"),
+        ("client_ca = \"a\"", "a `client_ca` needs a `certificate` and a `key`"),
+        ("tls = \"on\"", "expected \"local\""),
+        ("tls = \"local\"\ncertificate = \"a\"\nkey = \"b\"", "leave one of them out"),
+    ] {
+        let directory = directory_with(&format!("[[site]]\nroot = \"site\"\n{keys}\n"));
+        let error = load(Some(&directory.path().join("lamna.toml")), &Overrides::default()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_proto::error::Refusal;
+use lamna_proto::exchange::Translate;
 use lamna_proto::message::Request;
 use lamna_proto::resource::{HeadTooLong, Resource};
 use lamna_proto::workspace::{Pages, PagesByHost};
@@ -20,7 +21,7 @@ use rustix::io::Errno;
 use crate::cache::Store;
 use crate::config::compression::Compression;
 use crate::config::route::condition::Condition;
-use crate::config::settings::{Settings, SiteSettings};
+use crate::config::settings::{Settings, SiteSettings, SiteTls};
 use crate::content::answers;
 use crate::content::route::Routes;
 use crate::content::site::users::Users;
@@ -33,6 +34,8 @@ pub struct Sites {
     by_host: HashMap<Vec<u8>, usize>,
     by_suffix: HashMap<Vec<u8>, usize>,
     look_at_clients: bool,
+    /// That of all sites, if they have the same.
+    common_certificate: Option<Option<u64>>,
 }
 
 /// One site.
@@ -53,6 +56,7 @@ pub struct Site {
     /// What the core answers by itself where no route matches. Sites with the same further fields share them.
     pub pages: Arc<Pages>,
     users: Users,
+    certificate: Option<u64>,
 }
 
 impl Sites {
@@ -62,8 +66,13 @@ impl Sites {
     /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
     /// configuration that was checked never has.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
-        let mut sites =
-            Sites { sites: Vec::new(), by_host: HashMap::new(), by_suffix: HashMap::new(), look_at_clients: false };
+        let mut sites = Sites {
+            sites: Vec::new(),
+            by_host: HashMap::new(),
+            by_suffix: HashMap::new(),
+            look_at_clients: false,
+            common_certificate: None,
+        };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
         let compression = match settings.caches.keep_codings() {
             true => Compression { bytes_max, ..settings.compression },
@@ -84,6 +93,8 @@ impl Sites {
             sites.look_at_clients |= site.routes.iter().any(|route| route.conditions.iter().any(looks_at_client));
             sites.sites.push(Site::open(index as u32, site, compression, pages)?);
         }
+        let first = sites.sites.first().map(|site| site.certificate);
+        sites.common_certificate = first.filter(|first| sites.sites.iter().all(|site| site.certificate == *first));
         Ok(sites)
     }
 
@@ -109,6 +120,11 @@ impl Sites {
             _ => 0,
         };
         &self.sites[index]
+    }
+
+    /// Which certificate the site of `host` shows, as [`SiteTls::identity`]; none if it speaks no TLS.
+    pub fn certificate_of(&self, host: Option<&[u8]>) -> Option<u64> {
+        self.common_certificate.unwrap_or_else(|| self.find(host).certificate)
     }
 
     /// The site of this index.
@@ -190,9 +206,20 @@ impl Site {
             },
             routes,
             users: Users::default(),
+            certificate: settings.tls.as_ref().map(SiteTls::identity),
             settings: settings.clone(),
         };
         Ok(site)
+    }
+
+    /// The way to the same place over https, if the site speaks TLS.
+    pub fn secure_redirect(&self, translate: &Translate<'_>) -> Option<Resource> {
+        self.certificate?;
+        let host = str::from_utf8(translate.host?).ok()?;
+        // Targets are visible ASCII (RFC 9112 3.2).
+        let target = str::from_utf8(translate.path_and_query).ok()?;
+        let extras = answers::Extras::of(&self.settings.headers);
+        answers::redirect(308, &format!("https://{host}{target}"), false, &extras).ok()
     }
 
     /// The root that serves `path`, which is normalised, and the name beneath it. Directories of users are others.

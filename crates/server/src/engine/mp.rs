@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use crate::io::accept::{self, Accepted};
+use crate::io::accept;
 use crate::worker::blocking::{Awaited, Driver, Left};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::shared::Shared;
@@ -85,13 +85,14 @@ impl Usher<'_> {
             return;
         }
         let driver = self.driver.get_or_insert_with(|| Driver::refusing(self.shared));
-        let waiting =
-            self.shared.listeners.iter().flat_map(|listener| {
-                std::iter::from_fn(|| accept::accept(listener.as_fd()).ok()).take(TURNED_AWAY_MAX)
-            });
-        for Accepted { socket, client } in waiting {
+        let waiting = self.shared.listeners.iter().flat_map(|listener| {
+            let next = || accept::accept(listener.as_fd()).ok();
+            std::iter::from_fn(next).take(TURNED_AWAY_MAX).map(move |accepted| (listener, accepted))
+        });
+        for (listener, accepted) in waiting {
             driver.count_connection();
-            driver.reject(&mut ConnectionState::new(socket, client, driver.now()));
+            let (endpoint, now) = (self.shared.tls.as_ref(), driver.now());
+            driver.reject(&mut ConnectionState::accepted(accepted, listener, endpoint, now));
         }
         driver.rest();
     }

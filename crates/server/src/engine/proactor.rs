@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use lamna_proto::conn::{Connection, Fate, Interest};
+use lamna_proto::conn::{Fate, Interest};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
@@ -34,7 +34,7 @@ use crate::io::wait::Token;
 use crate::metrics::memory_accounting::Reservation;
 use crate::metrics::step_timer::{self, Step};
 use crate::sys::ring::{Completion, Event, OpId, Outgoing, Ring};
-use crate::worker::connection_table::ConnectionTable;
+use crate::worker::connection_table::{ConnectionState, ConnectionTable};
 use crate::worker::context::WorkerContext;
 use crate::worker::drive::{self, Turn};
 use crate::worker::executor::PendingId;
@@ -268,12 +268,12 @@ impl Worker<'_> {
         if interest.is_over() && !ring_connection.is_sending() {
             return self.close(token);
         }
-        if (self.draining || ring_connection.leaving) && slot.connection.is_idle() && !slot.readable && slot.writable {
+        if (self.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
             return self.finish(token);
         }
         match ring_connection.receive {
             None if ring_connection.end.is_none() && ring_connection.has_room() => {
-                ring_connection.receive = Some(self.ring.receive(slot.socket.as_fd(), Tag::Receive(token)));
+                ring_connection.receive = Some(self.ring.receive(slot.transport.as_fd(), Tag::Receive(token)));
             }
             Some(id) if !ring_connection.has_room() && !ring_connection.cancelled => {
                 ring_connection.cancelled = true;
@@ -304,7 +304,8 @@ impl Worker<'_> {
 
     fn handle_arrived(&mut self, token: Token) {
         let slot = self.slots.get(token);
-        slot.readable = self.ring_connections[token.index as usize].is_readable();
+        slot.readable =
+            self.ring_connections[token.index as usize].is_readable() || slot.transport.has_buffered_input();
         self.drive(token);
     }
 
@@ -316,19 +317,19 @@ impl Worker<'_> {
         let taken = matches!(sent, Ok(1..));
         if self.handing_over && !ring_connection.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
-            slot.connection.return_unsent(&outgoing.unsent().concat());
+            slot.transport.return_unsent(&mut slot.connection, &outgoing.unsent().concat());
             return self.give_if_free(token);
         }
         if taken && outgoing.handle_sent(sent.unwrap_or(0)) && !ring_connection.closing {
-            ring_connection.out = Some(Out::Send(self.ring.send(slot.socket.as_fd(), outgoing, Tag::Out(token))));
+            ring_connection.out = Some(Out::Send(self.ring.send(slot.transport.as_fd(), outgoing, Tag::Out(token))));
             return;
         }
         slot.writable = true;
         self.recycle(outgoing);
         let slot = self.slots.get(token);
         if !taken {
-            self.give_up(token, Connection::handle_broken);
-        } else if waits_for_request(&slot.connection) && !slot.readable && !self.draining {
+            self.give_up(token, ConnectionState::handle_broken);
+        } else if waits_for_request(slot) && !slot.readable && !self.draining {
             let deadline = self.deadline(token);
             return self.slots.set_deadline(token, deadline);
         }
@@ -356,12 +357,15 @@ impl Worker<'_> {
         if ring_connection.is_sending() {
             return Some(ring_connection.progress.after_ms(limits.send_timeout_ms));
         }
-        let wait_ms = match slot.connection.interest() {
+        if slot.transport.is_handshaking() {
+            return slot.poll_timeout(limits);
+        }
+        let wait_ms = match slot.interest() {
             Interest { fate: Fate::Linger, .. } => limits.linger_timeout_ms,
-            interest if interest == Interest::RECEIVE && slot.connection.is_idle() => limits.idle_timeout_ms,
+            interest if interest == Interest::RECEIVE && slot.is_idle() => limits.idle_timeout_ms,
             _ => 0,
         };
-        slot.connection.poll_timeout(limits).map(|at| at.max(ring_connection.progress.after_ms(wait_ms)))
+        slot.poll_timeout(limits).map(|at| at.max(ring_connection.progress.after_ms(wait_ms)))
     }
 
     fn handle_deadline(&mut self, token: Token) {
@@ -375,11 +379,11 @@ impl Worker<'_> {
         match self.deadline(token) {
             Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
             Some(_) if is_sending => {
-                self.give_up(token, Connection::handle_broken);
+                self.give_up(token, ConnectionState::handle_broken);
                 self.close(token);
             }
             Some(_) => {
-                self.give_up(token, |connection| connection.handle_timeout(now));
+                self.give_up(token, |slot| slot.handle_timeout(now));
                 self.drive(token);
             }
             None => {}
@@ -387,16 +391,16 @@ impl Worker<'_> {
     }
 
     /// Tells a connection that something has failed, and logs what comes of it.
-    fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut Connection)) {
+    fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut ConnectionState)) {
         let slot = self.slots.get(token);
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
-        tell(&mut slot.connection);
+        tell(slot);
         self.context.report(&mut slot.connection, slot.client);
         self.workspace = Some(slot.connection.reclaim());
     }
 }
 
 /// Whether nothing is to be done for a connection until something arrives.
-fn waits_for_request(connection: &Connection) -> bool {
-    connection.is_idle() && connection.interest() == Interest::RECEIVE
+fn waits_for_request(slot: &mut ConnectionState) -> bool {
+    slot.is_idle() && slot.interest() == Interest::RECEIVE
 }

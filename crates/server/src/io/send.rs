@@ -134,6 +134,30 @@ impl<'a> Sender<'a> {
         }
     }
 
+    /// Reads what a file segment offers next, at most `most` bytes, for who sends it otherwise than to a socket as it is. What ends an answer
+    /// ends it only if the file is in the state that the head describes.
+    ///
+    /// # Errors
+    /// [`Sent::Changed`] or [`Sent::Broken`].
+    pub fn read_stretch(&mut self, segment: Segment<'_>, most: usize) -> Result<&[u8], Sent> {
+        let Segment::File { file, offset, length, version, end } = segment else { return Ok(&[]) };
+        let wanted = length.min(COPY_BYTES).min(most as u64) as usize;
+        self.buffer.clear();
+        self.buffer.resize(wanted, 0);
+        let _step = step_timer::step(Step::Read);
+        let read = match rustix::io::retry_on_intr(|| rustix::io::pread(file.as_fd(), &mut *self.buffer, offset)) {
+            Ok(0) => return Err(Sent::Changed),
+            Ok(read) => read,
+            Err(_) => return Err(Sent::Broken),
+        };
+        let ends_answer = version != 0 && offset + read as u64 == end;
+        if ends_answer && !is_of_version(file.as_fd(), version) {
+            return Err(Sent::Changed);
+        }
+        self.file_bytes += read as u64;
+        Ok(&self.buffer[..read])
+    }
+
     fn strategy(&self, length: u64) -> SendStrategy {
         match self.plan.strategy {
             SendStrategy::Auto if length <= self.plan.stretch_copy_bytes_max => SendStrategy::Copy,

@@ -27,8 +27,14 @@ pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
     }
     let file = SocketFile::of(path).map_err(failed)?;
     let address = ListenAddress::Unix(path.to_owned());
-    let listener =
-        Listener { descriptor: socket, address, file: Some(file), left: AtomicBool::new(false), lent: false };
+    let listener = Listener {
+        descriptor: socket,
+        address,
+        file: Some(file),
+        left: AtomicBool::new(false),
+        lent: false,
+        plain: true,
+    };
     rustix::net::listen(&listener, BACKLOG).map_err(failed)?;
     Ok(listener)
 }

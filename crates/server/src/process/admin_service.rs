@@ -166,7 +166,7 @@ impl AdminApi for AdminService<'_> {
             uptime_s: self.standing.started.elapsed().as_secs(),
             phase: self.phase,
             arch: self.arch(workers.len()),
-            addresses: self.listeners().iter().map(url).collect(),
+            addresses: self.listeners().iter().map(|listener| url(listener, self.settings())).collect(),
             roots: self.settings().sites.iter().map(SiteSettings::describe_root).collect(),
             connections_open: Some(sum(&workers)),
             workers: Some(workers),
@@ -505,8 +505,9 @@ impl AdminService<'_> {
 }
 
 /// What to type into a browser, or into curl's `--unix-socket`.
-pub(crate) fn url(listener: &Listener) -> String {
+pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {
     match listener.address() {
+        ListenAddress::Tcp(address) if settings.speak_tls() && listener.speaks_tls() => format!("https://{address}"),
         ListenAddress::Tcp(address) => format!("http://{address}"),
         unix @ ListenAddress::Unix(_) => unix.to_string(),
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use rustix::io::Errno;
 
 use crate::config::settings::LogTarget;
+use crate::tls::TlsError;
 
 /// Why a server did not start or ended early.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub enum ServeError {
     Limit(String),
     /// So many workers could not go on.
     Workers(usize),
+    /// TLS cannot be spoken with what is configured.
+    Tls(TlsError),
     /// An unknown name in `without`.
     Without(String),
     /// What another process has passed to this one cannot be used: why, in words.
@@ -54,6 +57,7 @@ impl fmt::Display for ServeError {
                      (ulimit -u, TasksMax=) and on memory (ulimit -v, MemoryMax=), or ask for less."
                 )
             }
+            ServeError::Tls(error) => write!(f, "cannot start: {error}"),
             ServeError::Limit(why) => write!(f, "cannot start: {why}"),
             ServeError::Workers(count) => write!(f, "{count} of the workers ended before they were told to"),
             ServeError::Without(name) => {
@@ -75,7 +79,8 @@ impl ServeError {
             ServeError::Log(_, error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
-            ServeError::Limit(_) | ServeError::Workers(_) | ServeError::Without(_) | ServeError::Inherited(_) => false,
+            ServeError::Limit(_) | ServeError::Tls(_) | ServeError::Workers(_) => false,
+            ServeError::Without(_) | ServeError::Inherited(_) => false,
             ServeError::Worker { permission, .. } => *permission,
         }
     }

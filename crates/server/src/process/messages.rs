@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lamna_policy::words;
 
 use crate::admin::api::{Progress, Refusal};
-use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
+use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings, SiteTls};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::url;
@@ -18,6 +18,7 @@ use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::notify;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
+use crate::tls::local_ca::{LocalFiles, how_to_trust};
 use crate::worker::migration::transfer::Sender;
 
 /// Says one line in one piece: several processes write to the same place while one takes the place of another.
@@ -42,7 +43,7 @@ pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
 /// One line: where, how, and how many.
 pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
     notify("READY=1");
-    let addresses: Vec<String> = listeners.iter().map(url).collect();
+    let addresses: Vec<String> = listeners.iter().map(|listener| url(listener, settings)).collect();
     let roots: Vec<String> = settings.sites.iter().map(SiteSettings::describe_root).collect();
     let count = match settings.architecture {
         Architecture::Mp => settings.processes,
@@ -56,6 +57,11 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
         addresses.join(", "),
         settings.choice().describe(settings.architecture)
     );
+    if settings.sites.iter().any(|site| site.tls == Some(SiteTls::Local))
+        && let Ok(files) = LocalFiles::of_user()
+    {
+        how_to_trust(&files).lines().for_each(|line| say!("{line}"));
+    }
     if rustix::process::geteuid().is_root() {
         errors::tell(Level::Warning, format_args!("{}", root_doubt(listeners.iter().map(Listener::address))));
     }

@@ -35,7 +35,7 @@ impl RemainderThreads {
 
 impl Remainder for RemainderThreads {
     fn finish(&self, connection: ConnectionState) {
-        let Some(shared) = self.shared.upgrade().filter(|_| !connection.connection.is_idle()) else {
+        let Some(shared) = self.shared.upgrade().filter(|_| !connection.is_idle()) else {
             return connection.close();
         };
         self.count.fetch_add(1, Ordering::AcqRel);

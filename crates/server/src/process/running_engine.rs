@@ -31,6 +31,7 @@ use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
+use crate::tls::{Alpn, Endpoint, Tickets};
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
@@ -291,14 +292,29 @@ impl RunningEngine {
             true => old.log.clone(),
             false => open_log(settings, &old.log_counters)?,
         };
+        let same_tls = settings
+            .sites
+            .iter()
+            .map(|site| (&site.hosts, &site.tls))
+            .eq(before.sites.iter().map(|site| (&site.hosts, &site.tls)));
+        let tls = match &old.tls {
+            Some(tls) if same_tls => {
+                // A reload is a good moment to look.
+                tls.look().iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
+                Some(tls.clone())
+            }
+            _ => open_tls(settings, &old.tickets)?,
+        };
         Ok(Shared {
             sites,
             store,
+            tickets: old.tickets.clone(),
             abilities: old.abilities.clone(),
             sending: settings.sending,
             h2c: settings.h2c,
             limits: Arc::new(settings.limits.clone()),
             listeners: old.listeners.clone(),
+            tls,
             log,
             clock: old.clock,
             control: control(settings)?,
@@ -457,6 +473,8 @@ fn prepare(
         h2c: settings.h2c,
         limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
+        tls: open_tls(settings, &shared_metrics.tickets)?,
+        tickets: shared_metrics.tickets.clone(),
         log: open_log(settings, &shared_metrics.log)?,
         clock: shared_metrics.clock,
         control: control(settings)?,
@@ -481,6 +499,11 @@ fn control(settings: &Settings) -> Result<Control, Errno> {
     let control = Control::new(settings.workers, settings.threads, settings.threads_max)?;
     control.set_helpers(settings.helpers_max);
     Ok(control)
+}
+
+/// What speaks TLS. HTTP/2 is spoken above it, or HTTP/1.1.
+fn open_tls(settings: &Settings, tickets: &Arc<Tickets>) -> Result<Option<Arc<Endpoint>>, ServeError> {
+    Endpoint::open(settings, tickets.clone(), &[Alpn::Http2, Alpn::Http1]).map_err(ServeError::Tls)
 }
 
 fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {

@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::admin::api::{AdminApi, Now, Phase};
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::io::KernelFeatures;
-use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::io::accept::{accept, concerns_one_connection};
 use crate::listen::{BACKLOG, Listener};
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body, Standing};
@@ -75,7 +75,14 @@ pub fn serve(
         // What this kernel does not carry was not chosen.
         upgrade_in_progress.set_configured(settings.clone());
     }
-    let shared_metrics = SharedMetrics::new(inherited.as_ref().map_or_else(Clock::start, |inherited| inherited.clock))?;
+    let clock = inherited.as_ref().map_or_else(Clock::start, |inherited| inherited.clock);
+    let mut shared_metrics = SharedMetrics::new(clock)?;
+    if let Some(tickets) = inherited.as_mut().and_then(|inherited| inherited.tickets.take()) {
+        shared_metrics.tickets = Arc::new(tickets);
+    }
+    if settings.speak_tls() {
+        upgrade_in_progress.set_tickets(shared_metrics.tickets.clone());
+    }
     let receiver = inherited.map(|inherited| inherited.receiver);
     let result = if settings.architecture.is_of_processes() {
         let premises = Premises { settings, shared_metrics: &shared_metrics, listeners, receiver, predecessor, keeper };
@@ -109,6 +116,8 @@ pub struct Server {
     upgrade_in_progress: Succession,
     /// Once another process has taken the place of this one.
     successor: Option<Departure>,
+    /// When the files of certificates were looked at last.
+    certificates_seen: Option<Instant>,
 }
 
 /// How a server leaves its place to another process.
@@ -168,6 +177,7 @@ impl Server {
             arrivals,
             upgrade_in_progress: Succession::impossible(settings),
             successor: None,
+            certificates_seen: None,
         })
     }
 
@@ -392,6 +402,19 @@ impl Server {
         self.end();
     }
 
+    /// Takes certificates that have been renewed.
+    fn look_at_certificates(&mut self) {
+        let Some(tls) = &self.running.shared.tls else { return };
+        if self.certificates_seen.is_none_or(|seen| seen.elapsed() >= CERTIFICATES_INTERVAL) {
+            self.certificates_seen = Some(Instant::now());
+            let words = tls.look();
+            // Of several processes that see the same, one says it.
+            if self.running.shared.first_score == 0 {
+                words.iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
+            }
+        }
+    }
+
     fn reap(&mut self) {
         if self.leaving.reap(&self.running) {
             self.take_missed();
@@ -447,6 +470,7 @@ impl Server {
             let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
             let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
             orders.wait(descriptors.chain(self.upgrade_in_progress.descriptor()), Some(poll.min(look)));
+            self.look_at_certificates();
             self.reap();
             if end.is_none() && self.successor.is_none() && !self.upgrade_in_progress.is_begun() {
                 self.adapt();
@@ -561,9 +585,10 @@ impl Server {
 fn take_waiting(shared: &Shared, listener: &Listener) {
     for _ in 0..BACKLOG {
         match accept(listener.as_fd()) {
-            Ok(Accepted { socket, client }) => {
+            Ok(accepted) => {
                 shared.counters.connections.fetch_add(1, Relaxed);
-                shared.adopt(ConnectionState::new(socket, client, shared.clock.now()));
+                let (endpoint, now) = (shared.tls.as_ref(), shared.clock.now());
+                shared.adopt(ConnectionState::accepted(accepted, listener, endpoint, now));
             }
             Err(errno) if concerns_one_connection(errno) => {}
             // None waits, or there are no descriptors for more.
@@ -614,6 +639,8 @@ fn possible(settings: &Settings) -> Result<Settings, ServeError> {
 /// How often the end of the workers is looked for while draining, and while nothing is expected.
 const DRAIN_POLL: Duration = Duration::from_millis(10);
 const IDLE_POLL: Duration = Duration::from_secs(1);
+/// How often the files of certificates are looked at.
+const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a worker that was told to stop is waited for: it may be waiting for a disk.
 const STOP_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long helpers that still wait for a disk are waited for.

@@ -20,6 +20,7 @@ use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::Scoreboard;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
+use crate::tls::Tickets;
 
 /// What all processes of a server have in common. Clones, and what a fork copies, are the same.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct SharedMetrics {
     pub scoreboard: SharedMemory<Scoreboard>,
     /// Rung by a worker process that finds that all are busy.
     pub alarm: Arc<Waker>,
+    /// The keys that TLS tickets are made with.
+    pub tickets: Arc<Tickets>,
     /// The clock, by which the times of connections are told.
     pub clock: Clock,
     /// When this process began: the clock may be that of one before it.
@@ -55,6 +58,7 @@ impl SharedMetrics {
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
+            tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
             clock,
             started: Instant::now(),
         })

@@ -41,6 +41,8 @@ use crate::process::upgrade::environment::{Passed, UpgradeEnvironment};
 use crate::process::upgrade::stage::{NotNow, Stage};
 use crate::sys::clock::Clock;
 use crate::sys::inherit;
+use crate::tls::Tickets;
+use crate::tls::tickets::TICKETS_BYTES;
 use crate::worker::migration::transfer::{Receiver, Sender};
 
 /// How long a new process may take until it serves.
@@ -71,6 +73,8 @@ pub struct Inherited {
     pub(crate) predecessor: Option<ControlChannel>,
     /// The line to the first process of a container ([`keeper`](crate::process::container)), if there is one.
     pub(crate) keeper: Option<ControlChannel>,
+    /// The keys of its TLS tickets.
+    pub(crate) tickets: Option<Tickets>,
 }
 
 /// What was passed to this process, if it was started to take the place of another. To be asked once, at the start.
@@ -88,10 +92,11 @@ pub fn inherited() -> Result<Option<Inherited>, ServeError> {
     }
     let passed: Vec<Passed> = will.listeners.iter().chain(&will.admin).copied().collect();
     let lines = || [will.handover].into_iter().chain(will.predecessor).chain(will.keeper);
-    let numbers: Vec<_> = lines().chain(passed.iter().map(|one| one.number)).collect();
-    let lines = lines().count();
+    let numbers: Vec<_> = lines().chain(passed.iter().map(|one| one.number)).chain(will.tickets).collect();
+    let (lines, sockets) = (lines().count(), lines().count() + passed.len());
     let check = |descriptor: BorrowedFd<'_>, place| match place {
         place if place < lines => is_line(descriptor),
+        place if place >= sockets => Ok(()),
         _ => activation::is_listening_stream(descriptor),
     };
     let descriptors = inherit::take(&numbers, check)
@@ -102,6 +107,8 @@ pub fn inherited() -> Result<Option<Inherited>, ServeError> {
 impl UpgradeEnvironment {
     /// From numbers to what they stand for. The files of sockets are not this process's before it is told so.
     fn execute(self, passed: Vec<Passed>, descriptors: Vec<OwnedFd>) -> Result<Inherited, Errno> {
+        let mut descriptors = descriptors;
+        let tickets = self.tickets.and_then(|_| descriptors.pop()).and_then(|memory| tickets_of(&memory));
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next().ok_or(Errno::BADF)?;
         fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
@@ -114,7 +121,7 @@ impl UpgradeEnvironment {
         let mut listeners = inherited.collect::<Result<Vec<_>, _>>()?;
         let admin = listeners.split_off(self.listeners.len());
         let (receiver, clock) = (Arc::new(Receiver::new(socket)), Clock::since(self.clock_ms));
-        Ok(Inherited { listeners, admin, receiver, clock, choice: self.choice, predecessor, keeper })
+        Ok(Inherited { listeners, admin, receiver, clock, choice: self.choice, predecessor, keeper, tickets })
     }
 }
 
@@ -145,6 +152,20 @@ pub(crate) fn take_over<'a>(
     listeners.into_iter().for_each(Listener::own_file);
 }
 
+/// The keys in the memory that another process has passed. Without them clients come as for the first time.
+fn tickets_of(memory: &OwnedFd) -> Option<Tickets> {
+    let mut bytes = [0; TICKETS_BYTES];
+    let read = rustix::io::pread(memory, &mut bytes, 0).ok()?;
+    (read == bytes.len()).then(|| Tickets::from_bytes(&bytes))
+}
+
+/// Memory for another process, with the keys in it: neither a file nor the environment, which others may read.
+fn memory_of(tickets: &Tickets) -> Result<OwnedFd, Errno> {
+    let memory = rustix::fs::memfd_create("lamna-tickets", rustix::fs::MemfdFlags::CLOEXEC)?;
+    rustix::io::pwrite(&memory, &tickets.to_bytes(), 0)?;
+    Ok(memory)
+}
+
 fn is_line(descriptor: BorrowedFd<'_>) -> std::io::Result<()> {
     match sockopt::socket_type(descriptor)? {
         SocketType::SEQPACKET => Ok(()),
@@ -162,6 +183,8 @@ pub struct Succession {
     admin: Vec<(OwnedFd, bool)>,
     /// The line to the first process of a container, if there is one.
     keeper: Option<Arc<ControlChannel>>,
+    /// The keys of TLS tickets, if there are any.
+    tickets: Option<Arc<Tickets>>,
     stage: Stage<Candidate>,
     /// What has come of the last one, until somebody has asked.
     outcome: Option<Result<String, String>>,
@@ -235,7 +258,13 @@ impl Succession {
     /// That of a process that cannot be succeeded.
     pub(crate) fn impossible(configured: &Settings) -> Succession {
         let configured = configured.clone();
-        Succession { program: None, configured, admin: Vec::new(), keeper: None, stage: Stage::Alone, outcome: None }
+        let (admin, stage) = (Vec::new(), Stage::Alone);
+        Succession { program: None, configured, admin, keeper: None, tickets: None, stage, outcome: None }
+    }
+
+    /// The successor is to go on with these keys.
+    pub(crate) fn set_tickets(&mut self, tickets: Arc<Tickets>) {
+        self.tickets = Some(tickets);
     }
 
     /// The configuration is another one from now on.
@@ -337,6 +366,9 @@ impl Succession {
             choice,
             ..UpgradeEnvironment::default()
         };
+        if let Some(tickets) = &self.tickets {
+            will.tickets = Some(pass_on(memory_of(tickets)?.as_fd(), false)?.number);
+        }
         for listener in listeners {
             let passed = pass_on(listener.as_fd(), listener.has_file())?;
             will.lent.extend(listener.is_lent().then_some(passed.number));

@@ -180,11 +180,11 @@ impl<'a> Driver<'a> {
     /// Waits until an idle connection has something to receive: at most `patience_ms`, or as long as it may be idle.
     /// When draining or handing over begins it is said to have a request, so that one that nobody has looked at is found.
     pub fn await_request(&mut self, slot: &mut ConnectionState, patience_ms: Option<u32>) -> Awaited {
-        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        let deadline = slot.poll_timeout(&self.shared.limits);
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let drained_before = self.draining;
         loop {
-            let ready = self.wait(Some((slot.socket.as_fd(), PollFlags::IN)), earliest(deadline, until));
+            let ready = self.wait(Some((slot.transport.as_fd(), PollFlags::IN)), earliest(deadline, until));
             if self.shared.control.is_stopping() {
                 return Awaited::Over;
             }
@@ -247,7 +247,7 @@ impl<'a> Driver<'a> {
 impl<'a> Driver<'a> {
     /// Waits until a connection that is not idle can go on, or its time is over; at most `patience_ms`. False if that was too short.
     fn await_progress(&mut self, slot: &mut ConnectionState, interest: Interest, patience_ms: Option<u32>) -> bool {
-        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        let deadline = slot.poll_timeout(&self.shared.limits);
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, interest.receive);
         wanted.set(PollFlags::OUT, interest.send);
@@ -256,14 +256,14 @@ impl<'a> Driver<'a> {
             return false;
         }
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
-        let ready = self.wait(Some((slot.socket.as_fd(), wanted)), earliest(deadline, until));
+        let ready = self.wait(Some((slot.transport.as_fd(), wanted)), earliest(deadline, until));
         // An error or a hang-up is found by trying.
         let has_failed = !ready.is_empty() && !ready.intersects(wanted);
         slot.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
         slot.writable |= interest.send && (has_failed || ready.contains(PollFlags::OUT));
         if ready.is_empty() && is_late(self.context.now) {
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
-            slot.connection.handle_timeout(self.context.now);
+            slot.handle_timeout(self.context.now);
             self.workspace = Some(slot.connection.reclaim());
             return true;
         }
@@ -324,7 +324,7 @@ impl<'a> Driver<'a> {
 
 /// Whether nothing is to be done for a connection until its peer asks for something.
 fn waits_for_request(slot: &ConnectionState, interest: Interest) -> bool {
-    interest == Interest::RECEIVE && slot.connection.is_idle()
+    interest == Interest::RECEIVE && slot.is_idle()
 }
 
 const AT_HOME: &str = "the workspace is lent for a turn only";

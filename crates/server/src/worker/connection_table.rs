@@ -5,23 +5,26 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
-use lamna_proto::conn::{Connection, Interest};
-use lamna_proto::time::Instant;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
-
+use crate::io::accept::Accepted;
 use crate::io::wait::{Event, Token};
+use crate::listen::Listener;
 use crate::metrics::scoreboard::WorkerScore;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
+use crate::tls::Endpoint;
 use crate::worker::connection_counter::CountGuard;
+use crate::worker::transport::Transport;
+use lamna_proto::conn::{Connection, Interest};
+use lamna_proto::limits::Limits;
+use lamna_proto::time::Instant;
 
 /// One connection of a worker.
 #[derive(Debug)]
 pub struct ConnectionState {
-    /// Its socket.
-    pub socket: OwnedFd,
+    /// Its socket, and TLS if that is spoken.
+    pub transport: Transport,
     /// What the core knows.
     pub connection: Connection,
     /// Which of the successive owners of this descriptor number it is.
@@ -40,8 +43,6 @@ pub struct ConnectionState {
     pub queued: bool,
     /// How it was left after its last turn.
     posture: Posture,
-    /// Sending has been shut down.
-    shut: bool,
     /// By which it is counted, where connections move between threads.
     pub count_guard: Option<CountGuard>,
 }
@@ -59,14 +60,38 @@ pub enum Posture {
 }
 
 impl ConnectionState {
-    /// Lets the peer see the end of what we send, while what it sends is still received (RFC 9112 9.6).
-    pub fn end_sending(&mut self) {
-        if !self.shut {
-            self.shut = true;
-            let _step = step_timer::step(Step::Close);
-            // If it fails the peer is gone, which the next receive will tell.
-            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+    /// What it waits for.
+    pub fn interest(&mut self) -> Interest {
+        self.transport.wants(self.connection.interest())
+    }
+
+    /// Whether nothing is lost by closing it, and nothing is in work.
+    pub fn is_idle(&self) -> bool {
+        self.connection.is_idle() && self.transport.is_idle()
+    }
+
+    /// Whether another process can go on with it.
+    pub fn can_travel(&self) -> bool {
+        self.connection.can_travel() && self.transport.can_travel()
+    }
+
+    /// Until when it may be waited for.
+    pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
+        self.transport.poll_timeout(self.connection.poll_timeout(limits), limits)
+    }
+
+    /// It has been waited for too long. It has a workspace.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match self.transport.handle_timeout() {
+            true => self.connection.handle_broken(),
+            false => self.connection.handle_timeout(now),
         }
+    }
+
+    /// Its socket is of no use any more. It has a workspace.
+    pub fn handle_broken(&mut self) {
+        self.transport.handle_broken();
+        self.connection.handle_broken();
     }
 
     /// Makes it ready to be adopted by another worker: what that one has to be told again, and what it has to try.
@@ -76,10 +101,25 @@ impl ConnectionState {
         (self.registered, self.queued) = (false, false);
     }
 
-    /// A new connection.
+    /// A connection that was taken from `listener`, with TLS by `endpoint` if that listener speaks it.
+    pub fn accepted(
+        accepted: Accepted,
+        listener: &Listener,
+        endpoint: Option<&Arc<Endpoint>>,
+        now: Instant,
+    ) -> ConnectionState {
+        let Accepted { socket, client } = accepted;
+        ConnectionState::over(Transport::accepted(socket, listener, endpoint, now), client, now)
+    }
+
+    /// A new plain connection.
     pub fn new(socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> ConnectionState {
+        ConnectionState::over(Transport::plain(socket), client, now)
+    }
+
+    fn over(transport: Transport, client: Option<IpAddr>, now: Instant) -> ConnectionState {
         ConnectionState {
-            socket,
+            transport,
             connection: Connection::new(now),
             generation: 0,
             client,
@@ -90,7 +130,6 @@ impl ConnectionState {
             registered: false,
             queued: false,
             posture: Posture::Active,
-            shut: false,
             count_guard: None,
         }
     }
@@ -99,7 +138,7 @@ impl ConnectionState {
     pub fn stand(&self, interest: Interest) -> Posture {
         match interest {
             Interest { send: true, .. } if !self.writable => Posture::Slow,
-            _ if self.connection.is_idle() => Posture::Idle,
+            _ if self.is_idle() => Posture::Idle,
             _ => Posture::Active,
         }
     }
@@ -120,21 +159,7 @@ impl ConnectionState {
     /// Receives once, for a connection that is interested in that.
     pub fn receive(&mut self, now: Instant) {
         let _step = step_timer::step(Step::Receive);
-        let space = self.connection.receive_space();
-        let room = space.len();
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty())) {
-            Ok((_, 0)) => {
-                self.readable = false;
-                self.connection.handle_end();
-            }
-            Ok((_, bytes)) => {
-                // Fewer than there was room for: nothing more is there, and more will be an event.
-                self.readable = bytes == room || self.ending;
-                self.connection.handle_received(bytes, now);
-            }
-            Err(Errno::AGAIN) => self.readable = false,
-            Err(_) => self.connection.handle_broken(),
-        }
+        self.readable = self.transport.receive(&mut self.connection, self.ending, now);
     }
 }
 
@@ -176,14 +201,9 @@ impl Default for ConnectionTable {
 }
 
 impl ConnectionTable {
-    /// Keeps a new connection.
-    pub fn insert(&mut self, socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> Token {
-        self.admit(ConnectionState::new(socket, client, now))
-    }
-
     /// Keeps a connection that is known already, under the token of its descriptor and its generation.
     pub fn adopt(&mut self, mut slot: ConnectionState) {
-        let index = slot.socket.as_raw_fd() as usize;
+        let index = slot.transport.as_raw_fd() as usize;
         self.reserve(index);
         slot.posture = Posture::Active;
         self.slots[index] = Some(slot);
@@ -195,7 +215,7 @@ impl ConnectionTable {
         // Zero is the generation of listening sockets and wakers.
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         slot.generation = self.generation;
-        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: self.generation };
+        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: self.generation };
         self.adopt(slot);
         token
     }
@@ -279,8 +299,7 @@ impl ConnectionTable {
 
     /// Tokens of those that wait between requests.
     pub fn idle_tokens(&self) -> Vec<Token> {
-        let is_idle =
-            |token: &Token| self.slots[token.index as usize].as_ref().is_some_and(|slot| slot.connection.is_idle());
+        let is_idle = |token: &Token| self.slots[token.index as usize].as_ref().is_some_and(ConnectionState::is_idle);
         self.tokens().into_iter().filter(is_idle).collect()
     }
 
@@ -328,7 +347,7 @@ impl ConnectionTable {
     pub fn longest_idle(&self, count: usize) -> Vec<Token> {
         let mut idle: Vec<(u32, Token)> = Vec::new();
         for (index, slot) in self.slots.iter().enumerate() {
-            if let Some(slot) = slot.as_ref().filter(|slot| slot.connection.is_idle() && !slot.readable) {
+            if let Some(slot) = slot.as_ref().filter(|slot| slot.is_idle() && !slot.readable) {
                 idle.push((self.deadlines[index], Token { index: index as u32, generation: slot.generation }));
             }
         }
@@ -351,9 +370,9 @@ mod tests {
     #[test]
     fn a_token_of_a_closed_connection_never_finds_its_successor() {
         let mut slots = ConnectionTable::default();
-        let first = slots.insert(socket(), None, Instant(0));
+        let first = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
         slots.remove(first);
-        let second = slots.insert(socket(), None, Instant(0));
+        let second = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
         assert!(slots.find(first).is_none());
         assert!(slots.find(second).is_some());
         slots.remove(first);
@@ -364,7 +383,7 @@ mod tests {
     fn no_connection_ever_has_the_generation_of_what_is_not_a_connection() {
         let mut slots = ConnectionTable { generation: u32::MAX - 2, ..ConnectionTable::default() };
         for _ in 0..5 {
-            let token = slots.insert(socket(), None, Instant(0));
+            let token = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
             assert_ne!(token.generation, 0);
             slots.remove(token);
         }
@@ -373,7 +392,8 @@ mod tests {
     #[test]
     fn postures_are_counted_as_long_as_their_connections_are_there() {
         let mut slots = ConnectionTable::default();
-        let tokens: Vec<Token> = (0..3).map(|_| slots.insert(socket(), None, Instant(0))).collect();
+        let tokens: Vec<Token> =
+            (0..3).map(|_| slots.admit(ConnectionState::new(socket(), None, Instant(0)))).collect();
         assert_eq!(slots.postures(), (0, 0), "nothing is known of new ones");
         slots.pose(tokens[0], Posture::Idle);
         slots.pose(tokens[1], Posture::Slow);
@@ -395,7 +415,7 @@ mod tests {
     #[test]
     fn deadlines_expire_once_and_can_be_moved() {
         let mut slots = ConnectionTable::default();
-        let token = slots.insert(socket(), None, Instant(0));
+        let token = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
         slots.set_deadline(token, Some(Instant(5_000)));
         assert_eq!(slots.next_deadline(), Some(Instant(5_000)));
         slots.set_deadline(token, Some(Instant(9_000)));

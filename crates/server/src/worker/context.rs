@@ -13,7 +13,7 @@ use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::{Done, Translate};
 use lamna_proto::message::Field;
-use lamna_proto::resource::Representation;
+use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
@@ -33,8 +33,10 @@ use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::clock::unix_ms;
 use crate::sys::contain::{Point, fail_if_asked};
+use crate::tls::Over;
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::shared::Shared;
+use crate::worker::turn_budget::Handshakes;
 
 /// A worker's own things.
 pub struct WorkerContext<'a> {
@@ -69,6 +71,10 @@ pub struct WorkerContext<'a> {
     /// What was answered with the workspaces of this context.
     tally: Arc<Tally>,
     sampler: Sampler,
+    /// Steps of handshakes that may still be taken in this batch.
+    pub handshakes: Handshakes,
+    /// What was answered with last that leads from http to https.
+    redirect: Option<Arc<Resource>>,
     addresses: Addresses,
 }
 
@@ -145,6 +151,8 @@ impl<'a> WorkerContext<'a> {
             file_hits: 0,
             tally: Arc::default(),
             sampler: Sampler::new(),
+            handshakes: Handshakes::default(),
+            redirect: None,
             addresses: Addresses::default(),
         }
     }
@@ -170,6 +178,7 @@ impl<'a> WorkerContext<'a> {
         step_timer::open(&self.shared.counters);
         self.now = self.shared.clock.now();
         self.unix_ms = unix_ms();
+        self.handshakes = Handshakes::default();
         self.set_time(workspace);
         self.sampler.begin(self.now.0, self.tally.at_once());
     }
@@ -186,13 +195,27 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
-    pub fn route(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Option<Done<'_>> {
+    pub fn route(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Option<Done<'_>> {
         let Shared { sites, store, abilities, .. } = self.shared;
         if self.refuses {
             let address = self.addresses.address(sites, translate, client);
             let rules = Target::new(self.shared, &address, None).rules;
             self.addresses.take_back(address);
             return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
+        }
+        match over.certificate {
+            // Who was shown one certificate, and asked for one perhaps, asks for a site with another.
+            Some(shown) if sites.certificate_of(translate.host) != Some(shown) => {
+                return Some(Done::Refused(Refusal::Misdirected));
+            }
+            None if over.is_to_be_secured => {
+                if let Some(resource) = sites.find(translate.host).secure_redirect(translate) {
+                    self.requests += 1;
+                    self.redirect = Some(Arc::new(resource));
+                    return self.redirect.as_ref().map(Done::Translated);
+                }
+            }
+            _ => {}
         }
         let request = translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;

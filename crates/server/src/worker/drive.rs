@@ -11,8 +11,6 @@
 //!        +------- receive <----------+
 //! ```
 
-use std::os::fd::AsFd;
-
 use lamna_proto::conn::{Fate, Interest};
 use lamna_proto::exchange::program::Step;
 use lamna_proto::exchange::{Done, Need, Read};
@@ -23,7 +21,7 @@ use crate::io::wait::Token;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Found, Target, WorkerContext};
 use crate::worker::executor::{Completed, Executor, PendingId};
-use crate::worker::file_range::{TURN_BYTES, within_turn};
+use crate::worker::turn_budget::TURN_BYTES;
 
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
@@ -72,17 +70,28 @@ pub fn turn(
     context: &mut WorkerContext<'_>,
     hands: &mut (impl Io + Executor),
 ) -> Turn {
+    let turn = within_bounds(connection, token, context, hands);
+    connection.transport.settle();
+    turn
+}
+
+fn within_bounds(
+    connection: &mut ConnectionState,
+    token: Token,
+    context: &mut WorkerContext<'_>,
+    hands: &mut (impl Io + Executor),
+) -> Turn {
     let mut bytes_left = TURN_BYTES;
     let mut receives_left = TURN_RECEIVES;
     loop {
         meet_needs(connection, token, context, hands);
         let sent = send(connection, context, hands);
         bytes_left = bytes_left.saturating_sub(sent);
-        let interest = connection.connection.interest();
+        let interest = connection.interest();
         // What has been handed to the kernel has to leave before the next request is begun, and before the end.
         let has_left = connection.writable;
         if interest.fate == Fate::Linger && has_left {
-            connection.end_sending();
+            connection.transport.end_sending();
         }
         let may_send = interest.send && connection.writable;
         let may_receive = interest.receive && (has_left || interest.send);
@@ -92,6 +101,9 @@ pub fn turn(
             return Turn::Waits(interest);
         }
         if bytes_left == 0 || receives_left == 0 {
+            return Turn::GoesOn(interest);
+        }
+        if connection.transport.is_handshaking() && !context.handshakes.take() {
             return Turn::GoesOn(interest);
         }
         if may_receive && connection.readable && sent == 0 {
@@ -114,7 +126,8 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
                 connection.connection.handle_sent(bytes, context.now);
                 context.handle_sent(bytes);
             }
-            Sent::Changed | Sent::Broken => connection.connection.handle_broken(),
+            Sent::Changed => connection.connection.handle_broken(),
+            Sent::Broken => connection.handle_broken(),
         }
         context.report(&mut connection.connection, connection.client);
     }
@@ -136,8 +149,8 @@ fn meet_needs(
         let id = PendingId { token, exchange };
         match need {
             Need::Translate(translate) => {
-                let client = connection.client;
-                if let Some(done) = context.route(&translate, client) {
+                let (client, over) = (connection.client, connection.transport.over());
+                if let Some(done) = context.route(&translate, client, over) {
                     connection.connection.handle_done(exchange, done, now);
                     continue;
                 }
@@ -226,9 +239,8 @@ impl<E: OnSockets> Io for E {
     }
 
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
-        let mut transmit = connection.connection.poll_transmit()?;
-        let weight = within_turn(&mut transmit, used);
-        let sent = context.sender.send(connection.socket.as_fd(), &transmit);
+        let ConnectionState { transport, connection, .. } = connection;
+        let (sent, weight) = transport.send(connection, &mut context.sender, used, context.now)?;
         Some(Moved { sent, weight })
     }
 }

@@ -238,13 +238,13 @@ impl<C: OnSockets> Worker<'_, C> {
         let interest = self.turn(token);
         self.reclaim(token);
         let slot = self.slots.get(token);
-        let finished = self.draining && slot.connection.is_idle() && !slot.readable;
+        let finished = self.draining && slot.is_idle() && !slot.readable;
         if interest.is_over() || finished || !self.register(token) {
             self.slots.remove(token);
             return;
         }
         let slot = self.slots.get(token);
-        let (deadline, posture) = (slot.connection.poll_timeout(&self.shared.limits), slot.stand(interest));
+        let (deadline, posture) = (slot.poll_timeout(&self.shared.limits), slot.stand(interest));
         self.slots.set_deadline(token, deadline);
         self.slots.pose(token, posture);
     }
@@ -269,7 +269,7 @@ impl<C: OnSockets> Worker<'_, C> {
     fn register(&mut self, token: Token) -> bool {
         let slot = self.slots.get(token);
         if !slot.registered {
-            slot.registered = self.poll.add_connection(slot.socket.as_fd(), token).is_ok();
+            slot.registered = self.poll.add_connection(slot.transport.as_fd(), token).is_ok();
         }
         slot.registered
     }
@@ -288,11 +288,11 @@ impl<C: OnSockets> Worker<'_, C> {
         let limits = &self.shared.limits;
         let Some(slot) = self.slots.find(token) else { return };
         // It may have been moved since it was looked at last.
-        match slot.connection.poll_timeout(limits) {
+        match slot.poll_timeout(limits) {
             Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
             Some(_) => {
                 self.lend(token);
-                self.slots.get(token).connection.handle_timeout(now);
+                self.slots.get(token).handle_timeout(now);
                 self.reclaim(token);
                 self.drive(token);
             }

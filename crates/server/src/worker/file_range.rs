@@ -5,8 +5,6 @@
 
 use std::os::fd::AsFd;
 
-use lamna_proto::transmit::{Segment, Transmit};
-
 use crate::io::Counters;
 use crate::io::file_state;
 use crate::io::read::{self, Care, Resident};
@@ -15,28 +13,10 @@ use crate::metrics::step_timer::Step;
 use crate::sys::usage::Usage;
 use crate::worker::context::FileRange;
 use crate::worker::shared::Shared;
-
-/// Bytes made ready and sent at once, so that one large file does not keep others waiting.
-pub const QUANTUM_BYTES: u64 = 256 * 1024;
-
-/// Bytes of memory one connection may send before others get their turn.
-pub const TURN_BYTES: u64 = 1 << 20;
-
-/// A byte of a file counts as so many of memory, so that a turn has one quantum, which takes some 40 microseconds. A file is one
-/// answer after all, where as many bytes of memory are many. A quarter of that costs half as much again for each byte, and a
-/// third at the receiver (docs/engines.md).
-const FILE_WEIGHT: u64 = TURN_BYTES / QUANTUM_BYTES;
+use crate::worker::turn_budget::QUANTUM_BYTES;
 
 /// Bytes tested and sent at once while the kernel is taking pages back: what is sent later may be gone by then.
 const TESTED_BYTES: u64 = 64 * 1024;
-
-/// Leaves of a range of a file what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one
-/// that is sent counts as.
-pub fn within_turn(transmit: &mut Transmit<'_>, used: u64) -> u64 {
-    let Some(Segment::File { length, .. }) = &mut transmit.segment else { return 1 };
-    *length = (TURN_BYTES.saturating_sub(used) / FILE_WEIGHT).clamp(1, *length);
-    FILE_WEIGHT
-}
 
 impl FileRange {
     /// The part of it that is made ready at once.

@@ -17,7 +17,7 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use crate::io::accept::{Accepted, DescriptorReserve, accept, concerns_one_connection};
+use crate::io::accept::{DescriptorReserve, accept, concerns_one_connection};
 use crate::io::wait::{Awaited, Poll, Registrar, Token};
 use crate::sys::contain::contain;
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
@@ -117,15 +117,15 @@ impl<'a> IdleSet<'a> {
 
     fn park_until(&self, mut slot: ConnectionState, interest: Interest) -> Option<ConnectionState> {
         slot.generation = self.next_generation();
-        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: slot.generation };
-        let deadline = slot.connection.poll_timeout(&self.shared.limits);
+        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: slot.generation };
+        let deadline = slot.poll_timeout(&self.shared.limits);
         // Registered before it is in the set, while it is surely open: then the event may come early, which is noted.
         let awaited = Awaited { readable: interest.receive, writable: interest.send };
-        if self.registrar.await_once(slot.socket.as_fd(), token, slot.registered, awaited).is_err() {
+        if self.registrar.await_once(slot.transport.as_fd(), token, slot.registered, awaited).is_err() {
             return None;
         }
         slot.registered = true;
-        let posture = match (interest.send, slot.connection.is_idle()) {
+        let posture = match (interest.send, slot.is_idle()) {
             (true, _) => Posture::Slow,
             (false, true) => Posture::Idle,
             (false, false) => Posture::Active,
@@ -188,7 +188,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             return result;
         }
         for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
-            let is_unfinished = !slot.connection.is_idle() || has_received(&slot);
+            let is_unfinished = !slot.is_idle() || has_received(&slot);
             if !self.shared.control.is_stopping() && is_unfinished {
                 self.hand_over(slot);
             }
@@ -257,7 +257,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// Goes on with a connection that comes from another engine.
     fn adopt(&mut self, slot: ConnectionState) {
         // One that is idle needs no thread until something arrives.
-        let busy = if slot.connection.is_idle() { self.set.park(slot) } else { Some(slot) };
+        let busy = if slot.is_idle() { self.set.park(slot) } else { Some(slot) };
         if let Some(slot) = busy {
             self.hand_over(slot);
         }
@@ -280,7 +280,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     fn handle_time(&mut self) {
         for slot in self.set.parked_connections.take_expired(self.refuser.now()) {
             // Idle too long: closing is all there is to do. Others may be told why.
-            if !slot.connection.is_idle() {
+            if !slot.is_idle() {
                 self.hand_over(slot);
             }
         }
@@ -320,10 +320,11 @@ impl<D: Dispatch> Listener<'_, D> {
                 return;
             }
             match accept(self.shared.listeners[listener].as_fd()) {
-                Ok(Accepted { socket, client }) => {
+                Ok(accepted) => {
                     self.refuser.count_connection();
-                    let crowded = self.reserve.has_given(&socket);
-                    let mut slot = ConnectionState::new(socket, client, self.refuser.now());
+                    let crowded = self.reserve.has_given(&accepted.socket);
+                    let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
+                    let mut slot = ConnectionState::accepted(accepted, listener, endpoint, self.refuser.now());
                     slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
                     self.hand_over(slot);
                     if crowded {
@@ -360,7 +361,7 @@ impl<D: Dispatch> Listener<'_, D> {
 
 /// Whether bytes have arrived that nobody has looked at.
 fn has_received(slot: &ConnectionState) -> bool {
-    let peeked = rustix::net::recv(&slot.socket, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    let peeked = rustix::net::recv(&slot.transport, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     matches!(peeked, Ok((_, 1)))
 }
 
@@ -402,7 +403,7 @@ mod tests {
                     peer.write_all(b"x").unwrap();
                     let slot: ConnectionState = dispatched.recv().unwrap();
                     assert!(slot.readable);
-                    rustix::io::read(&slot.socket, &mut [0u8; 8]).unwrap();
+                    rustix::io::read(&slot.transport, &mut [0u8; 8]).unwrap();
                     assert!(set.park(slot).is_none());
                 }
                 control.drain();
@@ -418,9 +419,9 @@ mod tests {
         let (mut peer, mut slot) = pair(&shared);
         // What `park` does, with the listener thread in between.
         slot.generation = 1;
-        let token = Token { index: slot.socket.as_raw_fd() as u32, generation: 1 };
+        let token = Token { index: slot.transport.as_raw_fd() as u32, generation: 1 };
         set.registrar
-            .await_once(slot.socket.as_fd(), token, false, Awaited { readable: true, writable: false })
+            .await_once(slot.transport.as_fd(), token, false, Awaited { readable: true, writable: false })
             .unwrap();
         slot.registered = true;
         peer.write_all(b"x").unwrap();

@@ -24,6 +24,8 @@ pub mod shared;
 pub mod spawner;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod transport;
+pub mod turn_budget;
 
 /// What control is made of. The models have another one.
 mod sync {

@@ -21,6 +21,7 @@ use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
+use crate::tls::{Endpoint, Tickets};
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
@@ -45,6 +46,10 @@ pub struct Shared {
     pub limits: Arc<Limits>,
     /// Where connections come from.
     pub listeners: Arc<Vec<Listener>>,
+    /// What speaks TLS, if anything does.
+    pub tls: Option<Arc<Endpoint>>,
+    /// The keys of its tickets, which whoever comes after this engine goes on with.
+    pub tickets: Arc<Tickets>,
     /// The access log, if there is one.
     pub log: Option<Arc<AccessLog>>,
     /// The server's clock.

@@ -10,6 +10,7 @@ use crate::content::site::Sites;
 use crate::io::waker::Waker;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
+use crate::tls::Tickets;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::migration::handover::Handover;
@@ -40,6 +41,8 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         h2c: true,
         limits: Arc::new(Limits::default()),
         listeners: Arc::default(),
+        tls: None,
+        tickets: Arc::new(Tickets::new().unwrap()),
         log: None,
         clock: Clock::start(),
         control,

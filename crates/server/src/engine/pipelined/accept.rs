@@ -118,7 +118,7 @@ impl Accept<'_> {
             match accept(pool.shared.listeners[listener].as_fd()) {
                 Ok(accepted) => {
                     let crowded = self.reserve.has_given(&accepted.socket);
-                    self.give(accepted);
+                    self.give(accepted, listener);
                     if crowded {
                         return self.pause_accepting(Errno::MFILE);
                     }
@@ -130,10 +130,11 @@ impl Accept<'_> {
         }
     }
 
-    fn give(&mut self, Accepted { socket, client }: Accepted) {
+    fn give(&mut self, accepted: Accepted, listener: usize) {
         self.station.context.count_connection();
-        let mut slot = ConnectionState::new(socket, client, self.station.context.now);
         let pool = self.station.pool;
+        let (listener, endpoint) = (&pool.shared.listeners[listener], pool.shared.tls.as_ref());
+        let mut slot = ConnectionState::accepted(accepted, listener, endpoint, self.station.context.now);
         slot.count_guard = Some(pool.shared.connection_counters[pool.index].welcome());
         self.give_slot(slot);
     }

@@ -17,7 +17,7 @@ use super::{BELL, Gives, Pool, Takes};
 use crate::io::Counters;
 use crate::io::wait::{Poll, Token};
 use crate::worker::context::WorkerContext;
-use crate::worker::file_range::TURN_BYTES;
+use crate::worker::turn_budget::TURN_BYTES;
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -115,7 +115,7 @@ impl Data<'_> {
         let now = self.station.context.now;
         for token in self.residents.expired(now, &self.station.pool.shared.limits) {
             if let Some(mut job) = self.residents.leave(token) {
-                self.station.work_on(&mut job, |job, _| job.slot.connection.handle_timeout(now));
+                self.station.work_on(&mut job, |job, _| job.slot.handle_timeout(now));
                 self.drive(job);
             }
         }
@@ -146,13 +146,13 @@ impl Data<'_> {
             }
             Next::Wait => {
                 if !job.sender_registered {
-                    job.sender_registered = self.poll.add_sender(job.slot.socket.as_fd(), token).is_ok();
+                    job.sender_registered = self.poll.add_sender(job.slot.transport.as_fd(), token).is_ok();
                 }
                 if job.sender_registered {
                     self.residents.settle(job, &self.station.pool.shared.limits);
                 } else {
                     // It cannot be waited for.
-                    self.station.work_on(&mut job, |job, _| job.slot.connection.handle_broken());
+                    self.station.work_on(&mut job, |job, _| job.slot.handle_broken());
                     send_home(&self.station, job, Interest::CLOSE, &mut self.ends.to_read);
                 }
             }
@@ -168,7 +168,7 @@ fn turn(job: &mut StageJob, context: &mut WorkerContext<'_>) -> Next {
         let reads = make_ready(job, context);
         let sent = job.transmit(context);
         bytes_left = bytes_left.saturating_sub(sent);
-        let interest = job.slot.connection.interest();
+        let interest = job.slot.interest();
         match interest {
             _ if interest.is_over() => return Next::Leave(interest),
             _ if job.reading.is_some() && !reads => return Next::Page,

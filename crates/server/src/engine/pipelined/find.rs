@@ -83,7 +83,7 @@ impl Find<'_> {
             });
         });
         // What can be sent already does not wait for what cannot: the connection will be back.
-        if job.wants.is_empty() || job.slot.connection.interest().send {
+        if job.wants.is_empty() || job.slot.interest().send {
             self.ends.to_header.put(job, Urgency::Now);
         } else {
             Counters::count(&self.station.pool.shared.abilities.counters.helper_jobs);

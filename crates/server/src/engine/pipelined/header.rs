@@ -38,7 +38,7 @@ pub(super) fn run(pool: &Pool, mut ends: StageQueues) -> Result<(), Errno> {
             let Some(mut job) = station.keep(job) else { continue };
             let interest = station.work_on(&mut job, |job, context| {
                 job.transmit(context);
-                job.slot.connection.interest()
+                job.slot.interest()
             });
             let waits_for_data = interest.done && job.wants.is_empty();
             if interest.send || waits_for_data {
@@ -61,6 +61,6 @@ pub(super) fn send_home(station: &StageContext<'_>, job: Box<StageJob>, interest
         return station.pool.close(job);
     }
     // The next request of an idle connection is an event, which wakes the read stage anyway.
-    let rests = slot.registered && !slot.readable && interest == Interest::RECEIVE && slot.connection.is_idle();
+    let rests = slot.registered && !slot.readable && interest == Interest::RECEIVE && slot.is_idle();
     to_read.put(job, if rests && !station.draining { Urgency::Whenever } else { Urgency::Now });
 }

@@ -26,14 +26,14 @@ const LOOK_MS: u32 = 1000;
 impl ParkedConnections {
     /// A job comes to rest.
     pub(super) fn settle(&mut self, job: Box<StageJob>, limits: &Limits) {
-        let due = job.slot.connection.poll_timeout(limits);
+        let due = job.slot.poll_timeout(limits);
         self.next_look = earlier(self.next_look, due);
         let index = job.token().index as usize;
         if index >= self.jobs.len() {
             self.jobs.resize_with(index + 1, || None);
         }
         self.count += 1;
-        self.idle += usize::from(job.slot.connection.is_idle());
+        self.idle += usize::from(job.slot.is_idle());
         self.jobs[index] = Some(job);
     }
 
@@ -52,7 +52,7 @@ impl ParkedConnections {
         let place = self.jobs.get_mut(token.index as usize)?;
         let job = place.take_if(|job| job.slot.generation == token.generation)?;
         self.count -= 1;
-        self.idle -= usize::from(job.slot.connection.is_idle());
+        self.idle -= usize::from(job.slot.is_idle());
         Some(job)
     }
 
@@ -68,7 +68,7 @@ impl ParkedConnections {
         }
         let (mut expired, mut next) = (Vec::new(), None);
         for job in self.jobs.iter().flatten() {
-            match job.slot.connection.poll_timeout(limits) {
+            match job.slot.poll_timeout(limits) {
                 Some(due) if due <= now => expired.push(job.token()),
                 due => next = earlier(next, due),
             }
@@ -93,8 +93,8 @@ impl ParkedConnections {
 
     /// Those that have been idle longest, at most `count`.
     pub(super) fn longest_idle(&self, count: usize, limits: &Limits) -> Vec<Token> {
-        let idle = self.jobs.iter().flatten().filter(|job| job.slot.connection.is_idle());
-        let mut idle: Vec<_> = idle.map(|job| (job.slot.connection.poll_timeout(limits), job.token())).collect();
+        let idle = self.jobs.iter().flatten().filter(|job| job.slot.is_idle());
+        let mut idle: Vec<_> = idle.map(|job| (job.slot.poll_timeout(limits), job.token())).collect();
         idle.sort_unstable_by_key(|(due, _)| *due);
         idle.into_iter().take(count).map(|(_, token)| token).collect()
     }

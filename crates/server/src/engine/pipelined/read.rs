@@ -153,7 +153,7 @@ impl Read<'_> {
         }
         for token in self.residents.expired(now, &pool.shared.limits) {
             if let Some(mut job) = self.residents.leave(token) {
-                self.station.work_on(&mut job, |job, _| job.slot.connection.handle_timeout(now));
+                self.station.work_on(&mut job, |job, _| job.slot.handle_timeout(now));
                 self.drive(job);
             }
         }
@@ -205,9 +205,9 @@ impl Read<'_> {
             job.slot.readable |= away.happened;
             job.slot.ending |= away.ending;
         }
-        let Some(job) = self.station.keep(job) else { return };
-        let rests = job.slot.registered && !job.slot.readable && job.slot.connection.is_idle();
-        if rests && !self.station.draining && job.slot.connection.interest() == Interest::RECEIVE {
+        let Some(mut job) = self.station.keep(job) else { return };
+        let rests = job.slot.registered && !job.slot.readable && job.slot.is_idle();
+        if rests && !self.station.draining && job.slot.interest() == Interest::RECEIVE {
             self.residents.settle(job, &self.station.pool.shared.limits);
         } else {
             self.drive(job);
@@ -221,12 +221,15 @@ impl Read<'_> {
             let mut interest = Interest::RECEIVE;
             for _ in 0..TURN_RECEIVES {
                 job.take_needs(context);
-                interest = job.slot.connection.interest();
+                interest = job.slot.interest();
                 if interest.fate == Fate::Linger {
-                    job.slot.end_sending();
+                    job.slot.transport.end_sending();
                 }
                 let has_load = job.reading.is_some() || job.step.is_some();
                 if has_load || !(interest.receive && job.slot.readable) {
+                    break;
+                }
+                if job.slot.transport.is_handshaking() && !context.handshakes.take() {
                     break;
                 }
                 job.slot.receive(context.now);
@@ -234,7 +237,7 @@ impl Read<'_> {
             context.report(&mut job.slot.connection, job.slot.client);
             interest
         });
-        let finished = self.station.draining && job.slot.connection.is_idle() && !job.slot.readable;
+        let finished = self.station.draining && job.slot.is_idle() && !job.slot.readable;
         match interest {
             _ if finished => self.station.pool.close(job),
             _ if interest.is_over() => self.station.pool.close(job),
@@ -259,7 +262,7 @@ impl Read<'_> {
     fn settle(&mut self, mut job: Box<StageJob>) {
         let token = job.token();
         if !job.slot.registered {
-            if self.poll.add_receiver(job.slot.socket.as_fd(), token).is_err() {
+            if self.poll.add_receiver(job.slot.transport.as_fd(), token).is_err() {
                 return self.station.pool.close(job);
             }
             job.slot.registered = true;

@@ -3,7 +3,7 @@
 //! Owns: [`StageJob`], which is always in exactly one place, and [`StageContext`]. Guarantees: a job that is not being worked
 //! on is parked and holds no buffers.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use lamna_proto::exchange::program::{Program, Ran, Step};
@@ -16,8 +16,8 @@ use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
-use crate::worker::file_range::{TURN_BYTES, within_turn};
 use crate::worker::helpers::runners;
+use crate::worker::turn_budget::TURN_BYTES;
 
 /// A connection that moves from stage to stage.
 pub(super) struct StageJob {
@@ -81,7 +81,7 @@ impl StageJob {
 
     /// What it is found by.
     pub(super) fn token(&self) -> Token {
-        Token { index: self.slot.socket.as_raw_fd() as u32, generation: self.slot.generation }
+        Token { index: self.slot.transport.as_raw_fd() as u32, generation: self.slot.generation }
     }
 
     /// Takes over what the core needs, to be carried to who does it: one range, or one step of a program, at a time. The core must
@@ -97,7 +97,8 @@ impl StageJob {
             match need {
                 Need::Translate(translate) => {
                     let now = context.now;
-                    if let Some(done) = context.route(&translate, self.slot.client) {
+                    let over = self.slot.transport.over();
+                    if let Some(done) = context.route(&translate, self.slot.client, over) {
                         self.slot.connection.handle_done(exchange, done, now);
                         continue;
                     }
@@ -132,17 +133,18 @@ impl StageJob {
         let mut used = 0;
         while slot.writable
             && used < TURN_BYTES
-            && let Some(mut transmit) = slot.connection.poll_transmit()
+            && let ConnectionState { transport, connection, .. } = slot
+            && let Some((sent, weight)) = transport.send(connection, &mut context.sender, used, context.now)
         {
-            let weight = within_turn(&mut transmit, used);
-            match context.sender.send(slot.socket.as_fd(), &transmit) {
+            match sent {
                 Sent::Part(0) => slot.writable = false,
                 Sent::All(bytes) | Sent::Part(bytes) => {
                     used += bytes * weight;
                     slot.connection.handle_sent(bytes, context.now);
                     context.handle_sent(bytes);
                 }
-                Sent::Changed | Sent::Broken => slot.connection.handle_broken(),
+                Sent::Changed => slot.connection.handle_broken(),
+                Sent::Broken => slot.handle_broken(),
             }
             context.report(&mut slot.connection, slot.client);
         }
@@ -209,6 +211,7 @@ impl<'a> StageContext<'a> {
     ) -> R {
         job.slot.connection.lend(self.workspace.take().expect("one job is worked on at a time"));
         let result = work(job, &mut self.context);
+        job.slot.transport.settle();
         self.workspace = Some(job.slot.connection.reclaim());
         result
     }

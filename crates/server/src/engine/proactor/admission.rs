@@ -12,7 +12,7 @@ use rustix::net::RecvFlags;
 
 use super::ring_connection::RingConnection;
 use super::{Tag, Worker};
-use crate::io::accept::{client_of, concerns_one_connection};
+use crate::io::accept::{Accepted, client_of, concerns_one_connection};
 use crate::io::wait::Token;
 use crate::listen::BACKLOG;
 use crate::worker::connection_table::ConnectionState;
@@ -64,8 +64,10 @@ impl Worker<'_> {
                 self.context.count_connection();
                 let is_asked_for = self.shared.log.is_some() || self.shared.sites.look_at_clients();
                 let client = if is_asked_for { client_of(socket.as_fd()) } else { None };
-                let token = self.admit(ConnectionState::new(socket, client, self.context.now));
-                let crowded = self.reserve.has_given(&self.slots.get(token).socket);
+                let crowded = self.reserve.has_given(&socket);
+                let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
+                let accepted = Accepted { socket, client };
+                let token = self.admit(ConnectionState::accepted(accepted, listener, endpoint, self.context.now));
                 self.slots.show_load(self.shared.score(self.index));
                 self.drive(token);
                 if crowded {
@@ -122,7 +124,8 @@ impl Worker<'_> {
             && !self.slots.get(token).connection.is_running()
             && let Some(mut slot) = self.slots.take(token)
         {
-            slot.connection.return_received(&ring_connection.arrived, self.context.now);
+            let ConnectionState { transport, connection, .. } = &mut slot;
+            transport.return_received(connection, &ring_connection.arrived, self.context.now);
             self.shared.hand_over([slot]);
         }
     }
@@ -180,7 +183,7 @@ impl Worker<'_> {
         }
         let mut space = [0; 2048];
         let slot = self.slots.get(token);
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.socket, &mut space, RecvFlags::DONTWAIT)) {
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.transport, &mut space, RecvFlags::DONTWAIT)) {
             Ok((_, bytes @ 1..)) => {
                 ring_connection.arrived.extend_from_slice(&space[..bytes]);
                 slot.readable = true;

@@ -24,8 +24,9 @@ use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{Io, Moved};
 use crate::worker::executor::{Completed, Executor, PendingId};
-use crate::worker::file_range::within_turn;
 use crate::worker::shared::Shared;
+use crate::worker::transport::{Encrypted, Received};
+use crate::worker::turn_budget::within_turn;
 
 /// What works for one connection during its turn.
 pub(super) struct RingHands<'h> {
@@ -40,28 +41,31 @@ pub(super) struct RingHands<'h> {
 impl Io for RingHands<'_> {
     /// Hands the connection what has arrived.
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
-        match self.ring_connection.take(connection.connection.receive_space()) {
-            0 => {
-                connection.readable = false;
-                match self.ring_connection.end {
-                    Some(End::Closed) => connection.connection.handle_end(),
-                    Some(End::Failed) => connection.connection.handle_broken(),
-                    None => {}
-                }
-            }
+        let ConnectionState { transport, connection, readable, .. } = connection;
+        let ring_connection = &mut *self.ring_connection;
+        let received = transport.receive_from(connection, now, |space| match ring_connection.take(space) {
+            0 => match ring_connection.end {
+                Some(End::Closed) => Received::End,
+                Some(End::Failed) => Received::Broken,
+                None => Received::Nothing,
+            },
             bytes => {
-                connection.readable = self.ring_connection.is_readable();
-                self.ring_connection.leaving = false;
-                connection.connection.handle_received(bytes, now);
+                ring_connection.leaving = false;
+                Received::Bytes(bytes)
             }
-        }
+        });
+        let has_more = matches!(received, Received::Bytes(_)) && ring_connection.is_readable();
+        *readable = has_more || transport.has_buffered_input();
     }
 
     /// What the ring has taken counts as sent: it will be, or the connection ends.
     fn send(&mut self, connection: &mut ConnectionState, context: &mut WorkerContext<'_>, used: u64) -> Option<Moved> {
+        if connection.transport.is_secured() {
+            return self.send_secured(connection, context, used);
+        }
         let content = connection.connection.segment_buffer();
         let mut transmit = connection.connection.poll_transmit()?;
-        let socket = connection.socket.as_fd();
+        let socket = connection.transport.as_fd();
         if matches!(transmit.segment, Some(Segment::File { .. })) {
             let weight = within_turn(&mut transmit, used);
             let sent = context.sender.send(socket, &transmit);
@@ -81,6 +85,33 @@ impl Io for RingHands<'_> {
         self.ring_connection.progress = context.now;
         connection.writable = false;
         Some(Moved { sent: Sent::All(bytes), weight: 1 })
+    }
+}
+
+impl RingHands<'_> {
+    /// What a session has encrypted is handed to the ring when its buffer is full or nothing follows.
+    fn send_secured(
+        &mut self,
+        connection: &mut ConnectionState,
+        context: &mut WorkerContext<'_>,
+        used: u64,
+    ) -> Option<Moved> {
+        let ConnectionState { transport, connection, writable, .. } = connection;
+        let output = match transport.encrypted(connection, &mut context.sender, used, context.now) {
+            Encrypted::Plain => return None,
+            Encrypted::Taken(sent, weight) => return Some(Moved { sent, weight }),
+            Encrypted::Output(output) => output,
+        };
+        if output.is_empty() {
+            return None;
+        }
+        let mut outgoing = self.spare_outgoing.pop().unwrap_or_default();
+        outgoing.begin(output, false);
+        transport.handle_sent(outgoing.length());
+        self.ring_connection.out = Some(Out::Send(self.ring.send(transport.as_fd(), outgoing, Tag::Out(self.token))));
+        self.ring_connection.progress = context.now;
+        *writable = false;
+        Some(Moved { sent: Sent::All(0), weight: 1 })
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct UpgradeEnvironment {
     pub(crate) predecessor: Option<RawFd>,
     /// The line to the first process of a container.
     pub(crate) keeper: Option<RawFd>,
+    /// Memory that holds the keys of TLS tickets.
+    pub(crate) tickets: Option<RawFd>,
     /// Those of the listening sockets that are a service manager's as well.
     pub(crate) lent: Vec<RawFd>,
     /// Listening sockets.
@@ -51,6 +53,7 @@ impl UpgradeEnvironment {
                 "handover" => handover = Some(value.parse().ok()?),
                 "orders" => will.predecessor = Some(value.parse().ok()?),
                 "keeper" => will.keeper = Some(value.parse().ok()?),
+                "tickets" => will.tickets = Some(value.parse().ok()?),
                 "lent" => will.lent.push(value.parse().ok()?),
                 "listen" => will.listeners.push(Passed::parse(value)?),
                 "admin" => will.admin.push(Passed::parse(value)?),
@@ -64,7 +67,7 @@ impl UpgradeEnvironment {
 impl fmt::Display for UpgradeEnvironment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "parent={} clock={} handover={}", self.parent, self.clock_ms, self.handover)?;
-        let named = [("orders", &self.predecessor), ("keeper", &self.keeper)];
+        let named = [("orders", &self.predecessor), ("keeper", &self.keeper), ("tickets", &self.tickets)];
         let named = named.into_iter().flat_map(|(key, number)| number.iter().map(move |number| (key, number)));
         for (key, number) in named.chain(self.lent.iter().map(|number| ("lent", number))) {
             write!(formatter, " {key}={number}")?;
@@ -107,18 +110,20 @@ mod tests {
         fn a_will_is_read_as_it_was_written(
             parent in any::<i32>(), clock_ms in any::<u64>(), handover in any::<RawFd>(),
             listeners in prop::collection::vec(passed(), 0..4), admin in prop::collection::vec(passed(), 0..3),
-            (predecessor, keeper) in any::<(Option<RawFd>, Option<RawFd>)>(),
+            (predecessor, keeper, tickets) in any::<(Option<RawFd>, Option<RawFd>, Option<RawFd>)>(),
             lent in prop::collection::vec(any::<RawFd>(), 0..3),
             engine in 0..Architecture::ALL.len(), workers in 1..9_usize,
         ) {
             let wanted = Settings { architecture: Architecture::ALL[engine], workers, ..Settings::default() };
             let choice = Choice::between(&Settings::default(), &wanted);
-            let will = UpgradeEnvironment { parent, clock_ms, handover, predecessor, keeper, lent, listeners, admin, choice };
+            let will = UpgradeEnvironment {
+                parent, clock_ms, handover, predecessor, keeper, tickets, lent, listeners, admin, choice
+            };
             prop_assert_eq!(UpgradeEnvironment::parse(&will.to_string()), Some(will));
         }
 
         #[test]
-        fn any_text_is_a_will_or_none(text in "((parent|clock|handover|orders|keeper|lent|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
+        fn any_text_is_a_will_or_none(text in "((parent|clock|handover|orders|keeper|tickets|lent|listen|admin|arch|workers|x)?=?-?[0-9a-z+]{0,20} ?){0,6}") {
             let will = UpgradeEnvironment::parse(&text);
             prop_assert!(will.is_none() || UpgradeEnvironment::parse(&will.clone().unwrap().to_string()) == will);
         }

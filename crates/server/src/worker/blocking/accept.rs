@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::Driver;
-use crate::io::accept::{self, Accepted};
+use crate::io::accept;
 use crate::io::wait::ListenerPoll;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::transfer::Arrival;
@@ -93,11 +93,12 @@ impl Driver<'_> {
         for turn in 0..listeners.len() {
             let listener = (self.listener + turn) % listeners.len();
             match accept::accept(listeners[listener].as_fd()) {
-                Ok(Accepted { socket, client }) => {
+                Ok(accepted) => {
                     self.listener = listener + 1;
-                    self.crowded = self.reserve.has_given(&socket);
+                    self.crowded = self.reserve.has_given(&accepted.socket);
                     self.context.count_connection();
-                    return Ok(Some(ConnectionState::new(socket, client, self.context.now)));
+                    let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
+                    return Ok(Some(ConnectionState::accepted(accepted, listener, endpoint, self.context.now)));
                 }
                 Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
                 Err(errno) => return Err(errno),

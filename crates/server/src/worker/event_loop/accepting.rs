@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
 use super::{GENERATION_OURS, Worker};
-use crate::io::accept::{Accepted, accept, concerns_one_connection};
+use crate::io::accept::{accept, concerns_one_connection};
 use crate::io::wait::Token;
+use crate::worker::connection_table::ConnectionState;
 use crate::worker::drive::OnSockets;
 
 /// Connections accepted at once, before others get their turn. As many as take a millisecond: who comes in a crowd waits for
@@ -58,10 +59,12 @@ impl<C: OnSockets> Worker<'_, C> {
                 return self.pass();
             }
             match accept(self.shared.listeners[listener].as_fd()) {
-                Ok(Accepted { socket, client }) => {
+                Ok(accepted) => {
                     self.context.count_connection();
-                    let crowded = self.reserve.has_given(&socket);
-                    let token = self.slots.insert(socket, client, self.context.now);
+                    let crowded = self.reserve.has_given(&accepted.socket);
+                    let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
+                    let slot = ConnectionState::accepted(accepted, listener, endpoint, self.context.now);
+                    let token = self.slots.admit(slot);
                     self.slots.show_load(self.shared.score(self.index));
                     self.drive(token);
                     if crowded {

@@ -39,7 +39,7 @@ impl<C: OnSockets> Worker<'_, C> {
                 continue;
             }
             let Some(slot) = self.slots.find(event.token) else { continue };
-            if slot.connection.is_idle() && slot.registered {
+            if slot.is_idle() && slot.registered && !slot.transport.is_handshaking() {
                 slot.notice(&event);
                 self.lend(event.token);
                 let slot = self.slots.get(event.token);

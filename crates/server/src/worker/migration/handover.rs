@@ -51,7 +51,7 @@ impl mailboxes::Heir<ConnectionState> for Heir {
     fn receive(&self, slot: ConnectionState) -> Result<(), (ConnectionState, &Handover)> {
         match self {
             Heir::Engine(shared) => shared.put(slot).map_err(|back| (back, &shared.handover)),
-            Heir::Process(_, remainder) if !slot.connection.can_travel() => {
+            Heir::Process(_, remainder) if !slot.can_travel() => {
                 remainder.finish(slot);
                 Ok(())
             }

@@ -76,9 +76,14 @@ impl Sender {
         if slot.connection.interest().is_over() {
             return;
         }
+        if !slot.transport.can_travel() {
+            // Whoever gives connections away finishes such a one itself.
+            self.lost.fetch_add(1, Relaxed);
+            return;
+        }
         let sent = message_of(slot).and_then(|message| {
             let passed: Vec<BorrowedFd<'_>> =
-                [slot.socket.as_fd()].into_iter().chain(message.files.iter().map(AsFd::as_fd)).collect();
+                [slot.transport.as_fd()].into_iter().chain(message.files.iter().map(AsFd::as_fd)).collect();
             self.send_message(&message.bytes, &passed)
         });
         if sent.is_err() {

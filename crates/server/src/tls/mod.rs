@@ -1,0 +1,37 @@
+//! TLS, between the socket and the connection: sessions, certificates, tickets.
+//!
+//! ```text
+//!   Settings ── certificates ──> Endpoint (names -> certificates) ── choose ──> Handshake (rustls)
+//!                 local_ca ──┘        │ look: renewed files                        │ keys
+//!                                     └ Tickets (shared by all processes)     Sealer, Opener (record)
+//!   socket <── bytes ──> TlsSession <── plaintext ──> connection
+//! ```
+//!
+//! Owns: everything that is TLS. Makes no system call on sockets and starts no thread: `worker::transport` moves the bytes, and the main
+//! thread has files looked at. The dependency on rustls is here and nowhere else.
+
+pub mod alert;
+pub mod buffers;
+pub mod certificates;
+pub mod client_hello;
+pub mod crypto;
+pub mod der;
+pub mod endpoint;
+pub mod handshake;
+pub mod local_ca;
+pub mod negotiated;
+pub mod plain_http;
+pub mod record;
+pub mod session;
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+pub mod tickets;
+
+pub use alert::Failure;
+pub use crypto::offered;
+pub use endpoint::{Endpoint, TlsError, check};
+pub use negotiated::{Alpn, Negotiated, Over};
+pub use session::{Phase, Session, TlsSession};
+pub use tickets::Tickets;

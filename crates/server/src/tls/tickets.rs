@@ -1,0 +1,275 @@
+//! Session tickets: a client that comes again does without the private key (RFC 5077, RFC 8446 4.6.1).
+//!
+//! Owns: the keys that tickets are encrypted with. They change every six hours, by a step that cannot be undone: who finds the keys
+//! of today cannot read the tickets of yesterday. All workers and processes that begin with the same bytes
+//! ([`Tickets::to_bytes`]) take the same steps by the clock and say nothing to each other; an upgraded program gets the bytes as well.
+
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+
+use rustls::server::ProducesTickets;
+
+use super::crypto::{RandomError, aead, fill_random, hmac};
+use crate::sys::clock::unix_ms;
+
+/// For how long tickets are made with the same keys, and how long a client is told to keep one.
+pub const PERIOD_SECONDS: u64 = 6 * 60 * 60;
+
+/// Bytes that all keys follow from.
+pub const TICKETS_BYTES: usize = 8 + 32 + KEY_BYTES;
+
+/// Steps taken at once at most: some years. Further ahead is a clock that was set wrong; keys stay as they are then.
+const STEPS_MAX: u64 = 10_000;
+
+const NAME_BYTES: usize = 8;
+const NONCE_BYTES: usize = 12;
+const TAG_BYTES: usize = 16;
+const KEY_BYTES: usize = NAME_BYTES + 32;
+
+/// A key and the name by which tickets say that it is theirs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct TicketKey([u8; KEY_BYTES]);
+
+/// The keys of a time.
+#[derive(Clone, PartialEq, Eq)]
+struct Keys {
+    period: u64,
+    /// What the key of the period, and the seed of the next one, follow from.
+    seed: [u8; 32],
+    current: TicketKey,
+    previous: TicketKey,
+}
+
+fn derive(seed: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, seed);
+    let mut derived = [0; 32];
+    derived.copy_from_slice(hmac::sign(&key, purpose).as_ref());
+    derived
+}
+
+impl TicketKey {
+    fn of(seed: &[u8; 32]) -> TicketKey {
+        let mut bytes = [0; KEY_BYTES];
+        bytes[..NAME_BYTES].copy_from_slice(&derive(seed, b"lamna ticket name")[..NAME_BYTES]);
+        bytes[NAME_BYTES..].copy_from_slice(&derive(seed, b"lamna ticket key"));
+        TicketKey(bytes)
+    }
+
+    fn name(&self) -> &[u8] {
+        &self.0[..NAME_BYTES]
+    }
+
+    fn key(&self) -> Option<aead::LessSafeKey> {
+        aead::UnboundKey::new(&aead::AES_256_GCM, &self.0[NAME_BYTES..]).ok().map(aead::LessSafeKey::new)
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut nonce = [0; NONCE_BYTES];
+        fill_random(&mut nonce).ok()?;
+        let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_BYTES + plain.len() + TAG_BYTES);
+        ticket.extend_from_slice(self.name());
+        ticket.extend_from_slice(&nonce);
+        ticket.extend_from_slice(plain);
+        let (head, content) = ticket.split_at_mut(NAME_BYTES + NONCE_BYTES);
+        let nonce = aead::Nonce::assume_unique_for_key(nonce);
+        let aad = aead::Aad::from(&head[..NAME_BYTES]);
+        let tag = self.key()?.seal_in_place_separate_tag(nonce, aad, content).ok()?;
+        ticket.extend_from_slice(tag.as_ref());
+        Some(ticket)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
+        if name != self.name() {
+            return None;
+        }
+        let (nonce, sealed) = rest.split_at_checked(NONCE_BYTES)?;
+        let nonce = aead::Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut content = sealed.to_vec();
+        let length = self.key()?.open_in_place(nonce, aead::Aad::from(name), &mut content).ok()?.len();
+        content.truncate(length);
+        Some(content)
+    }
+}
+
+impl Keys {
+    fn begin(seed: [u8; 32], period: u64) -> Keys {
+        let current = TicketKey::of(&seed);
+        Keys { period, seed, current, previous: current }
+    }
+
+    fn step(&mut self) {
+        self.seed = derive(&self.seed, b"lamna next seed");
+        self.previous = std::mem::replace(&mut self.current, TicketKey::of(&self.seed));
+        self.period += 1;
+    }
+
+    fn is_current(&self, period: u64) -> bool {
+        period <= self.period || period - self.period > STEPS_MAX
+    }
+}
+
+/// Makes tickets and reads them, for all workers of a process.
+pub struct Tickets {
+    /// Written every six hours.
+    keys: RwLock<Keys>,
+}
+
+impl Tickets {
+    /// With keys that nobody else has.
+    ///
+    /// # Errors
+    /// The kernel gives no random bytes.
+    pub fn new() -> Result<Tickets, RandomError> {
+        let mut seed = [0; 32];
+        fill_random(&mut seed)?;
+        Ok(Tickets { keys: RwLock::new(Keys::begin(seed, unix_ms() / 1000 / PERIOD_SECONDS)) })
+    }
+
+    /// With the keys of whoever has made `bytes`.
+    pub fn from_bytes(bytes: &[u8; TICKETS_BYTES]) -> Tickets {
+        let (mut period, mut seed, mut previous) = ([0; 8], [0; 32], [0; KEY_BYTES]);
+        period.copy_from_slice(&bytes[..8]);
+        seed.copy_from_slice(&bytes[8..40]);
+        previous.copy_from_slice(&bytes[40..]);
+        let keys = Keys::begin(seed, u64::from_be_bytes(period));
+        Tickets { keys: RwLock::new(Keys { previous: TicketKey(previous), ..keys }) }
+    }
+
+    /// What another process needs to have the same keys. Secret.
+    pub fn to_bytes(&self) -> [u8; TICKETS_BYTES] {
+        self.bytes_at(unix_ms() / 1000)
+    }
+
+    fn bytes_at(&self, unix_seconds: u64) -> [u8; TICKETS_BYTES] {
+        let keys = self.at(unix_seconds);
+        let mut bytes = [0; TICKETS_BYTES];
+        bytes[..8].copy_from_slice(&keys.period.to_be_bytes());
+        bytes[8..40].copy_from_slice(&keys.seed);
+        bytes[40..].copy_from_slice(&keys.previous.0);
+        bytes
+    }
+
+    /// The keys at a time, which is never earlier than the last.
+    fn at(&self, unix_seconds: u64) -> Keys {
+        let period = unix_seconds / PERIOD_SECONDS;
+        {
+            let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+            if keys.is_current(period) {
+                return keys.clone();
+            }
+        }
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        while !keys.is_current(period) {
+            keys.step();
+        }
+        keys.clone()
+    }
+
+    fn encrypt_at(&self, plain: &[u8], unix_seconds: u64) -> Option<Vec<u8>> {
+        self.at(unix_seconds).current.encrypt(plain)
+    }
+
+    fn decrypt_at(&self, ticket: &[u8], unix_seconds: u64) -> Option<Vec<u8>> {
+        let keys = self.at(unix_seconds);
+        keys.current.decrypt(ticket).or_else(|| keys.previous.decrypt(ticket))
+    }
+}
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        PERIOD_SECONDS as u32
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.encrypt_at(plain, unix_ms() / 1000)
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.decrypt_at(cipher, unix_ms() / 1000)
+    }
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Tickets")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const START: u64 = 1000 * PERIOD_SECONDS;
+
+    fn tickets(seed: u8) -> Tickets {
+        Tickets { keys: RwLock::new(Keys::begin([seed; 32], 1000)) }
+    }
+
+    #[test]
+    fn a_ticket_is_read_until_its_keys_are_two_periods_old() {
+        let tickets = tickets(1);
+        let ticket = tickets.encrypt_at(b"secret", START).unwrap();
+        for later in [0, 1, PERIOD_SECONDS, 2 * PERIOD_SECONDS - 1] {
+            assert_eq!(tickets.decrypt_at(&ticket, START + later).as_deref(), Some(&b"secret"[..]), "{later}");
+        }
+        assert_eq!(tickets.decrypt_at(&ticket, START + 2 * PERIOD_SECONDS), None);
+    }
+
+    #[test]
+    fn processes_with_the_same_bytes_read_each_other_s_tickets_at_any_time() {
+        let first = tickets(2);
+        let before = first.encrypt_at(b"before", START + 3 * PERIOD_SECONDS).unwrap();
+        let second = Tickets::from_bytes(&first.bytes_at(START + 4 * PERIOD_SECONDS));
+        assert_eq!(second.decrypt_at(&before, START + 4 * PERIOD_SECONDS).as_deref(), Some(&b"before"[..]));
+        for periods in [4, 5, 9] {
+            let now = START + periods * PERIOD_SECONDS;
+            let ticket = second.encrypt_at(b"after", now).unwrap();
+            assert_eq!(first.decrypt_at(&ticket, now).as_deref(), Some(&b"after"[..]));
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_keys() {
+        let tickets = Tickets::new().unwrap();
+        let copy = Tickets::from_bytes(&tickets.to_bytes());
+        let ticket = tickets.encrypt(b"content").unwrap();
+        assert_eq!(copy.decrypt(&ticket).as_deref(), Some(&b"content"[..]));
+        assert_eq!(Tickets::new().unwrap().decrypt(&ticket), None, "others cannot read it");
+    }
+
+    #[test]
+    fn what_is_kept_does_not_lead_back_to_earlier_keys() {
+        let tickets = tickets(3);
+        let old = tickets.at(START);
+        let ticket = tickets.encrypt_at(b"old", START).unwrap();
+        tickets.at(START + 5 * PERIOD_SECONDS);
+        let kept = Tickets::from_bytes(&tickets.bytes_at(START + 5 * PERIOD_SECONDS));
+        assert_eq!(kept.decrypt_at(&ticket, START), None, "nor by a clock that is put back");
+        assert!(kept.at(START).seed != old.seed);
+    }
+
+    #[test]
+    fn a_clock_far_ahead_leaves_the_keys_alone() {
+        let tickets = tickets(4);
+        let ticket = tickets.encrypt_at(b"now", START).unwrap();
+        assert!(tickets.decrypt_at(&ticket, START + (STEPS_MAX + 2) * PERIOD_SECONDS).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_ticket_is_none(at in 0_usize..40, bit in 0_u32..8, cut in 0_usize..60) {
+            let tickets = tickets(5);
+            let mut ticket = tickets.encrypt_at(b"secret", START).unwrap();
+            let length = ticket.len();
+            ticket[at % length] ^= 1 << bit;
+            ticket.truncate(cut);
+            prop_assert_eq!(tickets.decrypt_at(&ticket, START), None);
+        }
+    }
+}
