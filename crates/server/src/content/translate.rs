@@ -50,7 +50,7 @@ pub struct Question<'a> {
     pub rules: &'a Effective,
     /// The host that is asked, where a redirect leads to it; else empty.
     pub host: &'a [u8],
-    /// The path, [normalised](path::normalise); empty if it cannot be.
+    /// The path, [normalised](lamna_proto::parse::path::normalise); empty if it cannot be.
     pub path: &'a [u8],
     /// The form of a listing.
     pub view: View,
