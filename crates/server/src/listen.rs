@@ -80,12 +80,12 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
             });
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         passed.iter().for_each(|unused| {
-            let what = format_args!(
+            let what = format!(
                 "the service manager has passed a socket for {}, which the addresses to listen at do not name: it is \
                  not used",
                 unused.address()
             );
-            errors::tell(Level::Warning, what);
+            errors::tell(Level::Warning, format_args!("{what}"));
         });
         return Ok(listeners);
     }

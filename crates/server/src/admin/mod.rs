@@ -121,10 +121,10 @@ impl Admin {
             (Some(address), None) => match token(address) {
                 Ok(token) => Some(token),
                 Err(error) => {
-                    let why = format_args!(
+                    let why = format!(
                         "no orders over TCP: their token cannot be kept: {error}; name one with admin_token_file"
                     );
-                    errors::tell(Level::Warning, why);
+                    errors::tell(Level::Warning, format_args!("{why}"));
                     None
                 }
             },

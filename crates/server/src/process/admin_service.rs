@@ -418,8 +418,8 @@ impl AdminService<'_> {
             self.standing.why = format!("{} serves because it was configured", settings.architecture.name());
             self.standing.configured = configured;
             if let Err(error) = errors::open(&settings.error_log) {
-                let why = format_args!("the error log stays where it is: its new place cannot be opened: {error}");
-                errors::report(Level::Error, why);
+                let why = format!("the error log stays where it is: its new place cannot be opened: {error}");
+                errors::report(Level::Error, format_args!("{why}"));
             }
         }
         Ok(progress)

@@ -243,8 +243,8 @@ impl Server {
         match self.switch(&settings) {
             Ok(_) => errors::tell(Level::Info, format_args!("{} serves: {because}", settings.architecture.name())),
             Err(error) => {
-                let why = format_args!("going on as before, because {error}. It was to be changed: {because}");
-                errors::report(Level::Warning, why);
+                let why = format!("going on as before, because {error}. It was to be changed: {because}");
+                errors::report(Level::Warning, format_args!("{why}"));
                 if let (Some(adapter), Some(engine)) = (&mut self.adapter, engine) {
                     adapter.handle_failed(engine, &self.running.settings, &error.to_string());
                 }

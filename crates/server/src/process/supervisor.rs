@@ -409,8 +409,8 @@ impl Supervisor<'_> {
             && let Some(cause) = self.unsaid.take()
         {
             let staff = self.staff();
-            let why = format_args!("going on with {staff} processes, because no more can be started: {cause}");
-            errors::report(Level::Warning, why);
+            let why = format!("going on with {staff} processes, because no more can be started: {cause}");
+            errors::report(Level::Warning, format_args!("{why}"));
         }
     }
 

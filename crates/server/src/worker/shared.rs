@@ -101,11 +101,11 @@ impl Shared {
         self.store.clear();
         let before = self.counters.accept_pauses.fetch_add(1, Relaxed);
         if before.is_multiple_of(PAUSES_REPORTED) {
-            let what = format_args!(
+            let what = format!(
                 "cannot accept connections for the moment: {errno}. They wait. If it lasts, raise the limit on open \
                  files (ulimit -n, or LimitNOFILE= in a systemd unit), or the memory limit (MemoryMax=) if there is one."
             );
-            errors::report(Level::Error, what);
+            errors::report(Level::Error, format_args!("{what}"));
         }
     }
 }

@@ -167,8 +167,8 @@ impl Receiver {
             match slot_of(&buffer[..bytes], passed, pages, now) {
                 Some(slot) => return Arrival::Connection(Box::new(slot)),
                 None => {
-                    let why = format_args!("a connection could not be taken over: it is not one that is understood");
-                    errors::report(Level::Warning, why);
+                    let why = format!("a connection could not be taken over: it is not one that is understood");
+                    errors::report(Level::Warning, format_args!("{why}"));
                 }
             }
         }
