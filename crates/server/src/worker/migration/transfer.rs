@@ -167,7 +167,7 @@ impl Receiver {
             match slot_of(&buffer[..bytes], passed, pages, now) {
                 Some(slot) => return Arrival::Connection(Box::new(slot)),
                 None => {
-                    let why = format!("a connection could not be taken over: it is not one that is understood");
+                    let why = "a connection could not be taken over: it is not one that is understood";
                     errors::report(Level::Warning, format_args!("{why}"));
                 }
             }
