@@ -286,21 +286,6 @@ impl<'a> Request<'a> {
         present.then(|| self.head.values[field as usize].of(self.bytes))
     }
 
-    /// The value of the first line of the field `name`, in lower case, whichever it is. Reads all lines up to it.
-    pub fn field_named(self, name: &[u8]) -> Option<&'a [u8]> {
-        let mut rest = &self.bytes[usize::from(self.head.fields_at)..usize::from(self.head.length)];
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            let line = &rest[..end];
-            rest = &rest[end + 1..];
-            if let Some(colon) = memchr::memchr(b':', line)
-                && line[..colon].eq_ignore_ascii_case(name)
-            {
-                return Some(line[colon + 1..].trim_ascii());
-            }
-        }
-        None
-    }
-
     /// The values of all lines of `field`, in order.
     pub fn field_lines(self, field: Field) -> FieldLines<'a> {
         let rest = if self.head.repeated.contains(field) {

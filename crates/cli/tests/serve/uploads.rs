@@ -90,6 +90,9 @@ fn what_cannot_be_stored_is_refused_with_its_reason(engine: Engine) {
         ("/hello.txt", "If-Match: \"x\"\r\n", 412),
         ("/other", "If-Match: *\r\n", 412),
         ("/part", "Content-Range: bytes 0-2/10\r\n", 400),
+        ("/new", "Sec-Fetch-Site: cross-site\r\n", 403),
+        ("/new", "Origin: http://elsewhere.example\r\n", 403),
+        ("/new", "Origin: null\r\n", 403),
     ] {
         let answer = put(&mut server.connect(), path, fields, b"abc");
         assert_eq!(answer.status, status, "{path} {fields}");

@@ -26,13 +26,13 @@ impl Request {
     pub(super) fn of(request: message::Request<'_>) -> Request {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let target = request.target();
-        let has = |name: &[u8]| request.field_named(name).is_some();
+        let has = |name: &'static [u8]| request.lines_named(name).next().is_some();
         Request {
             method: text(request.method_token()),
             path: text(target.split(|&byte| byte == b'?').next().unwrap_or_default()),
             from_page: has(b"origin") || has(b"sec-fetch-site"),
             host: request.field(Field::Host).map(host_name),
-            token: request.field_named(b"authorization").and_then(bearer),
+            token: request.lines_named(b"authorization").next().and_then(bearer),
             content: Vec::new(),
         }
     }

@@ -28,6 +28,7 @@ use crate::content::site::{Site, Sites};
 use crate::io::file_state::{self, Kind};
 use crate::io::new_file::{Before, NewFile};
 use crate::io::{Blocked, KernelFeatures, Wait, open};
+use crate::sys::clock::Clock;
 
 /// What uploads need of the server.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,8 @@ pub struct Means<'a> {
     pub store: &'a Arc<Store>,
     /// What the kernel can do.
     pub abilities: &'a Arc<KernelFeatures>,
+    /// The server's clock.
+    pub clock: Clock,
 }
 
 /// The program that answers `request`, which changes something; none if `site` does not let it.
@@ -47,19 +50,24 @@ pub fn begin(
     request: Request<'_>,
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
-    let is_users = site.settings.user_directory.is_some() && translate.path.starts_with(b"/~");
-    if !site.settings.upload || is_users {
+    if !site.settings.upload {
         return None;
     }
     let mut name = Vec::new();
     // What cannot be normalised is refused by the first step.
     let _ = path::normalise(translate.path, &mut name);
+    // Directories of users are theirs alone, however the path is spelled.
+    if site.settings.user_directory.is_some() && name.starts_with(b"/~") {
+        return None;
+    }
     let place = Place {
         sites: means.sites.clone(),
         store: means.store.clone(),
         abilities: means.abilities.clone(),
+        clock: means.clock,
         site: site.index,
         path: name,
+        is_from_elsewhere: is_from_elsewhere(request),
     };
     match request.head.method {
         Method::Put => Some(Box::new(Put {
@@ -69,7 +77,7 @@ pub fn begin(
             gathered: Gathered::default(),
         })),
         Method::Post => {
-            let boundary = multipart::boundary(request.field_named(b"content-type")?)?;
+            let boundary = multipart::boundary(request.lines_named(b"content-type").next()?)?;
             Some(Box::new(form::Form::new(place, &boundary)))
         }
         _ => None,
@@ -82,9 +90,26 @@ struct Place {
     sites: Arc<Sites>,
     store: Arc<Store>,
     abilities: Arc<KernelFeatures>,
+    clock: Clock,
     site: u32,
     /// The path, normalised; empty if it cannot be.
     path: Vec<u8>,
+    /// A page of another site has sent the request.
+    is_from_elsewhere: bool,
+}
+
+/// Whether a page of another site has sent `request`: a browser sends forms anywhere, whoever wrote them (cross-site request
+/// forgery). Browsers say so in Sec-Fetch-Site; older ones say where the page is from, and that has to be the host that is asked.
+fn is_from_elsewhere(request: Request<'_>) -> bool {
+    let named = |name| request.lines_named(name).next();
+    match (named(b"sec-fetch-site"), named(b"origin")) {
+        (Some(site), _) => site != b"same-origin" && site != b"none",
+        (None, Some(origin)) => {
+            let host = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
+            !host.zip(request.field(Field::Host)).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+        }
+        (None, None) => false,
+    }
 }
 
 /// Why something cannot be stored: the status, and a sentence for the client.
@@ -108,12 +133,23 @@ impl Place {
     /// The directory that `path` names, which ends with a slash.
     fn directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
         let (root, name) = self.site().root_of(path);
-        let root = root.directory(Wait::Yes, 0).map_err(refused_by)?;
+        let root = root.directory(Wait::Yes, self.clock.now().0).map_err(refused_by)?;
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let opened = open::open_beneath(root.as_fd(), name, Wait::Yes, &self.abilities).map_err(refused_by)?;
         match file_state::inspect(opened.as_fd()).map_err(|_| FAILED)?.0 {
             Kind::Directory => Ok(opened),
             _ => Err(NO_DIRECTORY),
+        }
+    }
+
+    /// Whether a file may be stored as `path`, whoever may write there.
+    fn check(&self, path: &[u8]) -> Result<(), Refused> {
+        match path {
+            _ if self.is_from_elsewhere => Err(ELSEWHERE),
+            [] | [.., b'/'] => Err(MALFORMED),
+            path if path::is_hidden(path) => Err(HIDDEN),
+            path if self.site().routes.hides(path) => Err(RULES),
+            _ => Ok(()),
         }
     }
 
@@ -161,6 +197,8 @@ const NO_DIRECTORY: Refused = Refused(409, "The directory that this would be in 
 const IS_DIRECTORY: Refused = Refused(409, "A directory has this name.");
 const FORBIDDEN: Refused = Refused(403, "The server may not write this.");
 const HIDDEN: Refused = Refused(403, "Names that begin with a dot are not stored.");
+const RULES: Refused = Refused(403, "A file of this name would be read as rules of the site.");
+const ELSEWHERE: Refused = Refused(403, "A page of another site has sent this.");
 const MALFORMED: Refused = Refused(400, "The path of the request target does not name a file.");
 const NOT_WHOLE: Refused = Refused(400, "Content-Range in a PUT is not supported: send the whole file.");
 const CONDITION: Refused = Refused(412, "A precondition of the request does not hold for the file as it is now.");
@@ -233,7 +271,15 @@ impl Put {
             self.file = Some(file);
             return Ok(None);
         }
-        let before = file.move_to(name_of(&self.place.path)).map_err(refused)?;
+        let name = name_of(&self.place.path);
+        let before = match self.conditions.is_for_nothing() {
+            // Another request may have stored one since the first step.
+            true => file.move_to_unused(name).map(|()| Before::Nothing).map_err(|errno| match errno {
+                Errno::EXIST => CONDITION,
+                other => refused(other),
+            })?,
+            false => file.move_to(name).map_err(refused)?,
+        };
         self.place.handle_change(&self.place.path);
         Ok(Some(before))
     }
@@ -243,12 +289,7 @@ impl Put {
         if self.conditions.is_part {
             return Err(NOT_WHOLE);
         }
-        if path.is_empty() || path.ends_with(b"/") {
-            return Err(MALFORMED);
-        }
-        if path::is_hidden(path) {
-            return Err(HIDDEN);
-        }
+        self.place.check(path)?;
         let directory = self.place.directory(&path[..path.len() - name_of(path).len()])?;
         self.conditions.check(&directory, name_of(path), &self.place.abilities)?;
         NewFile::create(directory).map_err(refused)
@@ -296,8 +337,13 @@ impl Conditions {
             if_match: lines(Field::IfMatch),
             if_none_match: lines(Field::IfNoneMatch),
             if_unmodified_since: request.field(Field::IfUnmodifiedSince).map(<[u8]>::to_vec),
-            is_part: request.field_named(b"content-range").is_some(),
+            is_part: request.lines_named(b"content-range").next().is_some(),
         }
+    }
+
+    /// Whether there must be nothing under the name (`If-None-Match: *`).
+    fn is_for_nothing(&self) -> bool {
+        self.if_none_match.iter().any(|line| line.trim_ascii() == b"*")
     }
 
     fn check(&self, directory: &OwnedFd, name: &[u8], abilities: &KernelFeatures) -> Result<(), Refused> {

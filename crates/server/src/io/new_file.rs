@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// A file that is being written.
@@ -87,6 +87,18 @@ impl NewFile {
         retry(|| rustix::fs::renameat(&self.directory, own.as_str(), &self.directory, name))?;
         self.name = None;
         Ok(before)
+    }
+
+    /// Moves it to `name` in its directory, where nothing is.
+    ///
+    /// # Errors
+    /// `EEXIST` if something is there, which stays; else what the system calls say.
+    pub fn move_to_unused(mut self, name: &[u8]) -> Result<(), Errno> {
+        let Some(own) = &self.name else { return self.link(name) };
+        let flags = RenameFlags::NOREPLACE;
+        retry(|| rustix::fs::renameat_with(&self.directory, own.as_str(), &self.directory, name, flags))?;
+        self.name = None;
+        Ok(())
     }
 
     fn link(&self, name: &[u8]) -> Result<(), Errno> {
@@ -176,6 +188,18 @@ mod tests {
             fs::create_dir(directory.path().join("d")).unwrap();
             assert_eq!(create(directory.path(), named).move_to(b"d"), Err(Errno::ISDIR));
             assert_eq!(names(directory.path()).len(), 2);
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_new_replaces_nothing() {
+        for named in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            assert_eq!(create(directory.path(), named).move_to_unused(b"a"), Ok(()));
+            let mut other = create(directory.path(), named);
+            other.write(b"b").unwrap();
+            assert_eq!(other.move_to_unused(b"a"), Err(Errno::EXIST));
+            assert_eq!((fs::read(directory.path().join("a")).unwrap(), names(directory.path()).len()), (Vec::new(), 1));
         }
     }
 

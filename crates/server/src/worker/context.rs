@@ -196,7 +196,7 @@ impl<'a> WorkerContext<'a> {
 
     /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
     pub fn route(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Option<Done<'_>> {
-        let Shared { sites, store, abilities, .. } = self.shared;
+        let Shared { sites, store, abilities, clock, .. } = self.shared;
         if self.refuses {
             let address = self.addresses.address(sites, translate, client);
             let rules = Target::new(self.shared, &address, None).rules;
@@ -220,7 +220,7 @@ impl<'a> WorkerContext<'a> {
         let request = translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;
         let site = sites.find(translate.host);
-        let program = upload::begin(site, translate, request, upload::Means { sites, store, abilities });
+        let program = upload::begin(site, translate, request, upload::Means { sites, store, abilities, clock: *clock });
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
     }
 

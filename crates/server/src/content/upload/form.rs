@@ -9,7 +9,7 @@ use lamna_proto::exchange::program::{Program, Ran};
 use lamna_proto::parse::path;
 
 use super::multipart::{Event, Malformed, Parser};
-use super::{Gathered, HIDDEN, MALFORMED, Place, Refused, refused};
+use super::{Gathered, MALFORMED, Place, Refused, refused};
 use crate::content::answers;
 use crate::io::new_file::NewFile;
 
@@ -77,9 +77,7 @@ fn create(place: &Place, name: Vec<u8>) -> Result<(NewFile, Vec<u8>), Refused> {
     if name.contains(&0) || !place.path.ends_with(b"/") {
         return Err(MALFORMED);
     }
-    if path::is_hidden(&place.path) || name.starts_with(b".") {
-        return Err(HIDDEN);
-    }
+    place.check(&[&*place.path, &name].concat())?;
     let directory = place.directory(&place.path)?;
     Ok((NewFile::create(directory).map_err(refused)?, name))
 }

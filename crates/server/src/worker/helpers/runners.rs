@@ -20,8 +20,6 @@ use crate::worker::shared::Shared;
 pub struct Runners {
     pool: Arc<Pool>,
     finished: Receiver<Completed>,
-    /// Steps that have not come back.
-    away: usize,
 }
 
 #[derive(Debug)]
@@ -48,12 +46,11 @@ impl Runners {
     pub fn new(shared: Arc<Shared>, worker: usize) -> Runners {
         let (sender, finished) = unbounded();
         let pool = Arc::new(Pool { shared, worker, queue: Queue::default(), finished: sender });
-        Runners { pool, finished, away: 0 }
+        Runners { pool, finished }
     }
 
     /// Has a step carried out. The worker is woken when it has been.
     pub fn submit(&mut self, pending: PendingId, program: Box<dyn Program>, content: &[u8], is_last: bool) {
-        self.away += 1;
         let step = Step { pending, program, content: content.to_vec(), is_last };
         let runners_max = self.pool.shared.control.helpers();
         let (_, hires) = self.pool.queue.submit(runners_max, |job_queue| job_queue.add_at_once(step));
@@ -72,14 +69,7 @@ impl Runners {
 
     /// The next step that has been carried out, if there is one.
     pub fn finished(&mut self) -> Option<Completed> {
-        let completed = self.finished.try_recv().ok()?;
-        self.away -= 1;
-        Some(completed)
-    }
-
-    /// Whether there are steps that have not come back.
-    pub fn are_busy(&self) -> bool {
-        self.away > 0
+        self.finished.try_recv().ok()
     }
 }
 
