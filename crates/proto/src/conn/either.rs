@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Answered, Interest, http1, http2};
 use crate::encoding::{Encoded, Malformed};
-use crate::exchange::program::{Program, Ran, Step};
+use crate::exchange::program::{Program, Ran, SocketWait, Step};
 use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Translate};
 use crate::limits::Limits;
 use crate::message::Version;
@@ -195,8 +195,19 @@ impl Connection {
 impl Connection {
     /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
     /// program is the driver's.
-    pub fn step(&mut self, id: ExchangeId) -> Option<Step<'_>> {
-        either!(self, one => one.step(id))
+    pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
+        either!(self, one => one.step(id, now))
+    }
+
+    /// A socket that a program waits for. Each wait is handed out once; after `recall_needs` those that are not over are handed out again. A
+    /// socket that is not waited for any more by the program may still be reported: that is ignored.
+    pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
+        either!(self, one => one.poll_socket())
+    }
+
+    /// What the program of exchange `id` waits for at its socket is there: its next step can be carried out.
+    pub fn handle_socket(&mut self, id: ExchangeId) {
+        either!(self, one => one.handle_socket(id));
     }
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.

@@ -6,19 +6,27 @@
 //! whose exchange ends is dropped.
 //!
 //! ```text
-//!   Need::Translate --Done::Run--> waits for content <--Continue--+
-//!                                        | some, or its end       |
-//!                                        v                        |
-//!                       Need::Run: step, run, handle_ran ---------+
-//!                                        | Answer
-//!                                        v
-//!                                the answer is sent
+//!   Need::Translate --Done::Run--> waits <--Continue, Waits, Gives--+
+//!                                    | what the step before named   |
+//!                                    v                              |
+//!                   Need::Run: step, run, handle_ran ---------------+
+//!                                    | Answer, or the part with the end
+//!                                    v
+//!                            the answer is sent
 //! ```
+//!
+//! An answer is a resource that is sent whole (`Ran::Answer`), or a stream of parts that is sent while it is made (`Ran::Gives`). A
+//! stream goes on only as fast as the peer takes it: a program is asked for the next part when there is room for it. A program that
+//! waits for another application has a socket: whoever drives the connection waits for that socket as for its own.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::exchange::ContentBuffer;
+use crate::message::Status;
 use crate::resource::Resource;
+use crate::time::Instant;
 
 /// Something that has been begun for one request.
 pub trait Program: fmt::Debug + Send {
@@ -31,9 +39,32 @@ pub trait Program: fmt::Debug + Send {
         false
     }
 
-    /// Takes the next piece of content; `is_last` says that there is no more. Called in order, each time with something new:
-    /// bytes, or the end; what was gathered comes before it. May block.
-    fn run(&mut self, content: &[u8], is_last: bool) -> Ran;
+    /// Whether a step may wait for a disk or for anything else. One that says no is carried out in line by every driver.
+    fn may_block(&self) -> bool {
+        true
+    }
+
+    /// The next step. Called in order; what was gathered comes before its content.
+    fn run(&mut self, input: Input<'_>) -> Ran;
+
+    /// The socket that the last step wants waited for ([`Next::readable`], [`Next::writable`]).
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// What a step is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The next content of the request. Empty unless the step before wanted some. Nothing of it is given again.
+    pub content: &'a [u8],
+    /// No content follows this, in this step or later.
+    pub is_last: bool,
+    /// What was given before has been sent as far as it has to be: a part that is given now is sent next. A program gives nothing
+    /// without it.
+    pub room: bool,
+    /// The time.
+    pub now: Instant,
 }
 
 /// What came of a step.
@@ -44,8 +75,64 @@ pub enum Ran {
     Continue,
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.
     Answer(Arc<Resource>),
-    /// It cannot go on, for no fault of the client's.
+    /// Nothing is given now: the next step is carried out when one of these comes about.
+    Waits(Next),
+    /// A part of the answer, and when the next step is carried out, unless the part has the end.
+    Gives(Box<Part>, Next),
+    /// It cannot go on, for no fault of the client's. An answer that has begun is broken off, so that nobody takes it for whole.
     Failed,
+}
+
+/// When the next step is carried out: when any of these comes about. If all are absent, never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// Content has arrived, or its end has (which is told once).
+    pub content: bool,
+    /// There is room for a part.
+    pub room: bool,
+    /// The program's socket has something to receive, an end or an error.
+    pub readable: bool,
+    /// The program's socket takes bytes, or has an error.
+    pub writable: bool,
+    /// It is so late.
+    pub until: Option<Instant>,
+}
+
+/// What a program gives at once. In this order, each may be absent.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Answers before the answer (1xx but 100 and 101). HTTP/1.0 does not get them.
+    pub interim: Vec<StreamHead>,
+    /// The head, once.
+    pub head: Option<StreamHead>,
+    /// Content; only behind a head.
+    pub content: Option<Arc<dyn ContentBuffer>>,
+    /// The answer is whole, and the program is done: with these trailer fields, if the version has a place for them. As lines, each with its
+    /// CRLF; mostly none. An answer of known length ends without it too, when all has been given, but the program stays until it has said so.
+    pub end: Option<Vec<u8>>,
+}
+
+/// The head of an answer that is made while it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamHead {
+    /// The status.
+    pub status: Status,
+    /// Field lines as in HTTP/1.1, each with its CRLF: valid, without those of framing and connection. `Date` and `Server` are added if they
+    /// are not there.
+    pub fields: Vec<u8>,
+    /// Bytes of content, if that is known. More are not sent, fewer break the answer off. Not of the content that is left out because the
+    /// request was HEAD, or for the status (204, 304).
+    pub length: Option<u64>,
+    /// The connection changes to another protocol behind this head (101, or a 2xx to CONNECT): all that follows is content, both ways,
+    /// until either side ends.
+    pub tunnels: bool,
+}
+
+impl Next {
+    /// More content, or its end.
+    pub const CONTENT: Next = Next { content: true, room: false, readable: false, writable: false, until: None };
+    /// Room for a part.
+    pub const ROOM: Next = Next { content: false, room: true, readable: false, writable: false, until: None };
 }
 
 /// The next step of a program: what [`Need::Run`](super::Need::Run) asks for.
@@ -53,8 +140,17 @@ pub enum Ran {
 pub struct Step<'a> {
     /// To be given back with what came of it.
     pub program: Box<dyn Program>,
-    /// See [`Program::run`].
-    pub content: &'a [u8],
-    /// See [`Program::run`].
-    pub is_last: bool,
+    /// What it is given.
+    pub input: Input<'a>,
+}
+
+/// A socket that a program waits for: what `poll_socket` of a connection asks for. Once for each time that it is to be waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketWait<'a> {
+    /// The socket.
+    pub socket: BorrowedFd<'a>,
+    /// For something to receive.
+    pub readable: bool,
+    /// For room to send.
+    pub writable: bool,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::encoding::{Encoded, Malformed};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::program::{Program, Step};
+use lamna_proto::exchange::program::{Input, Program, Step};
 use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
@@ -116,7 +116,7 @@ enum Deferred {
     Translate(Arc<Resource>),
     Refuse(Refusal),
     Begin(Echo),
-    Step { program: Box<dyn Program>, content: Vec<u8>, is_last: bool },
+    Step { program: Box<dyn Program>, content: Vec<u8>, is_last: bool, room: bool },
     Read { representation: Arc<Representation>, offset: u64, length: u64 },
 }
 
@@ -446,11 +446,13 @@ impl Peer {
                 Deferred::Read { representation: representation.clone(), offset, length }
             }
             Need::Run => {
-                let Some(Step { program, content, is_last }) = self.connection.step(id) else {
+                let Some(Step { program, input: Input { content, is_last, room, .. } }) =
+                    self.connection.step(id, self.now)
+                else {
                     self.take_reports();
                     return true;
                 };
-                Deferred::Step { program, content: content.to_vec(), is_last }
+                Deferred::Step { program, content: content.to_vec(), is_last, room }
             }
         };
         if self.habits.defers.take() {
@@ -493,8 +495,8 @@ impl Peer {
     fn run_program(&mut self, id: ExchangeId, deferred: Deferred) {
         match deferred {
             Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(Box::new(program)), self.now),
-            Deferred::Step { mut program, content, is_last } => {
-                let ran = program.run(&content, is_last);
+            Deferred::Step { mut program, content, is_last, room } => {
+                let ran = program.run(Input { content: &content, is_last, room, now: self.now });
                 self.connection.handle_ran(id, program, ran, self.now);
             }
             _ => unreachable!("nothing else is a program's"),

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
@@ -131,7 +131,7 @@ impl Program for Echo {
         ECHO_BYTES_MAX
     }
 
-    fn run(&mut self, content: &[u8], is_last: bool) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
         assert!(!content.is_empty() || is_last, "each step has something new");
         assert!(!self.ended, "nothing comes behind the end");
         self.ended = is_last;

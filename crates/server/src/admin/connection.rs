@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lamna_proto::conn::{Connection, Fate};
 use lamna_proto::error::Refusal;
-use lamna_proto::exchange::program::{Program, Ran, Step};
+use lamna_proto::exchange::program::{Input, Program, Ran, Step};
 use lamna_proto::exchange::{Done, ExchangeId, Need};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::Status;
@@ -132,7 +132,7 @@ impl Program for Gathered {
         CONTENT_BYTES_MAX
     }
 
-    fn run(&mut self, _: &[u8], _: bool) -> Ran {
+    fn run(&mut self, _: Input<'_>) -> Ran {
         Ran::Failed
     }
 }
@@ -205,7 +205,9 @@ impl Visit {
 
     /// Takes what there is of the content, and has the request answered that is whole.
     fn gather(&mut self, id: ExchangeId, now: Instant, answer: &mut impl FnMut(Origin, Ask) -> Option<Answer>) {
-        let Some(Step { program, content, is_last }) = self.connection.step(id) else { return };
+        let Some(Step { program, input: Input { content, is_last, .. } }) = self.connection.step(id, NOW) else {
+            return;
+        };
         if let Some(request) = &mut self.request {
             request.content.extend_from_slice(content);
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::message::{Field, Method, Request, Status};
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Description, Representation, Resource};
@@ -305,8 +305,8 @@ impl Program for Put {
         self.file.is_some() && self.gathered.add(content)
     }
 
-    fn run(&mut self, content: &[u8], is_last: bool) -> Ran {
-        match self.store(content, is_last) {
+    fn run(&mut self, input: Input<'_>) -> Ran {
+        match self.store(input.content, input.is_last) {
             Ok(None) => Ran::Continue,
             Ok(Some(Before::Nothing)) => self.place.done(201, Some(&path::encode(&self.place.path))),
             Ok(Some(Before::File)) => self.place.done(204, None),

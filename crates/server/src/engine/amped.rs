@@ -7,7 +7,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
@@ -92,13 +92,12 @@ impl Executor for Helped {
         &mut self,
         pending: PendingId,
         mut program: Box<dyn Program>,
-        content: &[u8],
-        is_last: bool,
+        input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        if !is_last && program.gather(content) {
+        if !input.is_last && program.gather(input.content) {
             return Some((program, Ran::Continue));
         }
-        self.runners.submit(pending, program, content, is_last);
+        self.runners.submit(pending, program, input);
         None
     }
 

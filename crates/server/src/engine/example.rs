@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use rustix::io::Errno;
 
 use crate::cache::Entry;
@@ -64,11 +64,10 @@ impl Executor for Counting<'_> {
         &mut self,
         _pending: PendingId,
         mut program: Box<dyn Program>,
-        content: &[u8],
-        is_last: bool,
+        input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
         self.steps.fetch_add(1, Relaxed);
-        let ran = runners::run(&mut program, content, is_last);
+        let ran = runners::run(&mut program, input);
         Some((program, ran))
     }
 

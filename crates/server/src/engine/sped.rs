@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use rustix::io::Errno;
 
 use crate::cache::Entry;
@@ -52,10 +52,9 @@ impl Executor for InLine {
         &mut self,
         _: PendingId,
         mut program: Box<dyn Program>,
-        content: &[u8],
-        is_last: bool,
+        input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        let ran = runners::run(&mut program, content, is_last);
+        let ran = runners::run(&mut program, input);
         Some((program, ran))
     }
 

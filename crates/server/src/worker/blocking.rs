@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use lamna_proto::conn::Interest;
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -374,10 +374,9 @@ impl Executor for InThread {
         &mut self,
         _: PendingId,
         mut program: Box<dyn Program>,
-        content: &[u8],
-        is_last: bool,
+        input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)> {
-        let ran = runners::run(&mut program, content, is_last);
+        let ran = runners::run(&mut program, input);
         Some((program, ran))
     }
 

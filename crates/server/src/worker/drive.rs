@@ -21,6 +21,7 @@ use crate::io::wait::Token;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Found, Target, WorkerContext};
 use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::helpers::runners;
 use crate::worker::turn_budget::TURN_BYTES;
 
 /// Receives of one connection before others get their turn.
@@ -203,8 +204,15 @@ fn read(
 }
 
 fn run(connection: &mut ConnectionState, id: PendingId, now: Instant, executor: &mut impl Executor) {
-    let Some(Step { program, content, is_last }) = connection.connection.step(id.exchange) else { return };
-    if let Some((program, ran)) = executor.run(id, program, content, is_last) {
+    let Some(Step { mut program, input }) = connection.connection.step(id.exchange, now) else { return };
+    let ran = match program.may_block() {
+        true => executor.run(id, program, input),
+        false => {
+            let ran = runners::run(&mut program, input);
+            Some((program, ran))
+        }
+    };
+    if let Some((program, ran)) = ran {
         connection.connection.handle_ran(id.exchange, program, ran, now);
     }
 }

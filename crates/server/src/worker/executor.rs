@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::exchange::{ContentBuffer, ExchangeId};
 use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
@@ -69,13 +69,12 @@ pub trait Executor {
     /// Makes the beginning of a range ready, at once or, returning nothing, later.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed>;
 
-    /// Carries out a step of a program, given this content: at once or, returning nothing, later.
+    /// Carries out a step of a program that may block: at once or, returning nothing, later.
     fn run(
         &mut self,
         pending: PendingId,
         program: Box<dyn Program>,
-        content: &[u8],
-        is_last: bool,
+        input: Input<'_>,
     ) -> Option<(Box<dyn Program>, Ran)>;
 
     /// What is readable when there may be such steps; none if they wake the worker by its waker.

@@ -6,7 +6,7 @@
 use super::incoming::CONTINUE;
 use super::{Connection, DRIVEN};
 use crate::error::Refusal;
-use crate::exchange::program::{Program, Ran, Step};
+use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
 use crate::exchange::{Exchange, ExchangeId, State};
 use crate::time::Instant;
 
@@ -71,7 +71,7 @@ impl Connection {
 
     /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
     /// program is the driver's.
-    pub fn step(&mut self, id: ExchangeId) -> Option<Step<'_>> {
+    pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         debug_assert_eq!(self.runnable(), Some(id), "a step is taken when it is asked for");
         let Taken { at, length, is_last } = match self.next_piece() {
             Ok(piece) => piece?,
@@ -85,7 +85,7 @@ impl Connection {
         running.away_since = self.received;
         let program = running.program.take()?;
         let input = &self.workspace.as_ref().expect(DRIVEN).input;
-        Some(Step { program, content: input.at(at, length), is_last })
+        Some(Step { program, input: Input { content: input.at(at, length), is_last, room: true, now } })
     }
 
     /// Takes the next content from the input.
@@ -114,6 +114,14 @@ impl Connection {
         Ok(Some(taken))
     }
 
+    /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
+    pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
+        None
+    }
+
+    /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
+    pub fn handle_socket(&mut self, _id: ExchangeId) {}
+
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         let Some(active) = &mut self.active else { return };
@@ -129,7 +137,7 @@ impl Connection {
                 exchange.state = State::Translated(resource);
                 self.close_unread();
             }
-            Ran::Failed => {
+            Ran::Failed | Ran::Waits(_) | Ran::Gives(..) => {
                 let request = exchange.request.as_ref().map(crate::exchange::Saved::request);
                 let host = request.and_then(crate::exchange::answer::host_of);
                 let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;

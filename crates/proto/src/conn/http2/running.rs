@@ -8,7 +8,7 @@ use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
 use crate::error::Refusal;
 use crate::exchange::ExchangeId;
-use crate::exchange::program::{Program, Ran, Step};
+use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
 use crate::limits::RECEIVE_WINDOW_BYTES_MAX;
 use crate::time::Instant;
 
@@ -87,7 +87,7 @@ impl Connection {
     }
 
     /// The step that `Need::Run` asks for. Until `handle_ran` the program is the driver's.
-    pub fn step(&mut self, id: ExchangeId) -> Option<Step<'_>> {
+    pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         let received = self.received;
         let stream = self.streams.iter_mut().find(|one| one.id == id.0 && one.can_run())?;
         let has_ended = matches!(stream.receiving, Receiving::HalfClosed);
@@ -96,8 +96,16 @@ impl Connection {
         std::mem::swap(&mut running.taken, &mut running.content);
         running.away_since = received;
         let program = running.program.take()?;
-        Some(Step { program, content: &running.taken, is_last: has_ended })
+        Some(Step { program, input: Input { content: &running.taken, is_last: has_ended, room: true, now } })
     }
+
+    /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
+    pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
+        None
+    }
+
+    /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
+    pub fn handle_socket(&mut self, _id: ExchangeId) {}
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
@@ -119,7 +127,7 @@ impl Connection {
                 self.give_up_content(at, now);
                 self.handle_translated(at, &resource);
             }
-            Ran::Failed => self.refuse_stream(at, Refusal::RunFailed),
+            Ran::Failed | Ran::Waits(_) | Ran::Gives(..) => self.refuse_stream(at, Refusal::RunFailed),
         }
         self.pump();
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::parse::path;
 
 use super::multipart::{Event, Malformed, Parser};
@@ -91,7 +91,7 @@ impl Program for Form {
         self.file.is_some() && self.gathered.add(content)
     }
 
-    fn run(&mut self, content: &[u8], is_last: bool) -> Ran {
+    fn run(&mut self, Input { content, is_last, .. }: Input<'_>) -> Ran {
         let gathered = self.gathered.take();
         let stored = if gathered.is_empty() { Ok(()) } else { self.store(&gathered, false) };
         if let Err(refused) = stored.and_then(|()| self.store(content, is_last)) {

@@ -6,8 +6,9 @@
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use lamna_proto::exchange::program::{Program, Ran, Step};
+use lamna_proto::exchange::program::{Input, Program, Ran, Step};
 use lamna_proto::exchange::{ExchangeId, Need, Read};
+use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
 use super::Pool;
@@ -60,6 +61,8 @@ pub(super) struct HeldStep {
     program: Box<dyn Program>,
     content: Vec<u8>,
     is_last: bool,
+    room: bool,
+    now: Instant,
     /// What came of it. Nothing if it has not been carried out.
     pub ran: Option<Ran>,
 }
@@ -68,7 +71,10 @@ impl HeldStep {
     /// Carries it out, once.
     pub(super) fn carry_out(&mut self) {
         if self.ran.is_none() {
-            self.ran = Some(runners::run(&mut self.program, &self.content, self.is_last));
+            self.ran = Some({
+                let input = Input { content: &self.content, is_last: self.is_last, room: self.room, now: self.now };
+                runners::run(&mut self.program, input)
+            });
         }
     }
 }
@@ -111,14 +117,14 @@ impl StageJob {
                     self.reading = Some(Reading { exchange, range, paged_in: None });
                 }
                 Need::Run => {
-                    if let Some(Step { program, content, is_last }) = self.slot.connection.step(exchange) {
-                        let mut program = program;
-                        if !is_last && program.gather(content) {
+                    if let Some(Step { mut program, input }) = self.slot.connection.step(exchange, context.now) {
+                        if !input.is_last && program.gather(input.content) {
                             self.slot.connection.handle_ran(exchange, program, Ran::Continue, context.now);
                             continue;
                         }
+                        let Input { content, is_last, room, now } = input;
                         let content = content.to_vec();
-                        self.step = Some(HeldStep { exchange, program, content, is_last, ran: None });
+                        self.step = Some(HeldStep { exchange, program, content, is_last, room, now, ran: None });
                     }
                 }
             }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use lamna_proto::exchange::program::{Program, Ran};
+use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::time::Instant;
 
 use crate::sys::contain::contain;
 use crate::worker::executor::{Completed, PendingId};
@@ -36,6 +37,8 @@ struct Step {
     program: Box<dyn Program>,
     content: Vec<u8>,
     is_last: bool,
+    room: bool,
+    now: Instant,
 }
 
 /// How long a runner without work stays.
@@ -50,8 +53,9 @@ impl Runners {
     }
 
     /// Has a step carried out. The worker is woken when it has been.
-    pub fn submit(&mut self, pending: PendingId, program: Box<dyn Program>, content: &[u8], is_last: bool) {
-        let step = Step { pending, program, content: content.to_vec(), is_last };
+    pub fn submit(&mut self, pending: PendingId, program: Box<dyn Program>, input: Input<'_>) {
+        let Input { content, is_last, room, now } = input;
+        let step = Step { pending, program, content: content.to_vec(), is_last, room, now };
         let runners_max = self.pool.shared.control.helpers();
         let (_, hires) = self.pool.queue.submit(runners_max, |job_queue| job_queue.add_at_once(step));
         if hires {
@@ -88,8 +92,8 @@ impl Pool {
     }
 
     fn finish(&self, step: Step) {
-        let Step { pending, mut program, content, is_last } = step;
-        let ran = run(&mut program, &content, is_last);
+        let Step { pending, mut program, content, is_last, room, now } = step;
+        let ran = run(&mut program, Input { content: &content, is_last, room, now });
         // The worker is gone if nobody listens: then the program ends here.
         let _ = self.finished.send(Completed::Ran(pending, program, ran));
         self.shared.control.waker(self.worker).wake();
@@ -97,7 +101,6 @@ impl Pool {
 }
 
 /// Carries out a step. One that panics has failed.
-pub fn run(program: &mut Box<dyn Program>, content: &[u8], is_last: bool) -> Ran {
-    contain("The request that it was for is answered with 500.", || program.run(content, is_last))
-        .unwrap_or(Ran::Failed)
+pub fn run(program: &mut Box<dyn Program>, input: Input<'_>) -> Ran {
+    contain("The request that it was for is answered with 500.", || program.run(input)).unwrap_or(Ran::Failed)
 }
