@@ -263,6 +263,11 @@ impl Input {
         self.start += bytes;
     }
 
+    /// Whether there is no room for more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.end - self.start == self.bytes.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.start = 0;
         self.end = 0;

@@ -24,6 +24,7 @@ mod either;
 pub(crate) mod framing;
 pub mod http1;
 pub mod http2;
+pub(crate) mod wake;
 
 pub use either::Connection;
 pub(crate) use http1::{Active, Running};
@@ -36,14 +37,15 @@ use crate::workspace::Workspace;
 /// What a connection waits for: any of these, whichever comes first.
 ///
 /// Versions of HTTP differ in which go together. HTTP/1.x waits for one thing at a time: what it has to send leaves before the next
-/// request is looked at. HTTP/2 receives while it has something to send and while needs are being met.
+/// request is looked at; but while a program answers, any may go together. HTTP/2 receives while it has something to send and while
+/// needs are being met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     /// Bytes from the peer. Without it, input stays in the socket.
     pub receive: bool,
     /// Room for bytes to the peer.
     pub send: bool,
-    /// An answer to a deferred need.
+    /// An answer to a deferred need, or what a program waits for: its socket or a moment.
     pub done: bool,
     /// What becomes of the connection.
     pub fate: Fate,

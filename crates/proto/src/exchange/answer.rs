@@ -32,7 +32,7 @@ pub(crate) enum Persistence {
 }
 
 impl Persistence {
-    fn line(self) -> &'static [u8] {
+    pub(crate) fn line(self) -> &'static [u8] {
         match self {
             Persistence::Implied => b"",
             Persistence::KeepAlive => b"Connection: keep-alive\r\n",

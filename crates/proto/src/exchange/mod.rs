@@ -109,7 +109,8 @@ pub(crate) struct Exchange {
 /// ```text
 ///  Wanting --poll_need--> Translating --Translated--> Translated --first in line--> Answering --all sent--> (gone)
 ///     ^------first in line------ Postponed <--no room--'
-///                               '-----Run-----> Running --Ran--> Translated
+///                               '-----Run-----> Running --Answer--> Translated
+///                                                  '------parts, all sent--> (gone)
 /// ```
 /// Refusals and immediate answers begin as Answering.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ pub(crate) enum State {
     Translated(Arc<Resource>),
     /// It was known, but there was no room to hold it behind earlier exchanges: wanted again when it is first in line.
     Postponed,
-    /// A program answers it.
+    /// A program answers it, or has given all of its answer, which is being sent.
     Running(Running),
     /// Waiting for its turn with an answer that is known already, or being sent.
     Answering(Answer),
@@ -141,7 +142,25 @@ impl Exchange {
         match &self.state {
             State::Translated(resource) => resource.held_bytes(),
             State::Answering(answer) => answer.representation.held_bytes(),
-            State::Wanting | State::Translating | State::Postponed | State::Running(_) => 0,
+            State::Running(running) => running.held_bytes(),
+            State::Wanting | State::Translating | State::Postponed => 0,
+        }
+    }
+
+    /// Whether a part of its answer may have left.
+    pub(crate) fn has_begun(&self) -> bool {
+        match &self.state {
+            State::Answering(answer) => answer.begun,
+            State::Running(running) => running.has_begun(),
+            State::Wanting | State::Translating | State::Translated(_) | State::Postponed => false,
+        }
+    }
+
+    /// Bytes of memory that an answer takes which is sent while it is made.
+    pub(crate) fn stream_bytes(&self) -> usize {
+        match &self.state {
+            State::Running(running) => running.memory_bytes(),
+            _ => 0,
         }
     }
 }

@@ -18,6 +18,20 @@
 //! An answer is a resource that is sent whole (`Ran::Answer`), or a stream of parts that is sent while it is made (`Ran::Gives`). A
 //! stream goes on only as fast as the peer takes it: a program is asked for the next part when there is room for it. A program that
 //! waits for another application has a socket: whoever drives the connection waits for that socket as for its own.
+//!
+//! # Streams
+//! - A program is dropped as soon as its answer is whole, and when the peer is gone or the answer cannot be completed. An answer without
+//!   content (to HEAD; 204, 304) is whole with its head: the program is dropped then.
+//! - A peer that has ended its side may still read: that is no reason to end the program. One that is gone is noticed when the driver
+//!   notices it: HTTP/1.x receives while a program thinks, as long as there is room in the input.
+//! - If the answer is whole before the content of the request has arrived, the rest is not waited for: HTTP/1.x closes behind the
+//!   answer, HTTP/2 resets the stream with NO_ERROR.
+//! - The peer has to take what there is for it within `send_timeout_ms`. Content has to come within `body_timeout_ms`, and as fast as
+//!   `body_rate_min` says, while the program wants some: before the head, and behind it if the program waits for nothing else. All
+//!   other waiting is the program's business: it names `until`.
+//! - What a program gives at the wrong place (content before the head, a second head) is a failure, as [`Ran::Failed`] is: before the
+//!   head a 500, behind it the answer is broken off. HTTP/1.x sends what was given before and closes without the last chunk; HTTP/2
+//!   resets the stream with INTERNAL_ERROR. An answer of HTTP/1.0 that ends with the connection cannot say so.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -32,6 +46,12 @@ use crate::time::Instant;
 pub trait Program: fmt::Debug + Send {
     /// Bytes of content that it takes; more are refused (413).
     fn content_bytes_max(&self) -> u64;
+
+    /// What the first step waits for: content, or its end. One that has something to do before has room here, which there is at the
+    /// beginning.
+    fn begins_with(&self) -> Next {
+        Next::CONTENT
+    }
 
     /// Keeps a piece of content for the next step, without waiting for anything. False if it has no room, or has to be asked first:
     /// then it is a step. For drivers that have steps carried out elsewhere, at a price for each.
@@ -58,10 +78,10 @@ pub trait Program: fmt::Debug + Send {
 pub struct Input<'a> {
     /// The next content of the request. Empty unless the step before wanted some. Nothing of it is given again.
     pub content: &'a [u8],
-    /// No content follows this, in this step or later.
+    /// No content follows this, in this step or later. Always true from the step on that was told so.
     pub is_last: bool,
     /// What was given before has been sent as far as it has to be: a part that is given now is sent next. A program gives nothing
-    /// without it.
+    /// without it. One part that is given nevertheless is copied and sent behind; then the program waits until there is room.
     pub room: bool,
     /// The time.
     pub now: Instant,
@@ -71,7 +91,7 @@ pub struct Input<'a> {
 #[derive(Clone, Debug)]
 #[must_use]
 pub enum Ran {
-    /// More content is wanted. If there is none: another step.
+    /// More content is wanted. If there is none: another step at once.
     Continue,
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.
     Answer(Arc<Resource>),
@@ -101,14 +121,14 @@ pub struct Next {
 /// What a program gives at once. In this order, each may be absent.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// Answers before the answer (1xx but 100 and 101). HTTP/1.0 does not get them.
+    /// Answers before the answer (1xx; 100 and 101 are left out). HTTP/1.0 does not get them.
     pub interim: Vec<StreamHead>,
     /// The head, once.
     pub head: Option<StreamHead>,
     /// Content; only behind a head.
     pub content: Option<Arc<dyn ContentBuffer>>,
     /// The answer is whole, and the program is done: with these trailer fields, if the version has a place for them. As lines, each with its
-    /// CRLF; mostly none. An answer of known length ends without it too, when all has been given, but the program stays until it has said so.
+    /// CRLF; mostly none. HTTP/1.1 sends them with chunks, to those who say `TE: trailers` (RFC 9110 6.5.1). An answer of known length ends without it too, when all has been given, but the program stays until it has said so.
     pub end: Option<Vec<u8>>,
 }
 

@@ -66,6 +66,13 @@ pub(crate) const PHRASES: &[&str] = &[
     "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX",
     "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
     "PUT /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n",
+    "GET /stream?i.h.c3.c9000.w.c1.e HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /stream?h10.c3.u.c7.e HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /stream?h.c3.e HTTP/1.0\r\n\r\n",
+    "HEAD /stream?h.c3.e HTTP/1.1\r\nHost: a\r\n\r\n",
+    "PUT /stream?d.h.c5000.t HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nContent-Length: 9\r\n\r\nabcdefghi",
+    "POST /stream?w.d.h+c2+e HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+    "GET /stream?h10.c3.f HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
 /// Something that happens to a connection.

@@ -1,6 +1,6 @@
 //! The core's integration tests: conversations, properties and seeded runs of the fuzzed checks.
 //!
-//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `gateway_checks`, `peer`, `responses` and `site`.
+//! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `gateway_checks`, `peer`, `responses`, `script` and `site`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests take the driver's part")]
 
 mod checks;
@@ -16,6 +16,8 @@ mod programs;
 mod properties;
 mod refusal;
 mod responses;
+mod script;
 mod selection;
 mod site;
+mod streams;
 mod waiting;

@@ -21,7 +21,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
 
-use crate::site::{Echo, LARGE_BYTES, Route, Site, pattern};
+use crate::site::{LARGE_BYTES, Route, Site, pattern};
 
 /// Values that are used one after another, for ever.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl Report {
 enum Deferred {
     Translate(Arc<Resource>),
     Refuse(Refusal),
-    Begin(Echo),
+    Begin(Box<dyn Program>),
     Step { program: Box<dyn Program>, content: Vec<u8>, is_last: bool, room: bool },
     Read { representation: Arc<Representation>, offset: u64, length: u64 },
 }
@@ -147,6 +147,8 @@ pub(crate) struct Peer {
     /// Sent by the peer and not yet received.
     socket: VecDeque<u8>,
     deferred: Vec<(ExchangeId, Deferred)>,
+    /// Those whose program's socket is waited for.
+    sockets: VecDeque<ExchangeId>,
     /// The connection has come to another process, where its needs have to be asked for again.
     hopped: bool,
 }
@@ -177,6 +179,7 @@ impl Peer {
             workspace: Some(workspace),
             socket: VecDeque::new(),
             deferred: Vec::new(),
+            sockets: VecDeque::new(),
             hopped: false,
         }
     }
@@ -218,10 +221,28 @@ impl Peer {
     /// Meets all deferred needs, and goes on until nothing is left to do.
     pub(crate) fn settle(&mut self) -> &mut Peer {
         self.run();
-        while self.meet_next() {
+        while self.meet_next() || self.meet_socket() || self.wait() {
             self.run();
         }
         self
+    }
+
+    /// What a program waits for at its socket is there. False if none does.
+    pub(crate) fn meet_socket(&mut self) -> bool {
+        let Some(id) = self.sockets.pop_front() else { return false };
+        self.connection.handle_socket(id);
+        true
+    }
+
+    /// Waits as long as a program wants to. False if none does.
+    fn wait(&mut self) -> bool {
+        let Interest { send, done, .. } = self.interest();
+        let is_late = done && (!send || self.reads_answers) && !self.connection.is_running();
+        let until = self.connection.poll_timeout(self.site.limits()).filter(|_| is_late);
+        if until.is_some() {
+            self.time_out();
+        }
+        until.is_some()
     }
 
     /// The output since the last call, as text.
@@ -234,6 +255,20 @@ impl Peer {
 impl Peer {
     pub(crate) fn interest(&self) -> Interest {
         self.connection.interest()
+    }
+
+    /// Bytes that the peer has sent and that have not been received.
+    pub(crate) fn unreceived(&self) -> usize {
+        self.socket.len()
+    }
+
+    /// The socket takes bytes once, whatever it does otherwise.
+    pub(crate) fn run_once(&mut self) {
+        let reads_answers = std::mem::replace(&mut self.reads_answers, true);
+        self.lend();
+        self.poll();
+        self.reads_answers = reads_answers;
+        self.park();
     }
 
     pub(crate) fn deferred_count(&self) -> usize {
@@ -351,6 +386,7 @@ impl Peer {
     /// Another driver takes over, and knows nothing of what this one has deferred.
     fn move_on(&mut self, bytes: usize) {
         self.deferred.clear();
+        self.sockets.clear();
         match self.habits.travels.take() {
             true if self.connection.can_travel() => self.travel(),
             _ => self.connection.recall_needs(),
@@ -411,6 +447,15 @@ impl Peer {
                 self.may_park();
                 if !self.habits.batches.take() {
                     break;
+                }
+            }
+            while let Some((id, wait)) = self.connection.poll_socket() {
+                assert!(wait.readable || wait.writable, "it is waited for something");
+                if self.habits.defers.take() {
+                    self.sockets.push_back(id);
+                } else {
+                    self.connection.handle_socket(id);
+                    needed = true;
                 }
             }
             let sent = self.poll_transmit();
@@ -494,7 +539,7 @@ impl Peer {
 
     fn run_program(&mut self, id: ExchangeId, deferred: Deferred) {
         match deferred {
-            Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(Box::new(program)), self.now),
+            Deferred::Begin(program) => self.connection.handle_done(id, Done::Run(program), self.now),
             Deferred::Step { mut program, content, is_last, room } => {
                 let ran = program.run(Input { content: &content, is_last, room, now: self.now });
                 self.connection.handle_ran(id, program, ran, self.now);

@@ -24,7 +24,7 @@ fn bytes() -> impl Strategy<Value = usize> {
     prop_oneof![1..4_usize, 1..200_usize, 1..20_000_usize, Just(usize::MAX)]
 }
 
-fn habits() -> impl Strategy<Value = Habits> {
+pub(crate) fn habits() -> impl Strategy<Value = Habits> {
     let ready = (cycle(bytes().prop_map(|bytes| bytes as u64)), cycle(any::<bool>()));
     let read = (cycle(any::<bool>()), cycle(0..8_usize), ready);
     let moves = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0..3_000_usize, 1..6)];

@@ -6,7 +6,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) fields: Fields,
     pub(crate) content: Vec<u8>,
 }
 
@@ -51,8 +51,49 @@ fn read_one(output: &[u8], is_head: bool) -> Option<(Response, usize)> {
     let length = match response.field("content-length") {
         _ if is_head || status < 200 || status == 204 || status == 304 => 0,
         Some(length) => length.parse().expect("Content-Length is a number"),
+        None if response.field("transfer-encoding") == Some("chunked") => {
+            let (content, trailers, length) = unchunk(&output[head_length..])?;
+            response.content = content;
+            response.fields.extend(trailers);
+            return Some((response, head_length + length));
+        }
+        // It ends with the connection.
+        None if response.field("connection") == Some("close") => output.len() - head_length,
         None => panic!("no length: {response:?}"),
     };
     response.content = output.get(head_length..head_length + length)?.to_vec();
     Some((response, head_length + length))
+}
+
+/// Names and values.
+type Fields = Vec<(String, String)>;
+
+/// The content of chunks (RFC 9112 7.1), the trailer fields, and how long all of it is; none if it is not whole.
+fn unchunk(output: &[u8]) -> Option<(Vec<u8>, Fields, usize)> {
+    let (mut content, mut trailers, mut at) = (Vec::new(), Vec::new(), 0);
+    let line = |at: &mut usize| {
+        let length = output[*at..].windows(2).position(|pair| pair == b"\r\n")?;
+        let line = String::from_utf8_lossy(&output[*at..*at + length]).into_owned();
+        *at += length + 2;
+        Some(line)
+    };
+    loop {
+        let size = usize::from_str_radix(&line(&mut at)?, 16).expect("a chunk begins with its size");
+        if size == 0 {
+            break;
+        }
+        content.extend_from_slice(output.get(at..at + size)?);
+        at += size;
+        assert_eq!(output.get(at..at + 2)?, b"\r\n", "a chunk ends with its line");
+        at += 2;
+    }
+    loop {
+        match line(&mut at)? {
+            text if text.is_empty() => return Some((content, trailers, at)),
+            text => {
+                let (name, value) = text.split_once(": ").expect("a trailer is a field");
+                trailers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+    }
 }

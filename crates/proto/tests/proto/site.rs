@@ -12,9 +12,11 @@ use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::limits::Limits;
-use lamna_proto::message::Status;
+use lamna_proto::message::{Method, Status};
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
 use lamna_proto::workspace::{Pages, Workspace};
+
+use crate::script::Script;
 
 /// Sun, 06 Nov 1994 08:49:37 GMT: when everything was last modified.
 pub(crate) const MODIFIED: u64 = 784_111_777;
@@ -74,10 +76,16 @@ impl Site {
     pub(crate) fn route(&self, translate: &Translate<'_>) -> Route<'_> {
         let reads = translate.request.is_none_or(|request| request.head.method.reads());
         match translate.path {
-            b"/echo" | b"/early" | b"/fails" if !reads => Route::Program(Echo::new(translate.path)),
+            b"/stream" => Route::Program(Box::new(self.script(translate))),
+            b"/echo" | b"/early" | b"/fails" if !reads => Route::Program(Box::new(Echo::new(translate.path))),
             _ if !reads => Route::Refused(Refusal::MethodNotAllowed),
             _ => Route::Resource(self.translate(translate)),
         }
+    }
+
+    fn script(&self, translate: &Translate<'_>) -> Script {
+        let is_connect = translate.request.is_some_and(|request| request.head.method == Method::Connect);
+        Script::new(translate.query.unwrap_or_default(), is_connect, &self.not_found)
     }
 
     /// What a target stands for.
@@ -106,7 +114,7 @@ impl Site {
 pub(crate) enum Route<'a> {
     Resource(&'a Arc<Resource>),
     Refused(Refusal),
-    Program(Echo),
+    Program(Box<dyn Program>),
 }
 
 /// Answers with the content of the request, after that of `/echo` has ended, and of `/early` when it has begun; `/fails` does not.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::incoming::Incoming;
 use super::rules::translation_of;
+use super::running::Running;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
 use crate::held::{Charge, Held};
@@ -62,11 +63,12 @@ impl Active {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let exchanges = self.exchanges.iter().chain(&self.answered);
+        let sending: usize = exchanges.clone().map(Exchange::stream_bytes).sum();
         let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
         let queued = (self.exchanges.capacity() + self.answered.capacity()) * size_of::<Exchange>();
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
         let buffered = self.unread.capacity() + self.unsent.capacity() + self.reported.capacity();
-        size_of::<Active>() + queued + saved + spare + buffered
+        size_of::<Active>() + queued + saved + sending + spare + buffered
     }
 
     /// Counts what is held in `held`, if it is worth it.
@@ -110,8 +112,17 @@ impl Active {
         Saved { bytes, head: *request.head }
     }
 
+    /// An exchange has been answered in full. It is kept if it `is_reported`.
+    pub(super) fn finish(&mut self, exchange: Option<Exchange>, is_reported: bool) {
+        if is_reported {
+            self.answered.extend(exchange);
+        } else if let Some(Exchange { request: Some(saved), .. }) = exchange {
+            self.recycle(saved.bytes);
+        }
+    }
+
     /// Keeps the space of a request that is not needed any more.
-    pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
+    fn recycle(&mut self, bytes: Vec<u8>) {
         if self.spare_bytes.len() < SPARE_COUNT_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
             self.spare_bytes.push(bytes);
         }
@@ -152,6 +163,11 @@ impl Active {
     pub(super) fn segment_sent(&mut self, bytes: u64) {
         if let Some(Exchange { state: State::Answering(answer), .. }) = self.exchanges.front_mut() {
             answer.take(bytes);
+        }
+        if let Some(Exchange { state: State::Running(Running { sending: Some(sending), .. }), .. }) =
+            self.exchanges.front_mut()
+        {
+            sending.take(bytes);
         }
     }
 }

@@ -83,14 +83,13 @@ impl Connection {
     fn is_consistent(&self) -> bool {
         let incoming = self.active.as_ref().is_some_and(|active| active.receiving.is_some());
         let exchanges = || self.active.iter().flat_map(|active| &active.exchanges);
-        let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
         let awaiting = exchanges().filter(|exchange| exchange.awaits_content).count();
         let last_awaits = exchanges().last().is_some_and(|exchange| exchange.awaits_content);
         incoming == (self.receiving == Receiving::Content)
             && awaiting == usize::from(last_awaits)
             && (incoming || !last_awaits)
-            && !exchanges().skip(1).any(begun)
-            && !exchanges().any(|exchange| exchange.awaits_content && begun(exchange))
+            && !exchanges().skip(1).any(Exchange::has_begun)
+            && !exchanges().any(|exchange| exchange.awaits_content && exchange.has_begun())
     }
 
     fn name_exchanges(&mut self) {

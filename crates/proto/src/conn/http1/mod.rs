@@ -12,6 +12,7 @@ mod parked;
 mod receive;
 pub(super) mod rules;
 mod running;
+mod sending;
 
 pub(crate) use active::Active;
 pub(crate) use running::Running;
@@ -29,6 +30,7 @@ use crate::transmit::{Segment, Transmit};
 use crate::workspace::{Brief, SPARE_MAX, Workspace};
 use order::segment_of;
 use rules::translation_of;
+use sending::Sending;
 
 /// One connection. Small while idle: what a busy one needs beyond this is in [`Active`] and in the lent workspace.
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl Connection {
             active.unread.extend_from_slice(unread);
             active.unsent.extend_from_slice(unsent);
         }
+        let is_full = workspace.input.is_full();
         workspace.input.clear();
         workspace.outlet.clear();
         workspace.answered = None;
@@ -144,6 +147,9 @@ impl Connection {
             workspace.spare.push(active);
         }
         if let Some(active) = &mut self.active {
+            if let Some(Exchange { state: State::Running(running), .. }) = active.exchanges.front_mut() {
+                running.is_full = is_full;
+            }
             active.count_in(&workspace.held);
         }
         workspace
@@ -174,6 +180,9 @@ impl Connection {
 
     /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
     pub fn interest(&self) -> Interest {
+        if let Some(interest) = self.running_interest().filter(|_| !self.broken) {
+            return interest;
+        }
         match self.wait() {
             Wait::Receive => Interest::RECEIVE,
             Wait::Send => Interest::SEND,
@@ -210,13 +219,18 @@ impl Connection {
         self.active.as_ref().map_or(0, |active| active.memory_bytes())
     }
 
-    /// Bytes of content in memory that its answers hold which wait behind the one that is being sent.
+    /// Bytes of content in memory that its answers hold which wait behind the one that is being sent, and that a program has given which
+    /// have not been sent.
     pub fn queued_content_bytes(&self) -> u64 {
-        self.active.as_ref().map_or(0, |active| active.waiting_bytes())
+        let given = self.front_running().map_or(0, |(_, running)| running.held_bytes());
+        given + self.active.as_ref().map_or(0, |active| active.waiting_bytes())
     }
 
     /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
     pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
+        if !self.broken && self.is_waiting_program() {
+            return self.running_timeout(limits);
+        }
         let wait_ms = match self.wait() {
             Wait::Done | Wait::Close => return None,
             Wait::Send => limits.send_timeout_ms,
@@ -242,11 +256,16 @@ impl Connection {
         self.closing && !self.lingers && last && answer.is_finished_by(offered)
     }
 
+    /// Whether the first in line is a program's, which may still do something.
+    fn is_waiting_program(&self) -> bool {
+        self.front_running().is_some_and(|(_, running)| !running.is_lost)
+    }
+
     /// Whether the first in line waits for nothing but its content.
     fn is_receiving_content(&self) -> bool {
         let front = self.active.as_ref().and_then(|active| active.exchanges.front());
         let is_known = |one: &Exchange| matches!(one.state, State::Translated(_) | State::Answering(_));
-        front.is_some_and(|one| one.awaits_content && is_known(one)) || self.awaits_content()
+        front.is_some_and(|one| one.awaits_content && is_known(one))
     }
 
     fn is_exchanging(&self) -> bool {
@@ -267,7 +286,9 @@ impl Connection {
             (None, Some(active)) => !active.unsent.is_empty(),
             (None, None) => false,
         };
-        owned || self.front_answer().is_some_and(|answer| answer.paused || segment_of(answer).is_some())
+        owned
+            || self.front_answer().is_some_and(|answer| answer.paused || segment_of(answer).is_some())
+            || self.front_sending().is_some_and(|sending| sending.segment().is_some())
     }
 
     /// The answer that is being sent.
@@ -311,6 +332,9 @@ impl Connection {
     /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
     /// Ignored if no wait was named: a timer may have been overtaken.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if !self.broken && self.is_waiting_program() {
+            return self.handle_running_timeout(now);
+        }
         match self.wait() {
             Wait::Receive if self.receiving != Receiving::Idle => {
                 self.since = now;
@@ -362,9 +386,8 @@ impl Connection {
             workspace.current = None;
         }
         if let Some(active) = &mut self.active {
-            let begun = |exchange: &Exchange| matches!(&exchange.state, State::Answering(answer) if answer.begun);
             (active.receiving, self.receiving) = (None, Receiving::Idle);
-            active.answered.extend(active.exchanges.drain(..).filter(begun));
+            active.answered.extend(active.exchanges.drain(..).filter(Exchange::has_begun));
         }
     }
 
@@ -488,14 +511,18 @@ impl Connection {
         }
         let bytes = self.workspace.as_ref().expect(DRIVEN).outlet.unsent();
         let answer = self.front_answer();
-        let segment = answer.and_then(segment_of);
+        let sending = self.front_sending();
+        let segment = answer.and_then(segment_of).or_else(|| sending.and_then(Sending::segment));
         if bytes.is_empty() && segment.is_none() {
             return None;
         }
         let offered = segment.as_ref().map_or(0, Segment::length);
         let more = match answer {
             Some(answer) => answer.begun && (answer.continues_after(offered) || self.closes_after(answer, offered)),
-            None => self.closing && !self.lingers && !self.is_exchanging(),
+            None => match sending.filter(|_| segment.is_some()) {
+                Some(sending) => sending.has_behind() || sending.is_ended && self.closing && !self.lingers,
+                None => self.closing && !self.lingers && !self.is_exchanging(),
+            },
         };
         Some(Transmit { bytes, segment, more })
     }
@@ -503,7 +530,7 @@ impl Connection {
     /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
     /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
     pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
-        let answer = self.front_answer()?;
+        let Some(answer) = self.front_answer() else { return self.front_sending()?.segment_buffer() };
         let Segment::Shared(_) = segment_of(answer)? else { return None };
         Some(match &answer.read {
             Some(read) => (read.buffer.clone(), answer.current.offset - read.offset),
@@ -523,12 +550,14 @@ impl Connection {
             return Some(Answered { request: Some(request), status, content_bytes, started });
         };
         let Exchange { request, state, started, .. } = active.answered.pop_front()?;
-        let State::Answering(answer) = state else {
-            return None;
+        let (status, content_bytes) = match state {
+            State::Answering(answer) => (answer.status.0, answer.content_bytes),
+            State::Running(running) => running.sending.map(|sending| (sending.status.0, sending.content_bytes))?,
+            _ => return None,
         };
         let request = request
             .map(|saved| Request { bytes: active.report(saved.bytes), head: workspace.reported.insert(saved.head) });
-        Some(Answered { request, status: answer.status.0, content_bytes: answer.content_bytes, started })
+        Some(Answered { request, status, content_bytes, started })
     }
 }
 

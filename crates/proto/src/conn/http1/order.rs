@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::active::Active;
 use super::rules::persistence_of;
+use super::running::Running;
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer, Persistence};
@@ -71,7 +72,11 @@ impl Connection {
         };
         let active = self.active.as_mut().expect("what is refused is an exchange");
         let Some(exchange) = index.map(|index| &mut active.exchanges[index]) else { return };
-        if matches!(&exchange.state, State::Answering(answer) if answer.begun) {
+        if matches!(&exchange.state, State::Running(running) if running.sending.is_some()) {
+            self.cut();
+            return self.advance();
+        }
+        if exchange.has_begun() {
             return;
         }
         let request = exchange.request.as_ref().map(Saved::request);
@@ -146,6 +151,19 @@ impl Connection {
             if matches!(exchange.state, State::Postponed) {
                 exchange.state = State::Wanting;
             }
+            if let State::Running(Running { sending: Some(sending), .. }) = &mut exchange.state {
+                let is_there = sending.advance(&mut workspace.outlet);
+                if sending.is_cut && is_there && workspace.outlet.unsent().is_empty() {
+                    return self.handle_broken();
+                }
+                if sending.is_cut || !(sending.is_ended && is_there) {
+                    return;
+                }
+                workspace.tally.record(sending.status.0, sending.content_bytes, now.since(exchange.started));
+                let finished = active.exchanges.pop_front();
+                active.finish(finished, workspace.keeps_requests);
+                continue;
+            }
             if exchange.awaits_content {
                 return;
             }
@@ -169,11 +187,7 @@ impl Connection {
             }
             workspace.tally.record(answer.status.0, answer.content_bytes, now.since(exchange.started));
             let finished = active.exchanges.pop_front();
-            if workspace.keeps_requests {
-                active.answered.extend(finished);
-            } else if let Some(Exchange { request: Some(saved), .. }) = finished {
-                active.recycle(saved.bytes);
-            }
+            active.finish(finished, workspace.keeps_requests);
         }
     }
 

@@ -5,7 +5,7 @@
 //! data.
 
 use super::{Connection, Receiving};
-use crate::exchange::State;
+use crate::exchange::{Exchange, State};
 use crate::time::Instant;
 
 impl Connection {
@@ -16,23 +16,28 @@ impl Connection {
     /// If the connection is not parked, as with the other methods here.
     pub fn recall_needs(&mut self) {
         self.assert_parked();
-        let mut has_lost = false;
+        let (mut has_lost, mut is_cut) = (false, false);
         let exchanges = self.active.iter_mut().flat_map(|active| &mut active.exchanges);
         for exchange in exchanges {
             match &mut exchange.state {
                 State::Translating => exchange.state = State::Wanting,
                 State::Answering(answer) => (answer.reading, answer.paused) = (false, false),
                 // A step that its driver has not finished is not done again.
-                State::Running(running) if running.program.is_none() => {
+                State::Running(running) if running.is_away() && running.has_begun() => is_cut = true,
+                State::Running(running) if running.is_away() => {
                     (running.is_lost, exchange.awaits_content, has_lost) = (true, false, true);
                 }
-                State::Running(_) => {}
+                State::Running(running) => running.wake.recall(),
                 State::Wanting | State::Translated(_) | State::Postponed => {}
             }
         }
         if let Some(active) = self.active.as_mut().filter(|_| has_lost) {
             active.receiving = None;
             (self.closing, self.lingers, self.receiving) = (true, true, Receiving::Idle);
+        }
+        if is_cut {
+            // What has left of the answer cannot be completed.
+            self.handle_broken();
         }
     }
 
@@ -64,7 +69,12 @@ impl Connection {
         if self.receiving == Receiving::Idle {
             self.receiving = Receiving::Head;
         }
-        self.active.get_or_insert_default().unread.extend_from_slice(bytes);
+        let active = self.active.get_or_insert_default();
+        active.unread.extend_from_slice(bytes);
+        if let Some(Exchange { state: State::Running(running), .. }) = active.exchanges.front_mut() {
+            // Whether there is room for more is known when there is a workspace.
+            running.is_full = true;
+        }
     }
 
     pub(super) fn assert_parked(&self) {

@@ -4,21 +4,37 @@
 //! the program takes it; a request runs when those before it have been answered. Does not run anything.
 
 use super::incoming::CONTINUE;
-use super::{Connection, DRIVEN};
+use super::sending::{self, Framing, Sending};
+use super::{Connection, DRIVEN, Receiving, driven};
+use crate::conn::Interest;
+use crate::conn::wake::Wake;
 use crate::error::Refusal;
-use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
-use crate::exchange::{Exchange, ExchangeId, State};
+use crate::exchange::answer::{self, Persistence};
+use crate::exchange::program::{Input, Part, Program, Ran, SocketWait, Step, StreamHead};
+use crate::exchange::{Exchange, ExchangeId, Saved, State};
+use crate::limits::Limits;
+use crate::message::Version;
 use crate::time::Instant;
+
+use super::rules::persistence_of;
 
 /// A program that answers a request.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// Absent while a driver carries out a step, or if the driver has lost it.
+    /// Absent while a driver carries out a step, if the driver has lost it, and when it has given all of its answer.
     pub(super) program: Option<Box<dyn Program>>,
-    /// Since when it has been absent.
+    /// What the next step waits for.
+    pub(super) wake: Wake,
+    /// Since when it does not wait for content.
     away_since: Instant,
     /// It will not come back.
     pub(super) is_lost: bool,
+    /// It gave a part that there was no room for, and is not asked for more before there is.
+    is_ahead: bool,
+    /// There is no room in the input for more, as it was when the connection was parked.
+    pub(super) is_full: bool,
+    /// Its answer, if that has begun.
+    pub(super) sending: Option<Box<Sending>>,
 }
 
 /// Content that has been taken from the input.
@@ -31,13 +47,37 @@ struct Taken {
 
 impl Running {
     pub(super) fn new(program: Box<dyn Program>) -> Running {
-        Running { program: Some(program), away_since: Instant(0), is_lost: false }
+        let wake = Wake::new(program.begins_with());
+        let program = Some(program);
+        let away_since = Instant(0);
+        Running { program, wake, away_since, is_lost: false, is_ahead: false, is_full: false, sending: None }
+    }
+
+    /// Whether a driver has the program.
+    pub(super) fn is_away(&self) -> bool {
+        self.program.is_none() && !self.is_lost && !self.sending.as_ref().is_some_and(|one| one.is_ended || one.is_cut)
+    }
+
+    /// Whether its answer has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// Bytes of memory that its answer takes beyond the content.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.sending.as_ref().map_or(0, |sending| sending.memory_bytes())
+    }
+
+    /// Bytes of content in memory that wait to be sent.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.sending.as_ref().map_or(0, |sending| sending.segment_bytes())
     }
 }
 
+// What it waits for.
 impl Connection {
     /// The first in line, if it is a program's.
-    fn front_running(&self) -> Option<(&Exchange, &Running)> {
+    pub(super) fn front_running(&self) -> Option<(&Exchange, &Running)> {
         let exchange = self.active.as_ref()?.exchanges.front()?;
         match &exchange.state {
             State::Running(running) => Some((exchange, running)),
@@ -45,22 +85,102 @@ impl Connection {
         }
     }
 
+    fn front_running_mut(&mut self) -> Option<(ExchangeId, &mut Running)> {
+        match self.active.as_mut()?.exchanges.front_mut()? {
+            Exchange { id, state: State::Running(running), .. } => Some((*id, running)),
+            _ => None,
+        }
+    }
+
+    /// The answer of a program that is being sent.
+    pub(super) fn front_sending(&self) -> Option<&Sending> {
+        self.front_running()?.1.sending.as_deref()
+    }
+
     /// The exchange for which a step can be carried out now.
     pub(super) fn runnable(&self) -> Option<ExchangeId> {
         let (exchange, running) = self.front_running()?;
-        let has_input = || self.workspace.as_ref().is_some_and(|workspace| !workspace.input.unread().is_empty());
-        let can_run = running.program.is_some() && (!exchange.awaits_content || has_input() || self.ended);
-        can_run.then_some(exchange.id)
+        running.program.as_ref()?;
+        let workspace = self.workspace.as_ref()?;
+        let has_room = self.has_room_for_part();
+        let has_content = exchange.awaits_content && !workspace.input.unread().is_empty();
+        let has_ended = !exchange.awaits_content || self.ended;
+        let is_due = running.wake.is_due(has_content, has_ended, has_room) && (has_room || !running.is_ahead);
+        is_due.then_some(exchange.id)
     }
 
-    /// Whether a program waits for its peer to send content.
-    pub(super) fn awaits_content(&self) -> bool {
-        self.front_running().is_some_and(|(exchange, running)| exchange.awaits_content && running.program.is_some())
+    /// Whether everything has been sent that was given.
+    fn has_room_for_part(&self) -> bool {
+        let has_sent = self.workspace.as_ref().is_some_and(|workspace| workspace.outlet.unsent().is_empty());
+        has_sent && self.front_sending().is_none_or(|sending| sending.segment().is_none())
+    }
+
+    /// What a connection waits for whose first request in line is a program's.
+    ///
+    /// It receives even when the program wants no content, as long as there is room in the input: so it is noticed when the peer is
+    /// gone. A peer that has ended its side still reads the answer (RFC 9112 9.6).
+    pub(super) fn running_interest(&self) -> Option<Interest> {
+        let (_, running) = self.front_running()?;
+        if running.is_lost {
+            return None;
+        }
+        let is_here = running.program.is_some();
+        let is_full = match &self.workspace {
+            Some(workspace) => workspace.input.is_full(),
+            None => running.is_full && self.has_input(),
+        };
+        let receive = is_here && !self.ended && !is_full;
+        let send = self.has_output();
+        let done = running.is_away() || is_here && (running.wake.waits_elsewhere() || !(receive || send));
+        Some(Interest { receive, send, done, ..Interest::default() })
+    }
+
+    /// Until when the peer has to send content, or to take what there is for it.
+    fn running_patience(&self, limits: &Limits) -> Option<Instant> {
+        let (exchange, running) = self.front_running()?;
+        if self.has_output() {
+            return Some(self.since.after_ms(limits.send_timeout_ms));
+        }
+        let wants = running.program.is_some() && exchange.awaits_content && running.wake.wants_content();
+        if !wants || running.sending.is_some() && !running.wake.wants_only_content() {
+            return None;
+        }
+        let until = self.since.after_ms(limits.body_timeout_ms);
+        let incoming = self.active.as_ref().and_then(|active| active.receiving.as_ref());
+        let patience = incoming.and_then(|incoming| incoming.patience(limits));
+        Some(patience.map_or(until, |patience| patience.min(until)))
+    }
+
+    /// Until when it may wait, or the program does.
+    pub(super) fn running_timeout(&self, limits: &Limits) -> Option<Instant> {
+        let (_, running) = self.front_running()?;
+        let until = running.wake.until().filter(|_| running.program.is_some());
+        let patience = self.running_patience(limits);
+        until.into_iter().chain(patience).min()
+    }
+
+    /// The wait is over that `running_timeout` named.
+    pub(super) fn handle_running_timeout(&mut self, now: Instant) {
+        let limits = driven(&mut self.workspace).outlet.limits.clone();
+        if let Some((_, running)) = self.front_running_mut().filter(|(_, running)| running.program.is_some())
+            && running.wake.handle_time(now)
+        {
+            return;
+        }
+        if self.running_patience(&limits).is_none_or(|patience| now < patience) {
+            return;
+        }
+        if self.has_output() {
+            self.handle_broken();
+        } else {
+            self.since = now;
+            self.refuse(Refusal::Timeout);
+        }
     }
 
     /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
     pub fn is_running(&self) -> bool {
-        self.front_running().is_some_and(|(_, running)| running.program.is_none() && !running.is_lost)
+        self.front_running().is_some_and(|(_, running)| running.is_away())
     }
 
     /// Whether it can go on in another process: a program cannot.
@@ -69,36 +189,66 @@ impl Connection {
         !exchanges.any(|exchange| matches!(exchange.state, State::Running(_)))
     }
 
+    /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
+    pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
+        let (id, running) = self.front_running_mut()?;
+        Some((id, running.wake.ask(running.program.as_deref()?)?))
+    }
+
+    /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
+    pub fn handle_socket(&mut self, id: ExchangeId) {
+        let running = self.front_running_mut().filter(|(front, running)| *front == id && running.program.is_some());
+        if let Some((_, running)) = running {
+            running.wake.handle_socket();
+        }
+    }
+}
+
+// Steps.
+impl Connection {
     /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
     /// program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         debug_assert_eq!(self.runnable(), Some(id), "a step is taken when it is asked for");
         let Taken { at, length, is_last } = match self.next_piece() {
-            Ok(piece) => piece?,
+            Ok(taken) => taken,
             Err(refusal) => {
                 self.refuse(refusal);
                 return None;
             }
         };
-        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut())?;
-        let State::Running(running) = &mut front.state else { return None };
-        running.away_since = self.received;
+        if self.runnable().is_none() && length == 0 && !is_last {
+            return None;
+        }
+        let (room, received) = (self.has_room_for_part(), self.received);
+        let (_, running) = self.front_running_mut()?;
+        if running.wake.wants_content() {
+            running.away_since = received;
+        }
+        if is_last {
+            running.wake.told_end();
+        }
         let program = running.program.take()?;
         let input = &self.workspace.as_ref().expect(DRIVEN).input;
-        Some(Step { program, input: Input { content: input.at(at, length), is_last, room: true, now } })
+        Some(Step { program, input: Input { content: input.at(at, length), is_last, room, now } })
     }
 
-    /// Takes the next content from the input.
-    fn next_piece(&mut self) -> Result<Option<Taken>, Refusal> {
-        let awaits_content = self.front_running().is_some_and(|(exchange, _)| exchange.awaits_content);
-        if !awaits_content {
-            return Ok(Some(Taken { at: 0, length: 0, is_last: true }));
+    /// Takes the next content from the input, if the program wants it.
+    fn next_piece(&mut self) -> Result<Taken, Refusal> {
+        let nothing = |is_last| Ok(Taken { at: 0, length: 0, is_last });
+        let (awaits_content, wants_content) = self
+            .front_running()
+            .map_or((false, false), |(exchange, running)| (exchange.awaits_content, running.wake.wants_content()));
+        if !(awaits_content && wants_content) {
+            return nothing(!awaits_content);
         }
         let workspace = self.workspace.as_mut().expect(DRIVEN);
-        let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) else { return Ok(None) };
+        let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) else {
+            return nothing(false);
+        };
         let taken = loop {
             if workspace.input.unread().is_empty() {
-                return if self.ended { Err(Refusal::Incomplete) } else { Ok(None) };
+                return if self.ended { Err(Refusal::Incomplete) } else { nothing(false) };
             }
             let at = workspace.input.position();
             let piece = incoming.take(workspace.input.unread(), self.received)?;
@@ -111,62 +261,207 @@ impl Connection {
         if taken.is_last {
             self.end_content();
         }
-        Ok(Some(taken))
+        Ok(taken)
     }
-
-    /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
-    pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
-        None
-    }
-
-    /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
-    pub fn handle_socket(&mut self, _id: ExchangeId) {}
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
-        let Some(active) = &mut self.active else { return };
-        let Some(exchange) = active.exchanges.iter_mut().find(|exchange| exchange.id == id) else { return };
-        let State::Running(running) = &mut exchange.state else { return };
-        if let Some(incoming) = &mut active.receiving {
-            incoming.forgive(now.since(running.away_since));
+        let Some((front, running)) = self.front_running_mut() else { return };
+        if front != id || !running.is_away() {
+            return;
+        }
+        running.program = Some(program);
+        match &ran {
+            Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
+            Ran::Continue | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+        }
+        let (begun, away_since) = (running.sending.is_some(), running.away_since);
+        if running.wake.wants_content()
+            && let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut())
+        {
+            incoming.forgive(now.since(away_since));
         }
         self.since = now;
         match ran {
-            Ran::Continue => running.program = Some(program),
-            Ran::Answer(resource) => {
-                exchange.state = State::Translated(resource);
-                self.close_unread();
+            Ran::Continue | Ran::Waits(_) => {}
+            Ran::Gives(part, _) => self.give(*part),
+            Ran::Answer(resource) if !begun => {
+                self.leave_unread();
+                self.set_front(State::Translated(resource));
             }
-            Ran::Failed | Ran::Waits(_) | Ran::Gives(..) => {
-                let request = exchange.request.as_ref().map(crate::exchange::Saved::request);
-                let host = request.and_then(crate::exchange::answer::host_of);
-                let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-                let page = outlet.pages.refusal_of(host, request, Refusal::RunFailed);
-                exchange.state = State::Translated(page);
-                self.close_unread();
-            }
+            Ran::Answer(_) | Ran::Failed => self.fail_program(),
         }
+        self.invite_content();
         self.advance();
     }
 
-    /// The answer is known before the content has been received: the rest of it is not waited for.
-    fn close_unread(&mut self) {
-        let Some(active) = &mut self.active else { return };
-        let unread = active.exchanges.front_mut().filter(|exchange| exchange.awaits_content);
-        if let Some(exchange) = unread {
+    fn set_front(&mut self, state: State) {
+        if let Some(exchange) = self.active.as_mut().and_then(|active| active.exchanges.front_mut()) {
+            exchange.state = state;
+        }
+    }
+
+    /// The answer is whole before the content has been received: what is still to come of it is not waited for.
+    fn leave_unread(&mut self) {
+        let awaits = |connection: &Connection| connection.front_running().is_some_and(|(one, _)| one.awaits_content);
+        // All of it may have arrived.
+        if !awaits(self) || matches!(self.discard_content(), Ok(true)) {
+            return;
+        }
+        self.stop_receiving();
+        if let Some(exchange) = self.active.as_mut().and_then(|active| active.exchanges.front_mut()) {
             exchange.awaits_content = false;
-            self.stop_receiving();
         }
     }
 
     /// A program takes the content of the request: it begins.
     pub(super) fn begin_running(&mut self, bytes_max: u64) -> Result<(), Refusal> {
+        if let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) {
+            incoming.limit(bytes_max)?;
+        }
+        self.invite_content();
+        Ok(())
+    }
+
+    /// A client that waits for an interim answer before it sends its content gets it when the program wants some.
+    fn invite_content(&mut self) {
+        let wants = |running: &Running| running.wake.wants_content() && running.sending.is_none();
+        if !self.front_running().is_some_and(|(_, running)| wants(running)) {
+            return;
+        }
         let workspace = self.workspace.as_mut().expect(DRIVEN);
-        let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) else { return Ok(()) };
-        incoming.limit(bytes_max)?;
-        if std::mem::take(&mut incoming.continues) {
+        let incoming = self.active.as_mut().and_then(|active| active.receiving.as_mut());
+        if incoming.is_some_and(|incoming| std::mem::take(&mut incoming.continues)) {
             workspace.outlet.output.extend_from_slice(CONTINUE);
         }
-        Ok(())
+    }
+}
+
+// Parts.
+impl Connection {
+    /// The program of the first in line gives a part of its answer.
+    fn give(&mut self, part: Part) {
+        let Part { interim, head, content, end } = part;
+        let has_room = self.has_room_for_part();
+        let begun = self.front_sending().is_some();
+        let is_in_order = match begun {
+            true => head.is_none() && interim.is_empty(),
+            false => head.is_some() || content.is_none() && end.is_none(),
+        };
+        if !is_in_order {
+            return self.fail_program();
+        }
+        self.give_interim(&interim);
+        if let Some(head) = head {
+            self.begin_sending(&head, end.is_some());
+        }
+        let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        let Some(Exchange { state: State::Running(running), .. }) = front else { return };
+        let Some(sending) = running.sending.as_deref_mut() else { return };
+        running.is_ahead = !has_room && content.is_some();
+        if let Some(content) = content {
+            sending.add(&content, outlet);
+        }
+        if let Some(trailers) = end.filter(|_| !sending.is_ended) {
+            sending.end(&trailers, outlet);
+        }
+        let (is_ended, is_cut) = (sending.is_ended, sending.is_cut);
+        if is_ended || is_cut {
+            running.program = None;
+        }
+        if is_cut {
+            self.cut();
+        } else if is_ended {
+            self.leave_unread();
+        }
+    }
+
+    /// Answers before the answer. RFC 9110 15.2: HTTP/1.0 has none.
+    fn give_interim(&mut self, interim: &[StreamHead]) {
+        let request = self.front_running().and_then(|(exchange, _)| exchange.request.as_ref());
+        if request.is_some_and(|saved| saved.head.version != Version::Http10) {
+            let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
+            interim.iter().for_each(|head| sending::write_interim(head, &mut outlet.output));
+        }
+    }
+
+    /// The answer of a program begins.
+    fn begin_sending(&mut self, head: &StreamHead, ends: bool) {
+        let framing = {
+            let Some((Exchange { request: Some(saved), .. }, _)) = self.front_running() else { return };
+            Framing::of(head, saved.request())
+        };
+        if ends || framing == Framing::Nothing {
+            // Now, so that the head can say that it is the last.
+            self.leave_unread();
+        }
+        self.end_behind(framing == Framing::Close);
+        let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let Some(active) = &mut self.active else { return };
+        // A client that still waits to be invited may send its content now, or not.
+        let closing = match &mut active.receiving {
+            Some(incoming) => {
+                incoming.closing |= incoming.continues;
+                incoming.closing
+            }
+            None => self.closing && active.exchanges.len() == 1,
+        };
+        let Some(Exchange { request: Some(saved), state: State::Running(running), .. }) = active.exchanges.front_mut()
+        else {
+            return;
+        };
+        let request = saved.request();
+        let persistence = match framing {
+            Framing::Close => Persistence::Close,
+            _ => persistence_of(request, closing || self.draining && active.receiving.is_some()),
+        };
+        let outlet = &mut workspace.outlet;
+        let pages = outlet.pages.clone();
+        let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
+        sending::write_head(head, framing, persistence, server, outlet);
+        running.sending = Some(Box::new(Sending::new(head.status, framing, request)));
+    }
+
+    /// If `is_last`, the answer that is being sent is the last of the connection, whatever has been asked for behind it.
+    fn end_behind(&mut self, is_last: bool) {
+        if !is_last {
+            return;
+        }
+        let Some(active) = &mut self.active else { return };
+        self.lingers |= active.exchanges.len() > 1;
+        active.exchanges.truncate(1);
+        if let Some(incoming) = &mut active.receiving {
+            incoming.closing = true;
+            return;
+        }
+        self.closing = true;
+        self.receiving = Receiving::Idle;
+        self.lingers |= driven(&mut self.workspace).input.discard_if(true);
+    }
+
+    /// The program of the first in line does not go on.
+    fn fail_program(&mut self) {
+        if self.front_sending().is_some() {
+            return self.cut();
+        }
+        self.leave_unread();
+        let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
+        let Some((exchange, _)) = self.front_running() else { return };
+        let request = exchange.request.as_ref().map(Saved::request);
+        let page = outlet.pages.refusal_of(request.and_then(answer::host_of), request, Refusal::RunFailed);
+        self.set_front(State::Translated(page));
+    }
+
+    /// The answer of a program that is being sent is broken off behind what has been given: the connection ends there.
+    pub(super) fn cut(&mut self) {
+        self.end_behind(true);
+        self.stop_receiving();
+        let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+        let Some(Exchange { state: State::Running(running), awaits_content, .. }) = front else { return };
+        (*awaits_content, running.program) = (false, None);
+        if let Some(sending) = &mut running.sending {
+            sending.is_cut = true;
+        }
     }
 }
