@@ -16,7 +16,7 @@ mod hands;
 mod needs;
 mod ring_connection;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -27,7 +27,7 @@ use rustix::io::Errno;
 
 use self::disk::Disk;
 use self::hands::RingHands;
-use crate::engine::proactor::ring_connection::{Out, RingConnection};
+use crate::engine::proactor::ring_connection::{Out, RingConnection, SocketPoll};
 use crate::io::KernelFeatures;
 use crate::io::accept::DescriptorReserve;
 use crate::io::wait::Token;
@@ -67,6 +67,7 @@ enum Tag {
     Accept(usize),
     Receive(Token),
     Out(Token),
+    Socket(PendingId, SocketPoll),
     FileRange(PendingId),
     Name(usize),
     Content(usize),
@@ -179,6 +180,7 @@ impl<'a> Worker<'a> {
             }
             (Tag::Out(token), Event::Sent(outgoing, sent)) => self.handle_sent(token, outgoing, sent),
             (Tag::Out(token), Event::Polled) => self.handle_writable(token),
+            (Tag::Socket(pending, poll), Event::Polled) => self.handle_socket(pending, poll),
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
             (Tag::FileRange(pending), Event::Read(room, bytes)) => self.handle_stretch(pending, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
@@ -271,6 +273,10 @@ impl Worker<'_> {
         if (self.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
             return self.finish(token);
         }
+        if interest.done {
+            self.await_sockets(token);
+        }
+        let (slot, ring_connection) = (self.slots.get(token), &mut self.ring_connections[token.index as usize]);
         match ring_connection.receive {
             None if ring_connection.end.is_none() && ring_connection.has_room() => {
                 ring_connection.receive = Some(self.ring.receive(slot.transport.as_fd(), Tag::Receive(token)));
@@ -300,6 +306,27 @@ impl Worker<'_> {
             self.queue.push(token, self.slots.get(token));
         }
         turn.interest()
+    }
+
+    /// Waits for what the programs of a connection wait for, unless the ring does so already.
+    fn await_sockets(&mut self, token: Token) {
+        let ring_connection = &mut self.ring_connections[token.index as usize];
+        while let Some((exchange, wait)) = self.slots.get(token).connection.poll_socket() {
+            let poll = SocketPoll { number: wait.socket.as_raw_fd(), readable: wait.readable, writable: wait.writable };
+            if !ring_connection.polled.contains(&(exchange, poll)) {
+                ring_connection.polled.push((exchange, poll));
+                let tag = Tag::Socket(PendingId { token, exchange }, poll);
+                self.ring.poll_socket(wait.socket, poll.readable, poll.writable, tag);
+            }
+        }
+    }
+
+    /// What a program waited for is there.
+    fn handle_socket(&mut self, PendingId { token, exchange }: PendingId, poll: SocketPoll) {
+        let Some(slot) = self.slots.find(token) else { return };
+        self.ring_connections[token.index as usize].polled.retain(|one| *one != (exchange, poll));
+        slot.connection.handle_socket(exchange);
+        self.drive(token);
     }
 
     fn handle_arrived(&mut self, token: Token) {

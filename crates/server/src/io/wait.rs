@@ -142,9 +142,8 @@ impl Poll {
         let flags = event.flags;
         let failed = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         let ending = failed || flags.contains(epoll::EventFlags::RDHUP);
-        let bits = event.data.u64();
         Event {
-            token: Token { index: bits as u32, generation: (bits >> 32) as u32 },
+            token: token_of(event.data),
             readable: ending || flags.contains(epoll::EventFlags::IN),
             writable: failed || flags.contains(epoll::EventFlags::OUT),
             ending,
@@ -159,6 +158,75 @@ pub struct Awaited {
     pub readable: bool,
     /// Its peer to take what is sent.
     pub writable: bool,
+}
+
+impl Awaited {
+    fn once(self) -> epoll::EventFlags {
+        let mut flags = epoll::EventFlags::ONESHOT;
+        flags.set(epoll::EventFlags::IN | epoll::EventFlags::RDHUP, self.readable);
+        flags.set(epoll::EventFlags::OUT, self.writable);
+        flags
+    }
+}
+
+/// Has one event reported by the set `epoll` when what `socket` waits for is there, or an error; at once if it is already.
+/// `was_registered` is whether one of its number probably has been: a wrong guess costs a system call.
+///
+/// # Errors
+/// No memory, or the limit on watches.
+pub fn await_once(
+    epoll: BorrowedFd<'_>,
+    socket: BorrowedFd<'_>,
+    token: Token,
+    was_registered: bool,
+    awaited: Awaited,
+) -> Result<(), Errno> {
+    let flags = awaited.once();
+    let _step = step_timer::step(Step::Wait);
+    if was_registered {
+        match epoll::modify(epoll, socket, data(token), flags) {
+            Err(Errno::NOENT) => epoll::add(epoll, socket, data(token), flags),
+            modified => modified,
+        }
+    } else {
+        match epoll::add(epoll, socket, data(token), flags) {
+            Err(Errno::EXIST) => epoll::modify(epoll, socket, data(token), flags),
+            added => added,
+        }
+    }
+}
+
+/// Sockets of programs that a thread waits for beside one connection, with `poll(2)`: it is readable while one of them is ready.
+#[derive(Debug)]
+pub struct SocketSet {
+    epoll: OwnedFd,
+}
+
+/// Sockets that are looked at together. More are reported the next time.
+const SOCKETS_MAX: usize = 16;
+
+impl SocketSet {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub fn new() -> Result<SocketSet, Errno> {
+        Ok(SocketSet { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Tells `report` of those that are ready, by token, without waiting.
+    pub fn take(&self, mut report: impl FnMut(Token)) {
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); SOCKETS_MAX];
+        // An interrupted call is like one that found nothing: the set stays readable.
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut events, Some(&timespec(0))) else { return };
+        ready.iter().for_each(|event| report(token_of(event.data)));
+    }
+}
+
+impl AsFd for SocketSet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
 }
 
 /// Registers connections with a [`Poll`] from any thread.
@@ -180,9 +248,7 @@ impl Registrar {
         registered: bool,
         awaited: Awaited,
     ) -> Result<(), Errno> {
-        let mut flags = epoll::EventFlags::ONESHOT;
-        flags.set(epoll::EventFlags::IN | epoll::EventFlags::RDHUP, awaited.readable);
-        flags.set(epoll::EventFlags::OUT, awaited.writable);
+        let flags = awaited.once();
         let _step = step_timer::step(Step::Wait);
         match registered {
             true => epoll::modify(&self.epoll, connection, data(token), flags),
@@ -247,4 +313,9 @@ impl AsFd for Poll {
 
 fn data(token: Token) -> epoll::EventData {
     epoll::EventData::new_u64(u64::from(token.generation) << 32 | u64::from(token.index))
+}
+
+fn token_of(data: epoll::EventData) -> Token {
+    let bits = data.u64();
+    Token { index: bits as u32, generation: (bits >> 32) as u32 }
 }

@@ -205,6 +205,13 @@ impl<T: Copy, G> Ring<T, G> {
         self.poll(descriptor.as_raw_fd(), libc::POLLOUT, tag)
     }
 
+    /// Waits until what is asked for is possible with `socket`, or until it fails.
+    pub fn poll_socket(&mut self, socket: BorrowedFd<'_>, readable: bool, writable: bool, tag: T) -> OpId {
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let events = flag(readable, libc::POLLIN | libc::POLLRDHUP) | flag(writable, libc::POLLOUT);
+        self.poll(socket.as_raw_fd(), events, tag)
+    }
+
     fn poll(&mut self, descriptor: RawFd, events: libc::c_short, tag: T) -> OpId {
         let entry = opcode::PollAdd::new(Fd(descriptor), events as u32).build();
         self.start(tag, Held::Poll, |_| entry)

@@ -20,10 +20,11 @@ use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::cache::Entry;
 use crate::io::accept::DescriptorReserve;
-use crate::io::wait::{ListenerPoll, Token};
+use crate::io::wait::{ListenerPoll, SocketSet, Token};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::worker::connection_table::ConnectionState;
@@ -32,6 +33,7 @@ use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
 use crate::worker::shared::Shared;
+use crate::worker::socket_waits::SocketWaits;
 
 /// Serves connections one at a time.
 pub struct Driver<'a> {
@@ -50,6 +52,23 @@ pub struct Driver<'a> {
     last_call: Option<Instant>,
     /// It finishes connections that the engine which hands over has left behind.
     finishes: bool,
+    /// Where sockets of programs are waited for, once that was necessary.
+    sockets: Option<Box<Sockets>>,
+}
+
+/// The sockets of the programs that answer the connection being served.
+struct Sockets {
+    set: SocketSet,
+    waits: SocketWaits,
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy)]
+struct Ready {
+    /// What the connection's socket is ready for.
+    connection: PollFlags,
+    /// Whether a program's socket is ready.
+    sockets: bool,
 }
 
 /// How a connection was left.
@@ -100,6 +119,7 @@ impl<'a> Driver<'a> {
             crowded: false,
             last_call: None,
             finishes: false,
+            sockets: None,
             gate: None,
         }
     }
@@ -122,6 +142,7 @@ impl<'a> Driver<'a> {
     /// Serves `slot` until it is over or idle, waiting for its peer as long as the limits allow.
     pub fn serve(&mut self, slot: &mut ConnectionState) -> Left {
         self.poll_control();
+        self.forget_sockets(slot);
         loop {
             match self.advance(slot) {
                 Ok(left) => return left,
@@ -142,9 +163,14 @@ impl<'a> Driver<'a> {
         patience_ms: impl Fn() -> u32,
     ) -> Result<Left, Interest> {
         self.poll_control();
+        self.forget_sockets(slot);
         loop {
             match self.advance(slot) {
                 Ok(left) => return Ok(left),
+                // Who waits for an application keeps its thread: nobody else knows the application's socket.
+                Err(interest) if interest.done => {
+                    self.await_progress(slot, interest, None);
+                }
                 Err(interest) if self.await_progress(slot, interest, Some(patience_ms())) => {}
                 Err(interest) => return Err(interest),
             }
@@ -167,8 +193,10 @@ impl<'a> Driver<'a> {
             self.context.flush_if_due();
             match interest {
                 None => self.poll_control(),
-                // Everything is done in this thread: nothing is waited for that is done elsewhere.
-                Some(interest) if interest.is_over() || interest == Interest::DONE => return Ok(Left::Over),
+                // Everything is done in this thread: nothing is waited for that is done elsewhere, but sockets and moments.
+                Some(interest) if interest.is_over() || interest == Interest::DONE && !self.can_wake(slot) => {
+                    return Ok(Left::Over);
+                }
                 Some(interest) if waits_for_request(slot, interest) => {
                     return Ok(if self.draining { Left::Over } else { Left::Idle });
                 }
@@ -184,7 +212,7 @@ impl<'a> Driver<'a> {
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
         let drained_before = self.draining;
         loop {
-            let ready = self.wait(Some((slot.transport.as_fd(), PollFlags::IN)), earliest(deadline, until));
+            let ready = self.wait(Some((slot.transport.as_fd(), PollFlags::IN)), earliest(deadline, until)).connection;
             if self.shared.control.is_stopping() {
                 return Awaited::Over;
             }
@@ -256,7 +284,19 @@ impl<'a> Driver<'a> {
             return false;
         }
         let until = patience_ms.map(|ms| self.context.now.after_ms(ms));
-        let ready = self.wait(Some((slot.transport.as_fd(), wanted)), earliest(deadline, until));
+        let Ready { connection: ready, sockets } =
+            self.wait(Some((slot.transport.as_fd(), wanted)), earliest(deadline, until));
+        if sockets {
+            self.handle_sockets(slot);
+            return true;
+        }
+        if wanted.is_empty() && !ready.is_empty() {
+            // The peer is gone, and there is nothing to try that would find it.
+            slot.connection.lend(self.workspace.take().expect(AT_HOME));
+            slot.handle_broken();
+            self.workspace = Some(slot.connection.reclaim());
+            return true;
+        }
         // An error or a hang-up is found by trying.
         let has_failed = !ready.is_empty() && !ready.intersects(wanted);
         slot.readable |= interest.receive && (has_failed || ready.contains(PollFlags::IN));
@@ -271,30 +311,75 @@ impl<'a> Driver<'a> {
         !ready.is_empty() || until.is_none_or(|at| at > self.context.now)
     }
 
-    /// Waits for a socket, for the main thread, until a moment, or until log lines are to be handed over. Returns what
-    /// the socket is ready for.
-    fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> PollFlags {
+    /// Waits for a socket, for sockets of programs, for the main thread, until a moment, or until log lines are to be handed over.
+    fn wait(&mut self, socket: Option<(BorrowedFd<'_>, PollFlags)>, until: Option<Instant>) -> Ready {
         let control = PollFd::new(self.shared.control.interrupt(self.draining).descriptor(), PollFlags::IN);
         // The control has told that the engine leaves, and goes on telling: it is looked at now and then.
         let look = self.finishes.then(|| self.context.now.after_ms(LOOK_MS));
         let timeout = self.timeout(until.into_iter().chain(look).min());
         let waiting = step_timer::step(Step::Wait);
         // An interrupted call, or one that had no memory, is like one that nothing happened in.
-        let ready = match socket {
-            Some((socket, wanted)) if self.finishes => {
-                let mut waited = [PollFd::from_borrowed_fd(socket, wanted)];
-                poll(&mut waited, timeout.as_ref()).map(|_| waited[0].revents())
+        // Who finishes does not wait for the main thread.
+        let sockets = self.sockets.as_deref().filter(|sockets| socket.is_some() && sockets.waits.is_waiting());
+        let ready = match (socket, sockets) {
+            (Some((socket, wanted)), Some(sockets)) => {
+                let connection = PollFd::from_borrowed_fd(socket, wanted);
+                let mut waited = [connection, PollFd::new(&sockets.set, PollFlags::IN), control];
+                let count = if self.finishes { 2 } else { 3 };
+                poll(&mut waited[..count], timeout.as_ref()).map(|_| [waited[0].revents(), waited[1].revents()])
             }
-            Some((socket, wanted)) => {
+            (Some((socket, wanted)), None) => {
                 let mut waited = [PollFd::from_borrowed_fd(socket, wanted), control];
-                poll(&mut waited, timeout.as_ref()).map(|_| waited[0].revents())
+                let count = if self.finishes { 1 } else { 2 };
+                poll(&mut waited[..count], timeout.as_ref()).map(|_| [waited[0].revents(), PollFlags::empty()])
             }
-            None => poll(&mut [control], timeout.as_ref()).map(|_| PollFlags::empty()),
+            (None, _) => poll(&mut [control], timeout.as_ref()).map(|_| [PollFlags::empty(); 2]),
         };
         drop(waiting);
         self.poll_control();
         self.context.flush_if_due();
-        ready.unwrap_or(PollFlags::empty())
+        let [connection, sockets] = ready.unwrap_or([PollFlags::empty(); 2]);
+        Ready { connection, sockets: !sockets.is_empty() }
+    }
+
+    /// Another connection is served: what the one before waited for is nothing to it, and what its programs wait for was waited for
+    /// elsewhere, if at all.
+    fn forget_sockets(&mut self, slot: &mut ConnectionState) {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.waits.clear();
+        }
+        if !slot.is_idle() {
+            slot.connection.recall_needs();
+        }
+    }
+
+    /// Whether something will wake a connection that waits neither for bytes of its peer nor for room.
+    fn can_wake(&self, slot: &ConnectionState) -> bool {
+        let waits_for_socket = self.sockets.as_ref().is_some_and(|sockets| sockets.waits.is_waiting());
+        waits_for_socket || slot.poll_timeout(&self.shared.limits).is_some()
+    }
+
+    /// Waits for what the programs of a connection wait for.
+    ///
+    /// # Errors
+    /// No descriptors or memory: a program would wait for ever.
+    fn begin_sockets(&mut self, slot: &mut ConnectionState) -> Result<(), Errno> {
+        let sockets = match &mut self.sockets {
+            Some(sockets) => sockets,
+            None => self.sockets.insert(Box::new(Sockets { set: SocketSet::new()?, waits: SocketWaits::default() })),
+        };
+        sockets.waits.begin(slot, ONLY_ONE, sockets.set.as_fd())
+    }
+
+    /// Tells the connection which sockets of its programs are ready.
+    fn handle_sockets(&mut self, slot: &mut ConnectionState) {
+        let Some(sockets) = self.sockets.as_deref_mut() else { return };
+        let Sockets { set, waits } = sockets;
+        set.take(|token| {
+            if let Some(pending) = waits.end(token.index) {
+                slot.connection.handle_socket(pending.exchange);
+            }
+        });
     }
 
     fn timeout(&self, until: Option<Instant>) -> Option<Timespec> {
@@ -339,8 +424,14 @@ impl Driver<'_> {
     fn turn(&mut self, slot: &mut ConnectionState) -> Option<Interest> {
         slot.connection.lend(self.workspace.take().expect(AT_HOME));
         let turn = drive::turn(slot, ONLY_ONE, &mut self.context, &mut InThread);
+        let interest = turn.interest();
+        let waits = !interest.done || self.begin_sockets(slot).is_ok();
+        if !waits {
+            slot.handle_broken();
+        }
         self.workspace = Some(slot.connection.reclaim());
         match turn {
+            Turn::Waits(_) if !waits => Some(Interest::CLOSE),
             Turn::Waits(interest) => Some(interest),
             Turn::GoesOn(_) => None,
         }

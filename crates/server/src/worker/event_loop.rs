@@ -8,7 +8,7 @@ mod accepting;
 mod foresee;
 
 use crate::worker::drive::{self, OnSockets, Turn};
-use crate::worker::executor::Completed;
+use crate::worker::executor::{Completed, PendingId};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -23,6 +23,7 @@ use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
 use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
+use crate::worker::socket_waits::SocketWaits;
 
 /// One event loop.
 pub struct Worker<'a, C> {
@@ -31,6 +32,7 @@ pub struct Worker<'a, C> {
     executor: C,
     poll: Poll,
     slots: ConnectionTable,
+    sockets: SocketWaits,
     /// Connections that can go on without an event.
     queue: RunQueue,
     context: WorkerContext<'a>,
@@ -46,7 +48,7 @@ pub struct Worker<'a, C> {
     draining: bool,
 }
 
-/// Tokens with this generation are listeners (by index) or the waker.
+/// Tokens with this generation are listeners (by index), the waker, or sockets of programs.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
 /// How long a worker that leaves waits between two looks at the steps that it waits for.
@@ -65,6 +67,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             executor,
             poll: Poll::new()?,
             slots: ConnectionTable::default(),
+            sockets: SocketWaits::default(),
             queue: RunQueue::default(),
             workspaces: vec![context.workspace()],
             context,
@@ -190,9 +193,19 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             self.drive(event.token);
         } else if event.token.index == WAKER {
             self.handle_wake();
+        } else if SocketWaits::is_socket(event.token.index) {
+            self.handle_socket(event.token.index);
         } else {
             self.accept_from(event.token.index as usize);
         }
+    }
+
+    /// What a program waited for is there.
+    fn handle_socket(&mut self, index: u32) {
+        let Some(PendingId { token, exchange }) = self.sockets.end(index) else { return };
+        let Some(slot) = self.slots.find(token) else { return };
+        slot.connection.handle_socket(exchange);
+        self.drive(token);
     }
 
     fn handle_wake(&mut self) {
@@ -239,7 +252,8 @@ impl<C: OnSockets> Worker<'_, C> {
         self.reclaim(token);
         let slot = self.slots.get(token);
         let finished = self.draining && slot.is_idle() && !slot.readable;
-        if interest.is_over() || finished || !self.register(token) {
+        let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
+        if interest.is_over() || finished || !waits || !self.register(token) {
             self.slots.remove(token);
             return;
         }

@@ -21,6 +21,7 @@ pub mod migration;
 pub(crate) mod read_buffer;
 pub mod run_queue;
 pub mod shared;
+pub mod socket_waits;
 pub mod spawner;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -2,6 +2,8 @@
 //!
 //! Owns: the record of it, and the bytes that have arrived before the connection wants them. Does not start operations.
 
+use std::os::fd::RawFd;
+
 use lamna_proto::exchange::ExchangeId;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
@@ -26,10 +28,21 @@ pub(super) struct RingConnection {
     pub(super) progress: Instant,
     /// The ranges of files that are being read for exchanges of the connection.
     pub(super) reading: Vec<(ExchangeId, FileRange)>,
+    /// The waits for sockets of programs that are under way: the connection may be closed before they end.
+    pub(super) polled: Vec<(ExchangeId, SocketPoll)>,
     /// It is to make room for others, if nothing has arrived meanwhile.
     pub(super) leaving: bool,
     /// It is to be closed as soon as nothing is under way.
     pub(super) closing: bool,
+}
+
+/// A wait for the socket of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SocketPoll {
+    /// The number of the socket. A program that closes one ends its connection first, so that a wait does not outlive it.
+    pub(super) number: RawFd,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
 }
 
 /// How the stream of received bytes ends.
@@ -66,6 +79,7 @@ impl RingConnection {
             out: None,
             progress: now,
             reading: Vec::new(),
+            polled: Vec::new(),
             leaving: false,
             closing: false,
         }
