@@ -9,6 +9,7 @@ pub mod cache;
 pub mod config;
 pub mod content;
 pub mod engine;
+pub mod gateway;
 pub mod io;
 pub mod listen;
 pub mod log;

@@ -18,6 +18,7 @@ mod doubts;
 pub mod error_log;
 mod explain;
 mod file;
+pub mod gateway;
 pub mod import;
 mod limits;
 mod load;
@@ -34,6 +35,7 @@ pub mod suggest;
 #[cfg(test)]
 mod tests;
 pub mod token;
+pub mod upstream_address;
 mod validate;
 
 pub use crate::sys::memory::{

@@ -205,9 +205,33 @@ fn route() -> Value {
         ("try", several("Paths that are tried in turn")),
         ("index", list_of(text("A file that is tried for a directory"))),
         ("error_pages", values("By status: the path of the page, beneath the root")),
+        (
+            "proxy",
+            json!({
+                "anyOf": [
+                    { "type": "boolean", "const": false },
+                    text("Where the application is, as in http://127.0.0.1:3000 or unix:/run/app.sock"),
+                    table(gateway(), &["to"], "Where the application is, and how it is asked"),
+                ],
+            }),
+        ),
         ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
     ]);
     table(keys, &["match"], "What applies to some requests only")
+}
+
+/// An application that answers the requests of a route.
+fn gateway() -> Map<String, Value> {
+    let places = "Where the application is: one place, or several that share the requests";
+    let keys = [
+        ("to", json!({ "anyOf": [text(""), list_of(text(""))], "description": places })),
+        ("weights", json!({ "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": 1_000_000 } })),
+        ("host", text("What Host says, in place of what the client asked for")),
+        ("connect_timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
+        ("timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
+        ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn alias() -> Value {

@@ -19,9 +19,10 @@ use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
 use crate::config::route::template::Captures;
-use crate::config::route::{Cors, Immutable, RULE_FILES, Rules, merge};
+use crate::config::route::{Cors, Immutable, RULE_FILES, Rules, Switch, merge};
 use crate::config::settings::SiteSettings;
 use crate::content::answers::{self, Errors, Extras};
+use crate::upstream::group::Group;
 
 /// The routes of a site.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct Routes {
     depends_on_requests: bool,
     hides_rule_files: bool,
     takes_uploads: bool,
+    /// The applications that routes name.
+    groups: Vec<Arc<Group>>,
     /// What applies without any route.
     plain: Arc<Effective>,
     made: Mutex<Made>,
@@ -57,6 +60,8 @@ pub struct Effective {
     pub errors: Arc<Errors>,
     /// Header fields that decided about the routes, for `Vary`.
     vary: Option<String>,
+    /// The application that answers.
+    pub gateway: Option<Arc<Group>>,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
 }
@@ -76,7 +81,18 @@ impl Routes {
         let fields = |status| headers::fields(&base.headers, status);
         let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
         let fields = fields(200);
-        let plain = Arc::new(Effective { number: 0, rules: base, errors: Arc::new(errors), vary: None, fields });
+        let (errors, gateway) = (Arc::new(errors), None);
+        let plain = Arc::new(Effective { number: 0, rules: base, errors, vary: None, gateway, fields });
+        let mut groups: Vec<Arc<Group>> = Vec::new();
+        let named = site.routes.iter().filter_map(|route| match &route.gateway {
+            Switch::Set(gateway) => Some(gateway),
+            Switch::Unset | Switch::Off => None,
+        });
+        for gateway in named {
+            if !groups.iter().any(|group| group.settings == *gateway) {
+                groups.push(Arc::new(Group::new(gateway.clone(), groups.len() as u64)));
+            }
+        }
         // What cannot be compiled was refused with the settings.
         let matcher = Matcher::new(&site.routes).unwrap_or_default();
         let depends_on_requests = matcher.depends_on_requests();
@@ -85,6 +101,7 @@ impl Routes {
             depends_on_requests,
             hides_rule_files: site.rule_files,
             takes_uploads: site.upload,
+            groups,
             plain,
             made: Mutex::default(),
         })
@@ -108,6 +125,11 @@ impl Routes {
     /// Whether there is any route.
     pub fn is_empty(&self) -> bool {
         self.matcher.is_empty()
+    }
+
+    /// The applications that routes name.
+    pub fn groups(&self) -> &[Arc<Group>] {
+        &self.groups
     }
 
     /// Whether for some path more than the path decides.
@@ -177,7 +199,10 @@ impl Routes {
         let number = made.last_number;
         let errors = self.errors(&rules, vary.as_deref(), &mut made);
         let fields = headers::fields(&rules.headers, 200);
-        let effective = Arc::new(Effective { number, rules, errors, vary, fields });
+        let gateway = rules.gateway.as_ref();
+        let gateway =
+            gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
+        let effective = Arc::new(Effective { number, rules, errors, vary, gateway, fields });
         made.by_routes.insert(key, effective.clone());
         effective
     }
@@ -308,6 +333,17 @@ impl Effective {
     /// What is sent with an answer of `status`.
     pub fn extras(&self, status: u16) -> Extras<'_> {
         Extras { fields: self.fields(status), vary: self.vary.as_deref() }
+    }
+
+    /// Whether it says anything about the fields of answers.
+    pub fn changes_answers(&self) -> bool {
+        !self.rules.headers.is_empty() || self.vary.is_some()
+    }
+
+    /// Does to the fields of an answer of `status`, which an application has given, what the routes say.
+    pub fn change(&self, status: u16, fields: &mut Vec<(String, String)>) {
+        self.rules.headers.iter().for_each(|rule| rule.apply(status, fields));
+        fields.extend(self.vary.iter().map(|names| ("Vary".to_owned(), names.clone())));
     }
 
     /// Whether the file at `path` never changes.

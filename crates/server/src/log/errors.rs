@@ -40,9 +40,13 @@ pub enum Peer {
     Unlisted,
     /// The file system failed.
     Failed,
+    /// An application did not answer, or not as it should.
+    Gateway,
+    /// An application said something for the error log.
+    Application,
 }
 
-const PEERS: usize = 3;
+const PEERS: usize = 5;
 
 /// So many lines of one kind at once, and then one in [`INTERVAL_MS`]: at most 4 MB in a day.
 const BURST: u64 = 20;

@@ -1,11 +1,11 @@
 //! Connections to the applications that gateways ask.
 //!
-//! Owns: where an upstream is ([`address`]), what its name means ([`resolve`]), establishing connections without waiting
-//! ([`dial`]) and those that are kept between requests ([`pool`]). Guarantees: nothing here waits on a thread that serves.
+//! Owns: what the name of one means ([`resolve`]), establishing connections without waiting ([`dial`]), those that are kept between
+//! requests ([`pool`]), and all of that for one application ([`group`]). Guarantees: nothing here waits on a thread that serves.
 //! Which upstream is asked is `lamna_policy::upstream`'s to say; what is said on a connection is `lamna_proto::gateway`'s.
-//! No engine asks any yet: `lamna_proto::gateway` says how one will.
+//! Where one is says the configuration (`config/upstream_address.rs`).
 
-pub mod address;
 pub mod dial;
+pub mod group;
 pub mod pool;
 pub mod resolve;

@@ -18,6 +18,7 @@
 mod model;
 mod published;
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -130,6 +131,18 @@ impl Resolver {
             let waited = name.first.wait_timeout_while(lock(&name.status), at_most, waits);
             waited.unwrap_or_else(PoisonError::into_inner).0.was_looked_up
         })
+    }
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.names.iter().map(|name| (&name.host, name.port))).finish()
+    }
+}
+
+impl fmt::Debug for NameView {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{} at {:?}", self.name.host, self.name.port, self.addresses)
     }
 }
 

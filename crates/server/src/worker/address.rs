@@ -13,6 +13,7 @@ use crate::cache::two_generation_map::{Generations, Key};
 use crate::config::route::condition::Asked;
 use crate::config::route::matcher::Dependence;
 use crate::content::listing::{Order, View};
+use crate::content::route::Effective;
 use crate::content::site::{Site, Sites};
 
 /// The parts of what caches find a target by.
@@ -78,6 +79,8 @@ pub struct Addresses {
     names: Vec<u8>,
     /// What besides the path decides about paths of sites whose routes look at more.
     dependences: Generations<Arc<Dependence>>,
+    /// What routes come to, by what caches would find the target by, of sites that have gateways.
+    rules: Generations<Arc<Effective>>,
 }
 
 /// What may be known about paths besides what caches hold.
@@ -85,7 +88,11 @@ const DEPENDENCES_BYTES_MAX: u64 = 1 << 20;
 
 impl Default for Addresses {
     fn default() -> Addresses {
-        Addresses { names: Vec::new(), dependences: Generations::new(DEPENDENCES_BYTES_MAX) }
+        Addresses {
+            names: Vec::new(),
+            dependences: Generations::new(DEPENDENCES_BYTES_MAX),
+            rules: Generations::new(DEPENDENCES_BYTES_MAX),
+        }
     }
 }
 
@@ -119,6 +126,21 @@ impl Addresses {
             self.push_outcome(site, translate, client, path_length, &mut name);
         }
         Address { site: site.index, name: Name::Made(name) }
+    }
+
+    /// What the routes come to for a target of a site that has gateways: where nothing is cached, nothing else remembers it.
+    pub fn rules(&mut self, sites: &Sites, translate: &Translate<'_>, client: Option<IpAddr>) -> Arc<Effective> {
+        let address = self.address(sites, translate, client);
+        let key = address.key();
+        let known = self.rules.lookup(key).map(|known| known.clone());
+        let rules = known.unwrap_or_else(|| {
+            let parts = KeyParts::of(key.path);
+            let made = sites.at(key.site).routes.effective(parts.path, parts.outcome);
+            self.rules.insert(key, made.clone(), size_of::<Arc<Effective>>() as u64);
+            made
+        });
+        self.take_back(address);
+        rules
     }
 
     /// Writes behind `name`, which begins with the path, what of the request decides about its routes besides the path. Only the

@@ -24,6 +24,7 @@ use crate::config::cache_switches::CacheSwitches;
 use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
 use crate::content::upload;
+use crate::gateway::{self, Asking};
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -217,11 +218,38 @@ impl<'a> WorkerContext<'a> {
             }
             _ => {}
         }
+        if let Some(answered) = self.route_to_gateway(translate, client, over) {
+            return Some(answered);
+        }
         let request = translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;
         let site = sites.find(translate.host);
         let program = upload::begin(site, translate, request, upload::Means { sites, store, abilities, clock: *clock });
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
+    }
+
+    /// The program of a request that an application answers.
+    fn route_to_gateway(
+        &mut self,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        over: Over,
+    ) -> Option<Done<'static>> {
+        let request = translate.request?;
+        let sites = &self.shared.sites;
+        let site = sites.find(translate.host);
+        if site.routes.groups().is_empty() {
+            return None;
+        }
+        let rules = self.addresses.rules(sites, translate, client);
+        let group = rules.gateway.as_ref()?;
+        self.requests += 1;
+        let is_secure = over.certificate.is_some();
+        let asking = Asking { site, rules: &rules, group, translate, request, client, is_trusted: false, is_secure };
+        Some(match gateway::begin(&asking) {
+            Ok(program) => Done::Run(Box::new(program)),
+            Err(refusal) => Done::Refused(refusal),
+        })
     }
 
     /// How long nothing will have to be done, in milliseconds, if nothing else is due than `due`.

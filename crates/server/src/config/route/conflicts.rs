@@ -102,9 +102,10 @@ fn may_meet(one: &RouteSettings, two: &RouteSettings) -> bool {
 fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     let both = |is_in: fn(&RouteSettings) -> bool| is_in(one) && is_in(two);
     if both(RouteSettings::directs)
-        && (&one.redirect, &one.rewrite, &one.try_files) != (&two.redirect, &two.rewrite, &two.try_files)
+        && (&one.redirect, &one.rewrite, &one.try_files, &one.gateway)
+            != (&two.redirect, &two.rewrite, &two.try_files, &two.gateway)
     {
-        return Some("where answers come from (`redirect`, `rewrite`, `try`)".into());
+        return Some("where answers come from (`redirect`, `rewrite`, `try`, `proxy`)".into());
     }
     if both(|route| route.immutable.is_some()) && one.immutable != two.immutable {
         return Some("`immutable`".into());

@@ -92,7 +92,8 @@ impl HeaderRule {
         }
     }
 
-    fn apply(&self, status: u16, fields: &mut Vec<(String, String)>) {
+    /// Does to the fields of an answer of `status` what it says.
+    pub fn apply(&self, status: u16, fields: &mut Vec<(String, String)>) {
         let is_named = self.statuses.is_empty() || self.statuses.iter().any(|statuses| statuses.contains(status));
         let remove = |fields: &mut Vec<(String, String)>, name: &str| {
             fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));

@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::condition::{Condition, Network, ValueTest};
 use super::conflicts;
+use super::gateways;
 use super::headers::{HeaderRule, Statuses};
 use super::matcher::Matcher;
 use super::pattern::{Pattern, compile};
@@ -91,6 +92,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.index = given.index.as_ref().map(|names| names.iter().map(|name| site::index_name(name, checker)).collect());
     route.error_pages = site::error_pages(&given.error_pages, checker);
     route.cors = given.cors.as_ref().map_or(Switch::Unset, |given| cors(given, checker));
+    route.gateway = gateways::judge(given, checker);
     conflicts_within(table, &route, checker);
     route
 }
@@ -104,6 +106,11 @@ fn conflicts_within(table: &Spanned<RouteTable>, route: &RouteSettings, checker:
         let hint = Some("with if_missing = true it is redirected only where there is nothing".into());
         let message = "this route redirects every request, so that `rewrite` and `try` have nothing to do";
         checker.problem_with_hint(table.span(), message, hint);
+    }
+    let is_answered = matches!(route.gateway, Switch::Set(_));
+    if is_answered && (redirects || looks) {
+        let message = "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
+        checker.problem(table.span(), message);
     }
     let (bytes, most) = (route.headers.iter().map(HeaderRule::bytes).sum::<usize>(), site::HEADERS_BYTES_MAX);
     if bytes > most {

@@ -12,6 +12,7 @@
 pub mod condition;
 mod conflicts;
 mod files;
+mod gateways;
 pub mod headers;
 mod judge;
 pub mod matcher;
@@ -29,6 +30,8 @@ use condition::Condition;
 use headers::HeaderRule;
 use pattern::{Pattern, Specificity};
 use template::Template;
+
+use super::gateway::GatewaySettings;
 
 pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
@@ -62,6 +65,8 @@ pub struct RouteSettings {
     pub error_pages: BTreeMap<u16, String>,
     /// What other origins may do.
     pub cors: Switch<Cors>,
+    /// The application that answers.
+    pub gateway: Switch<GatewaySettings>,
 }
 
 /// Where a route is written.
@@ -163,7 +168,10 @@ impl RouteSettings {
 
     /// Whether it says where answers come from.
     fn directs(&self) -> bool {
-        self.redirect != Switch::Unset || self.rewrite != Switch::Unset || self.try_files.is_some()
+        self.redirect != Switch::Unset
+            || self.rewrite != Switch::Unset
+            || self.try_files.is_some()
+            || self.gateway != Switch::Unset
     }
 }
 
@@ -188,6 +196,8 @@ pub struct Rules {
     pub error_pages: BTreeMap<u16, String>,
     /// What other origins may do.
     pub cors: Option<Cors>,
+    /// The application that answers.
+    pub gateway: Option<GatewaySettings>,
 }
 
 /// Merges routes, each with its number, the most specific first.
@@ -197,6 +207,7 @@ pub struct Rules {
 pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -> Rules {
     let mut rules = Rules::default();
     let (mut redirect, mut rewrite, mut cors) = (Switch::Unset, Switch::Unset, Switch::Unset);
+    let mut gateway = Switch::Unset;
     let mut sets_caching = false;
     for (number, route) in routes {
         let of = |set: &HeaderRule| set.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"));
@@ -228,6 +239,13 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         if cors == Switch::Unset {
             cors = route.cors.clone();
         }
+        if gateway == Switch::Unset {
+            gateway = match &route.gateway {
+                // What is there is looked for.
+                Switch::Unset if route.directs() => Switch::Off,
+                gateway => gateway.clone(),
+            };
+        }
         rules.index = rules.index.or_else(|| route.index.clone());
         for (status, page) in &route.error_pages {
             rules.error_pages.entry(*status).or_insert_with(|| page.clone());
@@ -238,6 +256,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
     rules.redirect = redirect.into_set();
     rules.rewrite = rewrite.into_set();
     rules.cors = cors.into_set();
+    rules.gateway = gateway.into_set();
     rules
 }
 

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::condition::{Condition, ValueTest};
+use super::gateways;
 use super::headers::HeaderRule;
 use super::matcher::Matcher;
 use super::pattern::Pattern;
@@ -51,6 +52,11 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
     if !route.error_pages.is_empty() {
         let pages = route.error_pages.iter().map(|(status, page)| format!("\"{status}\" = {}", quoted(page)));
         line("error_pages", format!("{{ {} }}", pages.collect::<Vec<_>>().join(", ")));
+    }
+    match &route.gateway {
+        Switch::Unset => {}
+        Switch::Off => line("proxy", "false".into()),
+        Switch::Set(gateway) => line(gateway.key(), gateways::render(gateway)),
     }
     match &route.cors {
         Switch::Unset => {}
@@ -105,6 +111,7 @@ fn push_comment(text: &mut String, line: &str) {
 
 fn lines_of(rules: &Rules) -> Vec<String> {
     let mut lines = Vec::new();
+    lines.extend(rules.gateway.as_ref().map(gateways::describe));
     if let Some((redirect, _)) = &rules.redirect {
         let missing = if redirect.if_missing { ", where there is nothing" } else { "" };
         lines.push(format!("redirect to {} with {}{missing}", redirect.to.text(), redirect.status));

@@ -29,6 +29,19 @@ pub(in crate::config) struct RouteTable {
     pub(super) index: Option<Vec<Text>>,
     pub(super) error_pages: BTreeMap<Text, Text>,
     pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
+    pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
+}
+
+/// `proxy = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct GatewayTable {
+    pub(super) to: Option<Spanned<Texts>>,
+    pub(super) weights: Option<Spanned<Vec<i64>>>,
+    pub(super) host: Option<Spanned<Text>>,
+    pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
+    pub(super) timeout_ms: Option<Spanned<Amount>>,
+    pub(super) body_bytes_max: Option<Spanned<Amount>>,
 }
 
 /// `match = { ... }`

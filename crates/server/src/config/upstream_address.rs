@@ -1,7 +1,7 @@
 //! Addresses of upstreams as text: `http://127.0.0.1:3000`, `http://app.internal`, `unix:/run/app.sock`, `localhost:9000`,
 //! `3000`.
 //!
-//! Owns: the syntax, both ways. Names are kept as names: what they mean is found out while serving ([`super::resolve`]),
+//! Owns: the syntax, both ways. Names are kept as names: what they mean is found out while serving (`upstream/resolve.rs`),
 //! because it changes, and because a name that means nothing yet must not keep a server from starting. Does not know TLS:
 //! `https://` is refused.
 

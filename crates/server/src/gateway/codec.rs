@@ -1,0 +1,101 @@
+//! What is spoken with an application: the request as bytes, and the answer from bytes.
+//!
+//! Owns: [`Codec`], the choice between the codecs of `lamna_proto::gateway`, for one request on one connection. Guarantees: what they do.
+
+use lamna_proto::gateway::http1::{AnswerReader, Asked, ContentWriter, LengthError};
+use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
+
+/// One request, and the answer to it.
+#[derive(Debug)]
+pub(super) enum Codec {
+    /// HTTP/1.1.
+    Http { content: ContentWriter, answer: AnswerReader },
+}
+
+impl Codec {
+    /// For a request with this content, in HTTP/1.1.
+    pub(super) fn http(content: RequestContent, asked: Asked) -> Codec {
+        Codec::Http { content: ContentWriter::new(content), answer: AnswerReader::new(asked) }
+    }
+
+    /// Appends a piece of content to what is sent.
+    ///
+    /// # Errors
+    /// It is more than was announced.
+    pub(super) fn write_content(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), LengthError> {
+        match self {
+            Codec::Http { content, .. } => {
+                let frame = content.piece(bytes.len() as u64)?;
+                out.extend_from_slice(frame.as_ref());
+                out.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends the end of the content.
+    ///
+    /// # Errors
+    /// It is less than was announced.
+    pub(super) fn end_content(&mut self, out: &mut Vec<u8>) -> Result<(), LengthError> {
+        match self {
+            Codec::Http { content, .. } if content.is_ended() => Ok(()),
+            Codec::Http { content, .. } => {
+                let frame = content.end()?;
+                out.extend_from_slice(frame.as_ref());
+                Ok(())
+            }
+        }
+    }
+
+    /// The next thing that the application has said.
+    ///
+    /// # Errors
+    /// It is not an answer.
+    pub(super) fn read<'a>(&'a mut self, input: &'a [u8]) -> Result<AnswerStep<'a>, GatewayError> {
+        match self {
+            Codec::Http { answer, .. } => answer.read(input),
+        }
+    }
+
+    /// The application has closed the connection.
+    ///
+    /// # Errors
+    /// The answer is not whole.
+    pub(super) fn handle_end(&mut self) -> Result<(), GatewayError> {
+        match self {
+            Codec::Http { answer, .. } => answer.handle_end(),
+        }
+    }
+
+    /// The buffer is full, and what is in it is not enough.
+    pub(super) fn handle_full(&mut self) -> GatewayError {
+        match self {
+            Codec::Http { answer, .. } => answer.handle_full(),
+        }
+    }
+
+    /// Whether anything of an answer has come.
+    pub(super) fn has_begun(&self) -> bool {
+        match self {
+            Codec::Http { answer, .. } => answer.has_begun(),
+        }
+    }
+
+    /// Whether the connection can carry another request.
+    pub(super) fn is_reusable(&self, is_input_left: bool) -> bool {
+        match self {
+            Codec::Http { content, answer } => answer.is_reusable(content.is_ended(), is_input_left),
+        }
+    }
+
+    /// Appends the trailer fields of an answer that has ended, as lines, as far as they may be passed on.
+    pub(super) fn write_trailers(&self, out: &mut Vec<u8>) {
+        let Codec::Http { answer, .. } = self;
+        for (name, value) in answer.trailers().iter() {
+            if lamna_proto::gateway::fields::may_trail(name) {
+                [name, b": ", value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
+            }
+        }
+    }
+}
