@@ -19,11 +19,13 @@ use lamna_server::config::address::AdminAddress;
 use lamna_server::config::cache_switches::CacheSwitches;
 use lamna_server::config::compression::{CodingSet, Compression};
 use lamna_server::config::error_log::ErrorLogFormat;
+use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
 use lamna_server::config::sending::SendStrategy;
 use lamna_server::config::settings::{
     CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
     THREADS, WORKERS,
 };
+use lamna_server::config::upstream_address::UpstreamAddress;
 use lamna_server::config::{Overrides, Workers, field_from_text};
 
 use crate::exit;
@@ -288,6 +290,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     spa: bool,
 
+    /// Pass every request on to the application there, as in http://127.0.0.1:3000 or unix:/run/app.sock: a reverse proxy
+    #[arg(long, value_name = "ADDR", conflicts_with = "directory")]
+    proxy: Option<UpstreamAddress>,
+
     /// Listen at this port of loopback: the same as --listen PORT
     #[arg(short, long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
@@ -479,12 +485,17 @@ impl ServeArgs {
             browse: self.browse,
             upload: self.upload,
             spa: self.spa,
+            gateway: self.proxy.clone().map(gateway),
             admin: self.admin.clone(),
             certificate: self.certificate.clone().zip(self.key.clone()),
             tls: self.tls,
             without: self.without.clone(),
         }
     }
+}
+
+fn gateway(address: UpstreamAddress) -> GatewaySettings {
+    GatewaySettings::new(GatewayProtocol::Http, vec![UpstreamSettings::new(address)])
 }
 
 fn architecture_parser() -> impl TypedValueParser<Value = Choice> {

@@ -24,6 +24,9 @@ use super::validate::{
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::CodingSet;
 use crate::config::error_log::{ErrorLogFormat, Level};
+use crate::config::gateway::GatewaySettings;
+use crate::config::route::pattern::Pattern;
+use crate::config::route::{RouteSettings, Switch};
 use crate::config::sending::SendStrategy;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
@@ -93,6 +96,8 @@ pub struct Overrides {
     pub cors: Option<String>,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
+    /// The application that answers whatever no route of a site answers. Without a file and a directory nothing else is served.
+    pub gateway: Option<GatewaySettings>,
     /// The certificate and the key of every site that has none; both or neither.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Every site that has no certificate gets one of the authority of this machine.
@@ -150,6 +155,7 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
             return Err(ConfigError::DirectoryAndSites { directory, file });
         }
         (Some(directory), _) => settings.sites.push(overrides.directory_site(directory, &settings)?),
+        (None, None) if overrides.gateway.is_some() => settings.sites.push(SiteSettings::new(PathBuf::new())),
         (None, None) => settings.sites.push(overrides.directory_site(Path::new("."), &settings)?),
         (None, Some(file)) => require_site(&settings, file)?,
     }
@@ -258,6 +264,12 @@ impl Overrides {
             site.upload |= self.upload;
             site.browse = self.browse.unwrap_or(site.browse);
             site.spa |= self.spa;
+            let paths = Pattern::from_glob("*").unwrap_or_default(); // It is one.
+            site.routes.extend(self.gateway.iter().map(|gateway| RouteSettings {
+                paths: paths.clone(),
+                gateway: Switch::Set(gateway.clone()),
+                ..RouteSettings::default()
+            }));
             site.headers.retain(|(name, _)| !fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
             site.headers.extend(fields.iter().cloned());
             site.tls = site.tls.take().or_else(|| self.tls());

@@ -16,7 +16,7 @@ use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
-use crate::config::route::{RouteSettings, Skipped};
+use crate::config::route::{RouteSettings, Skipped, Switch};
 use crate::config::sending::Plan;
 
 /// What is asked for as architecture.
@@ -447,7 +447,15 @@ impl SiteSettings {
 impl SiteSettings {
     /// What it serves, in words.
     pub fn describe_root(&self) -> String {
-        if self.has_root() { self.root.display().to_string() } else { "redirects".to_owned() }
+        let gateway = self.routes.iter().find_map(|route| match &route.gateway {
+            Switch::Set(gateway) => Some(gateway.upstreams.first()?.address.to_string()),
+            Switch::Unset | Switch::Off => None,
+        });
+        match gateway {
+            _ if self.has_root() => self.root.display().to_string(),
+            Some(address) => format!("the application at {address}"),
+            None => "redirects".to_owned(),
+        }
     }
 
     /// Whether it serves a directory.

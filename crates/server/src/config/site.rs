@@ -72,13 +72,13 @@ pub(super) fn sites(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) ->
 
 fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     let given = table.get_ref();
-    let redirects = !given.redirect.is_empty() || given.route.iter().any(|route| route.get_ref().redirect.is_some());
+    let redirects = !given.redirect.is_empty() || given.route.iter().any(|route| route.get_ref().needs_no_root());
     let root = match &given.root {
         Some(root) => checker.directory(root),
         None if redirects || checker.was_taken("root", &table.span()) => Default::default(),
         None => {
             let hint =
-                Some("give the directory to serve: root = \"/srv/www\". A site that only redirects needs none".into());
+                Some("give the directory to serve: root = \"/srv/www\". A site that only redirects, or passes requests on, needs none".into());
             checker.problem_with_hint(table.span(), "this site has no `root`", hint);
             Default::default()
         }

@@ -250,6 +250,7 @@ fn the_command_line_overrides_the_file() {
         headers: vec![("X-A".into(), "2".into())],
         cors: Some("*".into()),
         upload: true,
+        gateway: None,
         spa: true,
         directory: None,
         certificate: None,

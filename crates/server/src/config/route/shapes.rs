@@ -32,6 +32,13 @@ pub(in crate::config) struct RouteTable {
     pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
 }
 
+impl RouteTable {
+    /// Whether it answers requests without a file.
+    pub(in crate::config) fn needs_no_root(&self) -> bool {
+        self.redirect.is_some() || self.proxy.is_some()
+    }
+}
+
 /// `proxy = { ... }`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
