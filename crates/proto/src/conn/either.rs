@@ -193,6 +193,11 @@ impl Connection {
 
 // Programs.
 impl Connection {
+    /// What `Need::Translate` of exchange `id` asked for, while that is not known; none if it is gone.
+    pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
+        either!(self, one => one.translate_of(id))
+    }
+
     /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
     /// program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {

@@ -6,6 +6,7 @@
 mod charge;
 mod validity;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -32,6 +33,8 @@ mod sync {
 pub struct Entry {
     /// What to answer with.
     pub resource: Arc<Resource>,
+    /// A script that answers in place of the resource.
+    pub script: Option<Box<Script>>,
     /// The state of the files that the resource was made from.
     pub stamps: Stamps,
     validity: Validity,
@@ -43,6 +46,17 @@ pub struct Entry {
     /// Where the first representation is in memory, for [`Entry::foresee_description`] alone. The allocator had these eight
     /// bytes to spare.
     representation_at: usize,
+}
+
+/// A file that an application runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// The directory that it is beneath, as a path.
+    pub root: PathBuf,
+    /// Its path beneath it; begins with a slash.
+    pub name: Vec<u8>,
+    /// What follows in the path that was asked for: empty, or begins with a slash.
+    pub path_info: Vec<u8>,
 }
 
 /// Of a message. What follows the processor fetches by itself, as it is read in order.
@@ -59,6 +73,11 @@ impl Entry {
         Entry::of(resource, false, stamps, now_ms)
     }
 
+    /// An entry of a target that a script answers. `resource` is what is answered where scripts are not run.
+    pub fn of_script(script: Script, resource: Arc<Resource>, stamps: Stamps, now_ms: u64) -> Entry {
+        Entry { script: Some(Box::new(script)), ..Entry::of(resource, false, stamps, now_ms) }
+    }
+
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
         let account: Arc<Charge> = Arc::default();
         if owns_resource {
@@ -67,6 +86,7 @@ impl Entry {
         Entry {
             representation_at: Arc::as_ptr(resource.variants.first()).addr(),
             resource,
+            script: None,
             validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
             is_submitted: AtomicBool::new(false),

@@ -29,7 +29,7 @@ mod watch;
 
 use crate::metrics::memory_accounting;
 
-pub use entry::Entry;
+pub use entry::{Entry, Script};
 pub use freshness::{FRESH_MS, RECHECK_MS_MIN, REFRESH_MS};
 pub use headroom::Headroom;
 pub use local::LocalCache;

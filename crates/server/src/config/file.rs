@@ -170,7 +170,7 @@ pub(super) const KEYS: [(&str, &[&str]); 7] = [
     ),
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
-    ("in a [[site.route]] table", &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy"]),
+    ("in a [[site.route]] table", &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi"]),
     (
         "in the `match` of a [[site.route]] table",
         &["path", "regex", "method", "host", "header", "query", "client", "protocol"],

@@ -19,6 +19,8 @@ pub struct GatewaySettings {
     pub timeout_ms: u32,
     /// Bytes of content that a request may have; none for any number.
     pub body_bytes_max: Option<u64>,
+    /// Which files it runs; none if it answers every request.
+    pub scripts: Option<ScriptSettings>,
 }
 
 /// What is spoken with an application.
@@ -26,6 +28,24 @@ pub struct GatewaySettings {
 pub enum GatewayProtocol {
     /// HTTP/1.1: a reverse proxy.
     Http,
+    /// FastCGI.
+    FastCgi,
+}
+
+/// Which files an application runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptSettings {
+    /// Those with one of these at the end of their name, behind a dot. None: the application has no files, and answers every request.
+    pub extensions: Vec<String>,
+    /// Names that stand for a directory before those of the site.
+    pub index: Vec<String>,
+}
+
+impl Default for ScriptSettings {
+    /// PHP.
+    fn default() -> ScriptSettings {
+        ScriptSettings { extensions: vec!["php".to_owned()], index: vec!["index.php".to_owned()] }
+    }
 }
 
 /// One place where an application is.
@@ -42,6 +62,7 @@ impl GatewaySettings {
     pub fn key(&self) -> &'static str {
         match self.protocol {
             GatewayProtocol::Http => "proxy",
+            GatewayProtocol::FastCgi => "fastcgi",
         }
     }
 
@@ -54,6 +75,7 @@ impl GatewaySettings {
             connect_timeout_ms: CONNECT_TIMEOUT_MS,
             timeout_ms: TIMEOUT_MS,
             body_bytes_max: None,
+            scripts: (protocol == GatewayProtocol::FastCgi).then(ScriptSettings::default),
         }
     }
 }

@@ -215,6 +215,16 @@ fn route() -> Value {
                 ],
             }),
         ),
+        (
+            "fastcgi",
+            json!({
+                "anyOf": [
+                    { "type": "boolean", "const": false },
+                    text("Where the application is, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000"),
+                    table(gateway(), &["to"], "Where the application is, how it is asked, and which files it runs"),
+                ],
+            }),
+        ),
         ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
     ]);
     table(keys, &["match"], "What applies to some requests only")
@@ -230,6 +240,14 @@ fn gateway() -> Map<String, Value> {
         ("connect_timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
         ("timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
         ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
+        (
+            "extensions",
+            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Of files that it runs (fastcgi)" }),
+        ),
+        (
+            "index",
+            json!({ "anyOf": [text(""), list_of(text(""))], "description": "Scripts for directories (fastcgi)" }),
+        ),
     ];
     keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

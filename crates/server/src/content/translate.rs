@@ -6,6 +6,7 @@
 //! Keeps nothing but pages that stand for many targets, in the cache: whoever asks keeps what it gets.
 
 mod routed;
+mod script;
 #[cfg(test)]
 mod tests;
 
@@ -262,6 +263,9 @@ impl Question<'_> {
         status: Status,
         is_immutable: bool,
     ) -> Result<Arc<Entry>, Blocked> {
+        if status.0 == 200 && self.is_script(&open.name) {
+            return self.script(&open, Vec::new());
+        }
         let media = media_type::by_name(&open.name);
         let mut files = vec![(Coding::Identity, open)];
         if media.compressible && status.0 == 200 {
@@ -496,7 +500,8 @@ impl Question<'_> {
     /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its own, which
     /// is that of no path.
     fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
-        let Some(store) = self.store.filter(|_| self.caches == CacheSwitches::ALL) else {
+        let shares = self.caches == CacheSwitches::ALL && !self.is_script(&open.name);
+        let Some(store) = self.store.filter(|_| shares) else {
             return self.file_as(directory, open, status, false);
         };
         let name = [b"\0", &status.0.to_ne_bytes()[..], &self.rules.number.to_ne_bytes(), &open.name].concat();

@@ -2,20 +2,35 @@
 //!
 //! Owns: [`Codec`], the choice between the codecs of `lamna_proto::gateway`, for one request on one connection. Guarantees: what they do.
 
-use lamna_proto::gateway::http1::{AnswerReader, Asked, ContentWriter, LengthError};
-use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
+use lamna_proto::gateway::fields::may_trail;
+use lamna_proto::gateway::http1::{self, Asked, ContentWriter, LengthError};
+use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent, fastcgi};
+
+use crate::config::gateway::GatewayProtocol;
 
 /// One request, and the answer to it.
 #[derive(Debug)]
 pub(super) enum Codec {
     /// HTTP/1.1.
-    Http { content: ContentWriter, answer: AnswerReader },
+    Http { content: ContentWriter, answer: http1::AnswerReader },
+    /// FastCGI.
+    FastCgi { content: fastcgi::StdinWriter, answer: fastcgi::AnswerReader },
 }
 
 impl Codec {
-    /// For a request with this content, in HTTP/1.1.
-    pub(super) fn http(content: RequestContent, asked: Asked) -> Codec {
-        Codec::Http { content: ContentWriter::new(content), answer: AnswerReader::new(asked) }
+    /// For a request with this content. FastCGI has to know its length: of content whose length is not known nothing is taken.
+    pub(super) fn new(protocol: GatewayProtocol, content: RequestContent, asked: &Asked) -> Codec {
+        match protocol {
+            GatewayProtocol::Http => {
+                let answer = http1::AnswerReader::new(asked.clone());
+                Codec::Http { content: ContentWriter::new(content), answer }
+            }
+            GatewayProtocol::FastCgi => {
+                let bytes = if let RequestContent::Sized(bytes) = content { bytes } else { 0 };
+                let answer = fastcgi::AnswerReader::new(asked.is_head, true);
+                Codec::FastCgi { content: fastcgi::StdinWriter::new(bytes), answer }
+            }
+        }
     }
 
     /// Appends a piece of content to what is sent.
@@ -28,9 +43,17 @@ impl Codec {
                 let frame = content.piece(bytes.len() as u64)?;
                 out.extend_from_slice(frame.as_ref());
                 out.extend_from_slice(bytes);
-                Ok(())
+            }
+            Codec::FastCgi { content, .. } => {
+                let mut rest = bytes;
+                while let Some(record) = content.piece(rest.len())? {
+                    out.extend_from_slice(&record.header);
+                    out.extend_from_slice(&rest[..record.bytes]);
+                    rest = &rest[record.bytes..];
+                }
             }
         }
+        Ok(())
     }
 
     /// Appends the end of the content.
@@ -39,13 +62,12 @@ impl Codec {
     /// It is less than was announced.
     pub(super) fn end_content(&mut self, out: &mut Vec<u8>) -> Result<(), LengthError> {
         match self {
-            Codec::Http { content, .. } if content.is_ended() => Ok(()),
-            Codec::Http { content, .. } => {
-                let frame = content.end()?;
-                out.extend_from_slice(frame.as_ref());
-                Ok(())
-            }
+            Codec::Http { content, .. } if content.is_ended() => {}
+            Codec::Http { content, .. } => out.extend_from_slice(content.end()?.as_ref()),
+            Codec::FastCgi { content, .. } if content.is_ended() => {}
+            Codec::FastCgi { content, .. } => out.extend_from_slice(&content.end()?),
         }
+        Ok(())
     }
 
     /// The next thing that the application has said.
@@ -55,6 +77,7 @@ impl Codec {
     pub(super) fn read<'a>(&'a mut self, input: &'a [u8]) -> Result<AnswerStep<'a>, GatewayError> {
         match self {
             Codec::Http { answer, .. } => answer.read(input),
+            Codec::FastCgi { answer, .. } => answer.read(input),
         }
     }
 
@@ -65,6 +88,7 @@ impl Codec {
     pub(super) fn handle_end(&mut self) -> Result<(), GatewayError> {
         match self {
             Codec::Http { answer, .. } => answer.handle_end(),
+            Codec::FastCgi { answer, .. } => answer.handle_end(),
         }
     }
 
@@ -72,6 +96,8 @@ impl Codec {
     pub(super) fn handle_full(&mut self) -> GatewayError {
         match self {
             Codec::Http { answer, .. } => answer.handle_full(),
+            // A record fits, and what it begins is kept by the reader.
+            Codec::FastCgi { .. } => GatewayError::Record,
         }
     }
 
@@ -79,6 +105,7 @@ impl Codec {
     pub(super) fn has_begun(&self) -> bool {
         match self {
             Codec::Http { answer, .. } => answer.has_begun(),
+            Codec::FastCgi { answer, .. } => answer.has_begun(),
         }
     }
 
@@ -86,16 +113,15 @@ impl Codec {
     pub(super) fn is_reusable(&self, is_input_left: bool) -> bool {
         match self {
             Codec::Http { content, answer } => answer.is_reusable(content.is_ended(), is_input_left),
+            Codec::FastCgi { content, answer } => answer.is_reusable(content.is_ended(), is_input_left),
         }
     }
 
     /// Appends the trailer fields of an answer that has ended, as lines, as far as they may be passed on.
     pub(super) fn write_trailers(&self, out: &mut Vec<u8>) {
-        let Codec::Http { answer, .. } = self;
-        for (name, value) in answer.trailers().iter() {
-            if lamna_proto::gateway::fields::may_trail(name) {
-                [name, b": ", value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
-            }
+        let Codec::Http { answer, .. } = self else { return };
+        for (name, value) in answer.trailers().iter().filter(|(name, _)| may_trail(name)) {
+            [name, b": ", value, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
         }
     }
 }

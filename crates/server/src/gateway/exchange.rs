@@ -14,9 +14,11 @@
 //!   +--address is known------------------^
 //! ```
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use lamna_policy::upstream::retry::{Effect, Failed, Failure, Retries};
@@ -24,9 +26,12 @@ use lamna_policy::upstream::{Attempt, Outcome};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::gateway::cgi::{self, Place};
 use lamna_proto::gateway::fields::Fields;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
-use lamna_proto::gateway::{AnswerHead, AnswerStep, GatewayError, Inbound, Origin, Protocol, RequestContent, path};
+use lamna_proto::gateway::{
+    AnswerHead, AnswerStep, GatewayError, Inbound, Origin, Protocol, RequestContent, fastcgi, path,
+};
 use lamna_proto::message::{Field, Method, Request, Status, Version};
 use lamna_proto::time::Instant;
 use rustix::buffer::spare_capacity;
@@ -36,6 +41,8 @@ use rustix::net::{RecvFlags, recv};
 use super::codec::Codec;
 use super::outgoing::Outgoing;
 use super::{piece, report};
+use crate::cache::Script;
+use crate::config::gateway::GatewayProtocol;
 use crate::content::answers;
 use crate::content::route::Effective;
 use crate::content::site::Site;
@@ -51,6 +58,8 @@ pub struct Asking<'a> {
     pub rules: &'a Arc<Effective>,
     /// The application.
     pub group: &'a Arc<Group>,
+    /// The file that it is to run, if it runs files.
+    pub script: Option<&'a Script>,
     /// What is asked for.
     pub translate: &'a Translate<'a>,
     /// By which request.
@@ -163,6 +172,17 @@ pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
             },
         },
     };
+    let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
+    let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
+    match group.settings.protocol {
+        GatewayProtocol::Http => write_http(&inbound, group, upgrade, &mut head)?,
+        GatewayProtocol::FastCgi => write_fastcgi(&inbound, asking, &mut head)?,
+    }
+    Ok(Gateway::new(asking, asked, content, head))
+}
+
+/// The head of a request to an application that speaks HTTP.
+fn write_http(inbound: &Inbound<'_>, group: &Group, upgrade: Option<&[u8]>, head: &mut Vec<u8>) -> Result<(), Refusal> {
     let authority = group.authority();
     let how = http1::Outgoing {
         host: match &group.settings.host {
@@ -174,16 +194,41 @@ pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
         upgrade,
         keep_alive: true,
     };
-    let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
-    http1::write_head(&inbound, &how, &mut head).map_err(|why| match why {
+    http1::write_head(inbound, &how, head).map_err(|why| match why {
         Unwritable::Host => Refusal::HostInvalid,
         Unwritable::Target => Refusal::TargetPath,
         Unwritable::Method | Unwritable::Forwards => Refusal::MethodNotAllowed,
         Unwritable::Connection | Unwritable::Upgrade => Refusal::FieldsTooLarge,
-    })?;
-    let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
-    Ok(Gateway::new(asking, asked, content, head))
+    })
 }
+
+/// What begins a request to an application that speaks FastCGI.
+fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>) -> Result<(), Refusal> {
+    if inbound.content == RequestContent::Streamed {
+        return Err(Refusal::LengthRequired);
+    }
+    let mut decoded = Vec::new();
+    lamna_proto::parse::path::normalise(inbound.path, &mut decoded).map_err(|_| Refusal::TargetPath)?;
+    let root;
+    let place = match asking.script {
+        Some(script) => {
+            root = script.root.as_os_str().as_bytes();
+            Place::of_script(Cow::Borrowed(&script.name), &script.path_info, root)
+        }
+        None => cgi::mounted(b"", &decoded).ok_or(Refusal::TargetPath)?,
+    };
+    let server = cgi::Server { software: SOFTWARE, name: b"localhost", address: None };
+    let variables = cgi::Variables { request: inbound, place: &place, server, user: None };
+    let mut is_named_too_often = false;
+    let written = fastcgi::write_begin(true, head, |parameters| {
+        is_named_too_often =
+            cgi::for_each_variable(&variables, &mut |name, value| parameters.give(name, value)).is_err();
+    });
+    if written.is_err() || is_named_too_often { Err(Refusal::FieldsTooLarge) } else { Ok(()) }
+}
+
+/// What scripts are told that runs them.
+const SOFTWARE: &str = concat!("lamna/", env!("CARGO_PKG_VERSION"));
 
 /// What [`http1::write_head`] adds to a head at most.
 const HEAD_SPARE_BYTES: usize = 400;
@@ -207,7 +252,7 @@ impl Gateway {
             rules: asking.rules.clone(),
             site: asking.site.label(),
             effect: Effect::of(asking.request.method_token()),
-            codec: Codec::http(content, asked.clone()),
+            codec: Codec::new(asking.group.settings.protocol, content, &asked),
             asked,
             content,
             head,
@@ -236,7 +281,7 @@ impl Gateway {
 
     /// The request is sent from its beginning.
     fn begin_request(&mut self) {
-        self.codec = Codec::http(self.content, self.asked.clone());
+        self.codec = Codec::new(self.group.settings.protocol, self.content, &self.asked);
         self.outgoing.clear();
         self.outgoing.bytes.extend_from_slice(&self.head);
         self.received.clear();
@@ -486,8 +531,13 @@ impl Gateway {
                     report::diagnostic(site, &self.received[at + text.start..at + text.end]);
                     reading.at += consumed;
                 }
-                // Only a script may answer so: see `Codec`.
-                AnswerStep::LocalRedirect { .. } => return Err(Problem::of(GatewayError::Script)),
+                // RFC 3875 6.2.2 has the server answer what is there: the client can ask for it as well.
+                AnswerStep::LocalRedirect { consumed, target } => {
+                    let fields = [b"Location: ", target, b"\r\n"].concat();
+                    let head = StreamHead { status: Status(302), fields, length: Some(0), tunnels: false };
+                    (reading.part.head, reading.part.end) = (Some(head), Some(Vec::new()));
+                    reading.at += consumed;
+                }
                 AnswerStep::Ended { consumed } => {
                     reading.at += consumed;
                     let mut trailers = Vec::new();

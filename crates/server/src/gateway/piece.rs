@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn stretches_become_one_piece() {
         assert_eq!(taken(b"a-b--c", &[0..1, 2..3, 5..6]), Some((b"abc".to_vec(), false)));
-        assert_eq!(taken(b"abc", &[]).is_none(), taken(b"abc", &[1..1]).is_none());
+        assert!(taken(b"abc", &[]).is_none() && taken(b"abc", &[1..1, 2..2]).is_none());
     }
 
     #[test]

@@ -133,7 +133,18 @@ impl Front {
         let rules = &site.routes.effective(target, &[]);
         let client = Some([192, 0, 2, 7].into());
         let (is_trusted, is_secure, group) = (false, false, &self.group);
-        begin(&Asking { site, rules, group, translate: &translate, request, client, is_trusted, is_secure }).unwrap()
+        begin(&Asking {
+            site,
+            rules,
+            group,
+            translate: &translate,
+            request,
+            client,
+            is_trusted,
+            is_secure,
+            script: None,
+        })
+        .unwrap()
     }
 
     fn get(&self) -> Got {
@@ -141,12 +152,15 @@ impl Front {
     }
 }
 
+/// What an application does on one connection, and what it has received.
+type Deed = Box<dyn FnOnce(&mut TcpStream, &mut Vec<u8>) + Send>;
+
 /// An application that treats each connection as told, in order. Gives what it has received.
-fn application(each: Vec<Box<dyn FnOnce(&mut TcpStream, &mut Vec<u8>) + Send>>) -> (String, JoinHandle<Vec<Vec<u8>>>) {
+fn application(each: Vec<Deed>) -> (String, JoinHandle<Vec<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("http://{}", listener.local_addr().unwrap());
     let thread = thread::spawn(move || {
-        let treat = |deed: Box<dyn FnOnce(&mut TcpStream, &mut Vec<u8>) + Send>| {
+        let treat = |deed: Deed| {
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             let mut received = Vec::new();
@@ -166,7 +180,7 @@ fn take_head(stream: &mut TcpStream, received: &mut Vec<u8>) {
     }
 }
 
-fn answers(answer: &'static [u8]) -> Box<dyn FnOnce(&mut TcpStream, &mut Vec<u8>) + Send> {
+fn answers(answer: &'static [u8]) -> Deed {
     Box::new(move |stream, received| {
         take_head(stream, received);
         stream.write_all(answer).unwrap();
@@ -288,7 +302,7 @@ fn a_kept_connection_that_was_closed_meanwhile_is_replaced() {
 
 #[test]
 fn what_may_have_had_an_effect_is_not_sent_again() {
-    let drops: Box<dyn FnOnce(&mut TcpStream, &mut Vec<u8>) + Send> = Box::new(take_head);
+    let drops: Deed = Box::new(take_head);
     let (one, first) = application(vec![drops]);
     let (other, second) = application(vec![answers(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]);
     let front = Front::new(&[one, other], |settings| settings.upstreams[1].weight = 0);

@@ -19,7 +19,7 @@ use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 
 use crate::cache::two_generation_map::Key;
-use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
+use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, Script, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
 use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
@@ -35,6 +35,7 @@ use crate::metrics::step_timer::Step;
 use crate::sys::clock::unix_ms;
 use crate::sys::contain::{Point, fail_if_asked};
 use crate::tls::Over;
+use crate::upstream::group::Group;
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::shared::Shared;
 use crate::worker::turn_budget::Handshakes;
@@ -112,6 +113,21 @@ pub enum Found<'a> {
     Aging(&'a Arc<Entry>, Target),
     /// It has to be translated first.
     Missing(Target),
+}
+
+/// Whether an application answers a request.
+enum Gate {
+    /// Its program, or why it is not asked.
+    Answers(Done<'static>),
+    /// If the target is a file that it runs.
+    RunsFiles,
+    /// No.
+    None,
+}
+
+/// Whether `entry` is not answered with as it is: by a script, or because a request that changes something has found a file.
+pub fn needs_program(entry: &Entry, translate: &Translate<'_>) -> bool {
+    entry.script.is_some() || translate.request.is_some_and(|request| !request.head.method.reads())
 }
 
 /// How often log lines and counters are handed over: whenever the clock shows a multiple of it, so that whoever reads the
@@ -218,8 +234,11 @@ impl<'a> WorkerContext<'a> {
             }
             _ => {}
         }
-        if let Some(answered) = self.route_to_gateway(translate, client, over) {
-            return Some(answered);
+        match self.route_to_gateway(translate, client, over) {
+            Gate::Answers(done) => return Some(done),
+            // Which file it is, and whether it is a script, is found out for every method.
+            Gate::RunsFiles => return None,
+            Gate::None => {}
         }
         let request = translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;
@@ -228,28 +247,55 @@ impl<'a> WorkerContext<'a> {
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
     }
 
-    /// The program of a request that an application answers.
-    fn route_to_gateway(
+    /// Whether an application answers a request, and the program that asks it.
+    fn route_to_gateway(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Gate {
+        let sites = &self.shared.sites;
+        if sites.find(translate.host).routes.groups().is_empty() {
+            return Gate::None;
+        }
+        let rules = self.addresses.rules(sites, translate, client);
+        match &rules.gateway {
+            None => Gate::None,
+            Some(group) if group.settings.scripts.is_some() => Gate::RunsFiles,
+            Some(group) => {
+                self.requests += 1;
+                Gate::Answers(self.ask(translate, client, over, &rules, group, None))
+            }
+        }
+    }
+
+    /// What a request is answered with whose target is a script, or that changes something where there is none.
+    pub fn run_script(
         &mut self,
         translate: &Translate<'_>,
         client: Option<IpAddr>,
         over: Over,
-    ) -> Option<Done<'static>> {
-        let request = translate.request?;
-        let sites = &self.shared.sites;
-        let site = sites.find(translate.host);
-        if site.routes.groups().is_empty() {
-            return None;
+        entry: &Entry,
+    ) -> Done<'static> {
+        let rules = self.addresses.rules(&self.shared.sites, translate, client);
+        match (&rules.gateway, entry.script.as_deref()) {
+            (Some(group), Some(script)) => self.ask(translate, client, over, &rules, group, Some(script)),
+            _ => Done::Refused(Refusal::MethodNotAllowed),
         }
-        let rules = self.addresses.rules(sites, translate, client);
-        let group = rules.gateway.as_ref()?;
-        self.requests += 1;
-        let is_secure = over.certificate.is_some();
-        let asking = Asking { site, rules: &rules, group, translate, request, client, is_trusted: false, is_secure };
-        Some(match gateway::begin(&asking) {
+    }
+
+    fn ask(
+        &self,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        over: Over,
+        rules: &Arc<Effective>,
+        group: &Arc<Group>,
+        script: Option<&Script>,
+    ) -> Done<'static> {
+        let Some(request) = translate.request else { return Done::Refused(Refusal::RunFailed) };
+        let site = self.shared.sites.find(translate.host);
+        let (is_trusted, is_secure) = (false, over.certificate.is_some());
+        let asking = Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure };
+        match gateway::begin(&asking) {
             Ok(program) => Done::Run(Box::new(program)),
             Err(refusal) => Done::Refused(refusal),
-        })
+        }
     }
 
     /// How long nothing will have to be done, in milliseconds, if nothing else is due than `due`.

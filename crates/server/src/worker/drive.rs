@@ -13,13 +13,14 @@
 
 use lamna_proto::conn::{Fate, Interest};
 use lamna_proto::exchange::program::Step;
-use lamna_proto::exchange::{Done, Need, Read};
+use lamna_proto::exchange::{Done, ExchangeId, Need, Read};
 use lamna_proto::time::Instant;
 
+use crate::cache::Entry;
 use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::worker::connection_table::ConnectionState;
-use crate::worker::context::{FileRange, Found, Target, WorkerContext};
+use crate::worker::context::{FileRange, Found, Target, WorkerContext, needs_program};
 use crate::worker::executor::{Completed, Executor, PendingId};
 use crate::worker::helpers::runners;
 use crate::worker::turn_budget::TURN_BYTES;
@@ -156,6 +157,17 @@ fn meet_needs(
                     continue;
                 }
                 match context.look_up(&translate, client) {
+                    Found::Fresh(entry) if needs_program(entry, &translate) => {
+                        let entry = entry.clone();
+                        let done = context.run_script(&translate, client, over, &entry);
+                        connection.connection.handle_done(exchange, done, now);
+                    }
+                    Found::Aging(entry, target) if needs_program(entry, &translate) => {
+                        let entry = entry.clone();
+                        let done = context.run_script(&translate, client, over, &entry);
+                        connection.connection.handle_done(exchange, done, now);
+                        executor.refresh(context, target);
+                    }
                     Found::Fresh(entry) => {
                         connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
                     }
@@ -184,11 +196,19 @@ fn translate_missing(
     executor: &mut impl Executor,
 ) {
     match executor.translate(context, id, target) {
-        Some(entry) => {
-            connection.connection.handle_done(id.exchange, Done::Translated(&entry.resource), context.now);
-        }
+        Some(entry) => answer(connection, id.exchange, &entry, context),
         None => connection.connection.defer(id.exchange),
     }
+}
+
+/// The target of an exchange has been translated.
+pub fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
+    let (client, over) = (connection.client, connection.transport.over());
+    let done = match connection.connection.translate_of(exchange) {
+        Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, client, over, entry),
+        _ => Done::Translated(&entry.resource),
+    };
+    connection.connection.handle_done(exchange, done, context.now);
 }
 
 fn read(
@@ -222,9 +242,7 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
     let now = context.now;
     let exchange = completed.pending().exchange;
     match completed {
-        Completed::Translated(_, entry) => {
-            connection.connection.handle_done(exchange, Done::Translated(&entry.resource), now);
-        }
+        Completed::Translated(_, entry) => answer(connection, exchange, &entry, context),
         Completed::Late(_, resource) => {
             connection.connection.handle_done(exchange, Done::Translated(&resource), now);
         }

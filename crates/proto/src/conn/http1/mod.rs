@@ -497,6 +497,16 @@ impl Connection {
         self.current_translate()
     }
 
+    /// See [`Connection::translate_of`](crate::conn::Connection::translate_of).
+    pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
+        if self.current_id() == Some(id) {
+            return self.current_translate();
+        }
+        let exchange = self.active.as_ref()?.exchanges.iter().find(|exchange| exchange.id == id)?;
+        let is_asked = matches!(exchange.state, State::Translating);
+        exchange.request.as_ref().filter(|_| is_asked).map(|saved| translation_of(saved.request()))
+    }
+
     /// Of the request in the input that waits for its first answer.
     fn current_translate(&self) -> Option<Translate<'_>> {
         let workspace = self.workspace.as_ref()?;

@@ -567,6 +567,18 @@ impl Connection {
         Some((ExchangeId(*id), Need::Read(Read { representation: &answer.representation, offset, length })))
     }
 
+    /// See [`Connection::translate_of`](crate::conn::Connection::translate_of).
+    pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
+        let current = self.workspace.as_ref().filter(|_| self.has_current());
+        if let Some(desk) = current.map(|workspace| &workspace.http2)
+            && let Some(current) = desk.current.as_ref().filter(|current| current.id == id.0)
+        {
+            return Some(translation_of(Request { bytes: &desk.buffers.text, head: &current.head }));
+        }
+        let stream = self.streams.iter().find(|one| one.id == id.0 && matches!(one.work, Work::Translating))?;
+        stream.request.as_ref().map(|saved| translation_of(saved.request()))
+    }
+
     /// The stream that has a need which has not been handed out.
     fn wanting(&self) -> Option<usize> {
         if let Some(at) = self.streams.iter().position(|one| matches!(one.work, Work::Wanting)) {

@@ -105,7 +105,7 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
         && (&one.redirect, &one.rewrite, &one.try_files, &one.gateway)
             != (&two.redirect, &two.rewrite, &two.try_files, &two.gateway)
     {
-        return Some("where answers come from (`redirect`, `rewrite`, `try`, `proxy`)".into());
+        return Some("where answers come from (`redirect`, `rewrite`, `try`, `proxy`, `fastcgi`)".into());
     }
     if both(|route| route.immutable.is_some()) && one.immutable != two.immutable {
         return Some("`immutable`".into());

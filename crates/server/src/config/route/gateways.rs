@@ -14,14 +14,22 @@ use crate::config::validate::Checker;
 
 /// The application that the route names.
 pub(super) fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
-    let Some(proxy) = &given.proxy else { return Switch::Unset };
-    let span = proxy.span();
-    let protocol = GatewayProtocol::Http;
-    match proxy.get_ref() {
+    let (given, protocol) = match (&given.proxy, &given.fastcgi) {
+        (None, None) => return Switch::Unset,
+        (Some(_), Some(fastcgi)) => {
+            checker.problem(fastcgi.span(), "a route has one application: `proxy` or `fastcgi`");
+            return Switch::Unset;
+        }
+        (Some(proxy), None) => (proxy, GatewayProtocol::Http),
+        (None, Some(fastcgi)) => (fastcgi, GatewayProtocol::FastCgi),
+    };
+    let span = given.span();
+    match given.get_ref() {
         SwitchOr::Is(false) => Switch::Off,
         SwitchOr::Is(true) => {
-            let hint = Some("write proxy = \"http://127.0.0.1:3000\"".into());
-            checker.problem_with_hint(span, "`proxy` names where the application is, or is false", hint);
+            let hint =
+                Some("write proxy = \"http://127.0.0.1:3000\", or fastcgi = \"unix:/run/php/php-fpm.sock\"".into());
+            checker.problem_with_hint(span, "this names where the application is, or is false", hint);
             Switch::Unset
         }
         SwitchOr::Text(text) => {
@@ -66,6 +74,28 @@ fn of_table(
     let bytes = table.body_bytes_max.as_ref();
     settings.body_bytes_max =
         bytes.and_then(|given| checker.amount("body_bytes_max", given, Unit::Bytes, &(0..=i64::MAX as u64)));
+    match (&mut settings.scripts, &table.extensions, &table.index) {
+        (None, None, None) => {}
+        (None, ..) => {
+            checker.problem(span, "`extensions` and `index` are for `fastcgi`: a proxy passes every request on")
+        }
+        (Some(scripts), extensions, index) => {
+            if let Some(given) = extensions {
+                scripts.extensions.clone_from(&given.get_ref().0);
+                scripts.index.retain(|name| scripts.extensions.iter().any(|one| name.ends_with(&format!(".{one}"))));
+            }
+            if let Some(given) = index {
+                scripts.index.clone_from(&given.get_ref().0);
+            }
+            let is_name = |text: &String| !text.is_empty() && !text.contains(['/', '\0']);
+            if !scripts.extensions.iter().chain(&scripts.index).all(is_name) {
+                checker.problem(span, "`extensions` are written as in \"php\", and `index` as in \"index.php\"");
+            }
+        }
+    }
+    if settings.scripts.as_ref().is_some_and(|scripts| scripts.extensions.is_empty()) {
+        settings.scripts = None;
+    }
     Switch::Set(settings)
 }
 
@@ -108,6 +138,12 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
     keys.push(format!("connect_timeout_ms = {}", gateway.connect_timeout_ms));
     keys.push(format!("timeout_ms = {}", gateway.timeout_ms));
     keys.extend(gateway.body_bytes_max.map(|bytes| format!("body_bytes_max = {bytes}")));
+    if gateway.protocol == GatewayProtocol::FastCgi {
+        let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
+        let scripts = gateway.scripts.as_ref();
+        keys.push(format!("extensions = [{}]", list(scripts.map_or(&[], |scripts| &scripts.extensions))));
+        keys.extend(scripts.map(|scripts| format!("index = [{}]", list(&scripts.index))));
+    }
     format!("{{ {} }}", keys.join(", "))
 }
 
@@ -116,5 +152,11 @@ pub(super) fn describe(gateway: &GatewaySettings) -> String {
     let places: Vec<String> = gateway.upstreams.iter().map(|upstream| upstream.address.to_string()).collect();
     match gateway.protocol {
         GatewayProtocol::Http => format!("proxy to {}", places.join(" or ")),
+        GatewayProtocol::FastCgi => match &gateway.scripts {
+            Some(scripts) => {
+                format!("files that end with .{} are run by {}", scripts.extensions.join(" or ."), places.join(" or "))
+            }
+            None => format!("FastCGI to {}", places.join(" or ")),
+        },
     }
 }

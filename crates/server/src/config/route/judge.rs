@@ -107,7 +107,7 @@ fn conflicts_within(table: &Spanned<RouteTable>, route: &RouteSettings, checker:
         let message = "this route redirects every request, so that `rewrite` and `try` have nothing to do";
         checker.problem_with_hint(table.span(), message, hint);
     }
-    let is_answered = matches!(route.gateway, Switch::Set(_));
+    let is_answered = matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none());
     if is_answered && (redirects || looks) {
         let message = "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
         checker.problem(table.span(), message);

@@ -30,12 +30,13 @@ pub(in crate::config) struct RouteTable {
     pub(super) error_pages: BTreeMap<Text, Text>,
     pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
     pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
+    pub(super) fastcgi: Option<Spanned<SwitchOr<GatewayTable>>>,
 }
 
 impl RouteTable {
     /// Whether it answers requests without a file.
     pub(in crate::config) fn needs_no_root(&self) -> bool {
-        self.redirect.is_some() || self.proxy.is_some()
+        self.redirect.is_some() || self.proxy.is_some() // What FastCGI runs is in files, as a rule.
     }
 }
 
@@ -49,6 +50,8 @@ pub(super) struct GatewayTable {
     pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
     pub(super) timeout_ms: Option<Spanned<Amount>>,
     pub(super) body_bytes_max: Option<Spanned<Amount>>,
+    pub(super) extensions: Option<Spanned<Texts>>,
+    pub(super) index: Option<Spanned<Texts>>,
 }
 
 /// `match = { ... }`

@@ -32,7 +32,13 @@ impl Question<'_> {
         if let Some(redirected) = at_once.and_then(|(redirect, from)| self.routed_redirect(redirect, *from)) {
             return Ok(redirected);
         }
-        let found = self.look();
+        let found = match self.look() {
+            Err(Blocked::Failed(errno)) if is_missing(errno) => match self.script_before_its_end()? {
+                Some(script) => Ok(script),
+                None => Err(Blocked::Failed(errno)),
+            },
+            found => found,
+        };
         match (&found, redirect) {
             (Err(Blocked::Failed(errno)), Some((redirect, from))) if is_missing(*errno) => {
                 self.routed_redirect(redirect, *from).map_or(found, Ok)
@@ -149,8 +155,10 @@ impl Question<'_> {
 // What the rules of a target say instead of the site.
 impl Question<'_> {
     /// Names of index files.
-    pub(super) fn indices(&self) -> &[String] {
-        self.rules.rules.index.as_deref().unwrap_or(&self.site.settings.index)
+    pub(super) fn indices(&self) -> impl Iterator<Item = &String> {
+        let own = self.rules.rules.index.as_deref();
+        let scripts = if own.is_some() { &[] } else { self.index_scripts() };
+        scripts.iter().chain(own.unwrap_or(&self.site.settings.index))
     }
 
     /// The index file of the directory `name`, if it has one.
@@ -223,7 +231,7 @@ impl Question<'_> {
         let start = names.len();
         let bare = name.strip_suffix(b"/").unwrap_or(name);
         let is_directory = name.is_empty() || bare.len() < name.len();
-        let indices = self.indices().iter().filter(|_| is_directory);
+        let indices = self.indices().filter(|_| is_directory);
         names.extend(indices.map(|index| index_name(bare, index)));
         names.push(bare.to_vec());
         for at in start..names.len() {

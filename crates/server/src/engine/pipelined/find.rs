@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use lamna_proto::exchange::Done;
 use rustix::io::Errno;
 
 use super::helpers::HelperJob;
@@ -16,6 +15,7 @@ use crate::cache::Entry;
 use crate::content::translate::translate;
 use crate::io::{Counters, Wait};
 use crate::worker::context::{Found, Target, WorkerContext};
+use crate::worker::drive;
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -72,12 +72,11 @@ impl Find<'_> {
         let to_helper = &mut self.ends.to_helper;
         self.station.work_on(&mut job, |job, context| {
             let StageJob { slot, wants, .. } = job;
-            let connection = &mut slot.connection;
             // What is not found stays wanted.
             wants.retain_mut(|want| {
                 let entry = look_up(context, want, to_helper);
                 if let Some(entry) = &entry {
-                    connection.handle_done(want.exchange, Done::Translated(&entry.resource), context.now);
+                    drive::answer(slot, want.exchange, entry, context);
                 }
                 entry.is_none()
             });
