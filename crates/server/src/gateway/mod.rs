@@ -16,7 +16,9 @@ mod exchange;
 mod outgoing;
 mod piece;
 mod report;
+mod request;
 #[cfg(test)]
 mod tests;
 
-pub use exchange::{Asking, Gateway, begin};
+pub use exchange::Gateway;
+pub use request::{Asking, begin};

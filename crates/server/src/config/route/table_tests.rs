@@ -165,7 +165,11 @@ fn a_site_that_only_redirects_needs_no_root() {
         let shown = render(&settings);
         assert_eq!(load(&shown).unwrap(), settings, "{shown}");
     }
-    assert!(load("[[site]]\nhosts = [\"a\"]\n").unwrap_err().contains("A site that only redirects, or passes requests on, needs none"));
+    assert!(
+        load("[[site]]\nhosts = [\"a\"]\n")
+            .unwrap_err()
+            .contains("A site that only redirects, or passes requests on, needs none")
+    );
 }
 
 #[test]

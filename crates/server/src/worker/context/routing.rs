@@ -1,0 +1,123 @@
+//! Requests that are not answered by what their target stands for: refused, redirected to https, uploads, and those that an application
+//! answers.
+//!
+//! Owns: which these are, found in memory before anything is looked up. Does not carry programs out.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lamna_proto::error::Refusal;
+use lamna_proto::exchange::{Done, Translate};
+
+use super::{Target, WorkerContext};
+use crate::cache::{Entry, Script};
+use crate::content::route::Effective;
+use crate::content::upload;
+use crate::gateway::{self, Asking};
+use crate::tls::Over;
+use crate::upstream::group::Group;
+use crate::worker::shared::Shared;
+
+impl WorkerContext<'_> {
+    /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
+    pub fn route(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Option<Done<'_>> {
+        let Shared { sites, store, abilities, clock, .. } = self.shared;
+        if self.refuses {
+            let address = self.addresses.address(sites, translate, client);
+            let rules = Target::new(self.shared, &address, None).rules;
+            self.addresses.take_back(address);
+            return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
+        }
+        match over.certificate {
+            // Who was shown one certificate, and asked for one perhaps, asks for a site with another.
+            Some(shown) if sites.certificate_of(translate.host) != Some(shown) => {
+                return Some(Done::Refused(Refusal::Misdirected));
+            }
+            None if over.is_to_be_secured => {
+                if let Some(resource) = sites.find(translate.host).secure_redirect(translate) {
+                    self.requests += 1;
+                    self.redirect = Some(Arc::new(resource));
+                    return self.redirect.as_ref().map(Done::Translated);
+                }
+            }
+            _ => {}
+        }
+        match self.route_to_gateway(translate, client, over) {
+            Gate::Answers(done) => return Some(done),
+            // Which file it is, and whether it is a script, is found out for every method.
+            Gate::RunsFiles => return None,
+            Gate::None => {}
+        }
+        let request = translate.request.filter(|request| !request.head.method.reads())?;
+        self.requests += 1;
+        let site = sites.find(translate.host);
+        let program = upload::begin(site, translate, request, upload::Means { sites, store, abilities, clock: *clock });
+        Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
+    }
+
+    /// Whether an application answers a request, and the program that asks it.
+    fn route_to_gateway(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Gate {
+        let sites = &self.shared.sites;
+        if sites.find(translate.host).routes.groups().is_empty() {
+            return Gate::None;
+        }
+        let rules = self.addresses.rules(sites, translate, client);
+        match &rules.gateway {
+            None => Gate::None,
+            Some(group) if group.settings.scripts.is_some() => Gate::RunsFiles,
+            Some(group) => {
+                self.requests += 1;
+                Gate::Answers(self.ask(translate, client, over, &rules, group, None))
+            }
+        }
+    }
+
+    /// What a request is answered with whose target is a script, or that changes something where there is none.
+    pub fn run_script(
+        &mut self,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        over: Over,
+        entry: &Entry,
+    ) -> Done<'static> {
+        let rules = self.addresses.rules(&self.shared.sites, translate, client);
+        match (&rules.gateway, entry.script.as_deref()) {
+            (Some(group), Some(script)) => self.ask(translate, client, over, &rules, group, Some(script)),
+            _ => Done::Refused(Refusal::MethodNotAllowed),
+        }
+    }
+
+    fn ask(
+        &self,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        over: Over,
+        rules: &Arc<Effective>,
+        group: &Arc<Group>,
+        script: Option<&Script>,
+    ) -> Done<'static> {
+        let Some(request) = translate.request else { return Done::Refused(Refusal::RunFailed) };
+        let site = self.shared.sites.find(translate.host);
+        let (is_trusted, is_secure) = (false, over.certificate.is_some());
+        let asking = Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure };
+        match gateway::begin(&asking) {
+            Ok(program) => Done::Run(Box::new(program)),
+            Err(refusal) => Done::Refused(refusal),
+        }
+    }
+}
+
+/// Whether an application answers a request.
+enum Gate {
+    /// Its program, or why it is not asked.
+    Answers(Done<'static>),
+    /// If the target is a file that it runs.
+    RunsFiles,
+    /// No.
+    None,
+}
+
+/// Whether `entry` is not answered with as it is: by a script, or because a request that changes something has found a file.
+pub fn needs_program(entry: &Entry, translate: &Translate<'_>) -> bool {
+    entry.script.is_some() || translate.request.is_some_and(|request| !request.head.method.reads())
+}
