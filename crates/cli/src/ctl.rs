@@ -3,12 +3,13 @@
 //! Owns: the choice of the server and the layout for people. With `--json` the answer of the endpoint is printed as it is.
 //! Does not know how a server does what it is told.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use lamna_policy::size::format_size;
 use lamna_policy::words::{self, Align, Table};
-use lamna_server::admin::api::{Arch, ConnectionStats, Now, Phase};
+use lamna_server::admin::api::{Arch, ConnectionStats, Now, Phase, ProtocolStats, TlsStats};
 use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
@@ -155,9 +156,30 @@ fn tell_status(json: &str) -> Option<String> {
     let open = status.connections_open.map(|open| format!("{open} open{each}, ")).unwrap_or_default();
     page.line("connections", format!("{open}{} so far", status.connections));
     page.line("requests", status.requests.to_string());
+    tell_protocols(&status.protocols, status.tls.as_ref(), &mut page);
     let used = status.cache_bytes.map_or("divided among processes".to_owned(), |bytes| format!("{bytes} bytes"));
     page.line("cache", format!("{used} of {}", format_size(status.arch.cache_bytes_max)));
     Some(page.text())
+}
+
+/// What clients speak.
+fn tell_protocols(protocols: &ProtocolStats, tls: Option<&TlsStats>, page: &mut Page) {
+    page.line("protocols", format!("HTTP/1 {}, HTTP/2 {} responses", protocols.http1, protocols.http2));
+    let Some(tls) = tls else { return };
+    let (all, resumed) = (tls.count(|_| true), tls.count(|kind| kind.resumed));
+    let versions = ["1.3", "1.2"].map(|version| (version, tls.count(|kind| kind.version == version)));
+    let versions = versions.into_iter().filter(|(_, count)| *count > 0);
+    let versions: Vec<String> = versions.map(|(version, count)| format!("TLS {version} {count}")).collect();
+    let h2 = tls.count(|kind| kind.protocol == "h2");
+    page.line("TLS", format!("{all} handshakes, {resumed} resumed, {h2} for HTTP/2; {} failed", tls.failed));
+    if all > 0 {
+        let named = |counts: &BTreeMap<String, u64>| {
+            counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        };
+        for agreed in [versions.join(", "), named(&tls.ciphers), named(&tls.groups)] {
+            page.line("", agreed);
+        }
+    }
 }
 
 fn tell_arch(json: &str) -> Option<String> {
@@ -182,6 +204,7 @@ fn tell_stats(json: &str) -> Option<String> {
     let classes = (1..).zip(stats.responses.by_class).filter(|(_, count)| *count > 0);
     let classes: Vec<String> = classes.map(|(class, count)| format!("{class}xx {count}")).collect();
     page.line("responses", classes.join(", "));
+    tell_protocols(&stats.protocols, stats.tls.as_ref(), &mut page);
     page.line("content", format!("{} bytes", stats.responses.content_bytes));
     let quantile = |q| stats.responses.duration.quantile_us(q).map_or("?".to_owned(), |us| format!("{us} us"));
     page.line("duration", format!("50 % within {}, 99 % within {}", quantile(0.5), quantile(0.99)));

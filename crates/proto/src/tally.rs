@@ -84,6 +84,7 @@ pub struct Tally {
     durations: [AtomicU64; BUCKETS],
     duration_sum_us: AtomicU64,
     abuses: [AtomicU64; Abuse::ALL.len()],
+    over_http2: AtomicU64,
 }
 
 /// What a tally has counted.
@@ -101,6 +102,8 @@ pub struct Answers {
     pub duration_sum_us: u64,
     /// In the order of [`Abuse::ALL`].
     pub abuses: [u64; Abuse::ALL.len()],
+    /// How many were over HTTP/2.
+    pub over_http2: u64,
 }
 
 impl Tally {
@@ -128,11 +131,18 @@ impl Tally {
             durations: self.durations.each_ref().map(take),
             duration_sum_us: take(&self.duration_sum_us),
             abuses: self.abuses.each_ref().map(take),
+            over_http2: take(&self.over_http2),
         }
     }
 
     pub(crate) fn record_abuse(&self, abuse: Abuse) {
         add(&self.abuses[abuse as usize], 1);
+    }
+
+    /// As [`Tally::record`], for an answer over HTTP/2.
+    pub(crate) fn record_over_http2(&self, status: u16, content_bytes: u64, duration_ms: u64) {
+        add(&self.over_http2, 1);
+        self.record(status, content_bytes, duration_ms);
     }
 
     pub(crate) fn record(&self, status: u16, content_bytes: u64, duration_ms: u64) {

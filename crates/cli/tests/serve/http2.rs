@@ -1,19 +1,24 @@
-//! HTTP/2 in clear text with every engine, by another implementation as the client.
+//! HTTP/2 with every engine, by another implementation as the client.
 //!
 //! Owns: the client ([`Http2`]), and what is asked of every engine: that all arrives whole on streams beside each other, that answers are
 //! those of HTTP/1.1, and that a connection ends in good order.
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
 use rustix::process::Signal;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
 
 use crate::client::PATIENCE;
 use crate::engine::{Engine, for_engines};
@@ -69,13 +74,31 @@ pub(crate) struct Answer {
 }
 
 impl Http2 {
+    /// In clear text.
     pub(crate) fn connect(address: SocketAddr) -> Http2 {
+        Http2::over(async move { TcpStream::connect(address).await.expect("the server listens") })
+    }
+
+    /// Over TLS, where the server has chosen HTTP/2.
+    pub(crate) fn connect_secured(address: SocketAddr, config: &Arc<ClientConfig>, name: ServerName<'static>) -> Http2 {
+        let mut config = ClientConfig::clone(config);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let connector = TlsConnector::from(Arc::new(config));
+        Http2::over(async move {
+            let socket = TcpStream::connect(address).await.expect("the server listens");
+            let stream = connector.connect(name, socket).await.expect("the server is trusted");
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+            stream
+        })
+    }
+
+    fn over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: impl Future<Output = S>) -> Http2 {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("there are descriptors");
         let (sender, connection) = runtime.block_on(within(async {
-            let socket = TcpStream::connect(address).await.expect("the server listens");
+            let stream = stream.await;
             let (sender, connection) =
-                h2::client::Builder::new().handshake(socket).await.expect("the server speaks HTTP/2");
+                h2::client::Builder::new().handshake(stream).await.expect("the server speaks HTTP/2");
             (sender, tokio::spawn(connection))
         }));
         Http2 { runtime, sender, connection }

@@ -15,6 +15,7 @@ mod faults;
 mod foresight;
 mod held;
 mod http2;
+mod negotiated;
 mod panics;
 mod processes;
 mod residency;

@@ -120,7 +120,7 @@ fn config_of(trusted: &[&Path]) -> ClientConfig {
     config_for(trusted, &[&TLS13, &TLS12])
 }
 
-fn config_for(trusted: &[&Path], versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
+pub(crate) fn config_for(trusted: &[&Path], versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for path in trusted {
         roots.add(CertificateDer::from_pem_file(path).expect("it is a certificate")).expect("it can be trusted");
@@ -131,7 +131,7 @@ fn config_for(trusted: &[&Path], versions: &[&'static rustls::SupportedProtocolV
 }
 
 /// A client that asks for `name`; for none if it is an address.
-fn connect_as(server: &Server, config: &Arc<ClientConfig>, name: &str) -> Client<TlsStream> {
+pub(crate) fn connect_as(server: &Server, config: &Arc<ClientConfig>, name: &str) -> Client<TlsStream> {
     let name = ServerName::try_from(name.to_owned()).expect("it is a name");
     let connection = ClientConnection::new(config.clone(), name).expect("the configuration is whole");
     Client::new(StreamOwned::new(connection, server.connect().stream))
@@ -295,7 +295,7 @@ fn draining_finishes_what_has_begun_and_says_the_end(engine: Engine) {
 }
 
 /// A self-signed pair, written where the server of [`CERTIFIED`] looks for it.
-fn make_pair(directory: &Path, names: &[&str]) -> String {
+pub(crate) fn make_pair(directory: &Path, names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).expect("a certificate can be made");
     fs::write(directory.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
@@ -303,7 +303,7 @@ fn make_pair(directory: &Path, names: &[&str]) -> String {
     made.cert.pem()
 }
 
-const CERTIFIED: &str = "[[site]]\nroot = \"site\"\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
+pub(crate) const CERTIFIED: &str = "[[site]]\nroot = \"site\"\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
 
 fn a_renewed_certificate_is_served_without_a_restart(engine: Engine) {
     let launch = Launch::new(engine).config(CERTIFIED).file("a.txt", "a");
@@ -366,26 +366,47 @@ fn a_pair_that_does_not_fit_keeps_a_server_from_starting_and_is_found_by_check()
     assert!(said.contains("is of another key than"), "{said}");
 }
 
+/// A client's certificate and its key.
+pub(crate) struct ClientPair {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+/// A client called `name`, by an authority that is written to `ca.pem`.
+pub(crate) fn make_client(directory: &Path, name: &str) -> ClientPair {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    fs::write(directory.join("ca.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
+    let issuer = rcgen::Issuer::new(parameters, key);
+    let client_key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
+    let certificate = parameters.signed_by(&client_key, &issuer).unwrap().der().clone();
+    ClientPair { certificate, key: PrivateKeyDer::from_pem_slice(client_key.serialize_pem().as_bytes()).unwrap() }
+}
+
+impl ClientPair {
+    /// `config` of a client that shows this certificate.
+    pub(crate) fn config(self, mut config: ClientConfig) -> ClientConfig {
+        let key = config.crypto_provider().key_provider.load_private_key(self.key).unwrap();
+        let certified = rustls::sign::CertifiedKey::new(vec![self.certificate], key);
+        config.client_auth_cert_resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
+        config
+    }
+}
+
 #[test]
 fn clients_without_a_certificate_of_the_right_authority_are_refused() {
     let launch = Launch::new(AMPED).config(&format!("{CERTIFIED}client_ca = \"ca.pem\"\n")).file("a.txt", "a");
     make_pair(launch.directory(), &["site.test"]);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    fs::write(launch.directory().join("ca.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
-    let issuer = rcgen::Issuer::new(parameters, key);
-    let client_key = rcgen::KeyPair::generate().unwrap();
-    let client = rcgen::CertificateParams::new(Vec::new()).unwrap().signed_by(&client_key, &issuer).unwrap();
+    let client = make_client(launch.directory(), "alice");
     let server = launch.start();
     let config = config_of(&[&server.directory().join("certificate.pem")]);
     let alert = alert_of(&mut connect_as(&server, &Arc::new(config.clone()), "site.test"));
     assert_eq!(alert, Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)));
-    let key = PrivateKeyDer::from_pem_slice(client_key.serialize_pem().as_bytes()).unwrap();
-    let key = config.crypto_provider().key_provider.load_private_key(key).unwrap();
-    let certified = rustls::sign::CertifiedKey::new(vec![client.der().clone()], key);
-    let mut known = config;
-    known.client_auth_cert_resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
+    let known = client.config(config);
     assert_eq!(connect_as(&server, &Arc::new(known), "site.test").get("/a.txt").unwrap().content, b"a");
     server.finish();
 }

@@ -128,6 +128,54 @@ pub struct Status {
     pub requests: u64,
     /// Bytes in the cache; none if it is divided among processes, which do not say before they end.
     pub cache_bytes: Option<u64>,
+    /// Responses by the protocol that they went over.
+    #[serde(default)]
+    pub protocols: ProtocolStats,
+    /// What clients of TLS have agreed on; none if it is not spoken.
+    #[serde(default)]
+    pub tls: Option<TlsStats>,
+}
+
+/// Responses by protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtocolStats {
+    /// HTTP/1.0 and HTTP/1.1.
+    pub http1: u64,
+    /// HTTP/2.
+    pub http2: u64,
+}
+
+/// TLS handshakes so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsStats {
+    /// Those that have ended well, by what was agreed on; kinds that there were none of are left out.
+    pub handshakes: Vec<Handshakes>,
+    /// Those that have failed.
+    pub failed: u64,
+    /// Those that have ended well, by cipher suite.
+    pub ciphers: BTreeMap<String, u64>,
+    /// The same, by group of the key exchange. Old sessions of TLS 1.2 are resumed without one.
+    pub groups: BTreeMap<String, u64>,
+}
+
+/// Handshakes of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// The version of TLS: `1.2` or `1.3`.
+    pub version: String,
+    /// The protocol above by its name in ALPN.
+    pub protocol: String,
+    /// Whether the clients came with tickets.
+    pub resumed: bool,
+    /// How many.
+    pub count: u64,
+}
+
+impl TlsStats {
+    /// How many have ended well of which `is_meant` says so.
+    pub fn count(&self, is_meant: impl Fn(&Handshakes) -> bool) -> u64 {
+        self.handshakes.iter().filter(|kind| is_meant(kind)).map(|kind| kind.count).sum()
+    }
 }
 
 /// How a server works: what can be changed.
@@ -329,6 +377,12 @@ pub struct Stats {
     pub requests: u64,
     /// What was answered.
     pub responses: ResponseStats,
+    /// Responses by the protocol that they went over.
+    #[serde(default)]
+    pub protocols: ProtocolStats,
+    /// What clients of TLS have agreed on; none if it is not spoken.
+    #[serde(default)]
+    pub tls: Option<TlsStats>,
     /// What workers knew of the targets that were asked for.
     pub lookups: LookupStats,
     /// How often each cache had what was needed.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use lamna_proto::tally::{BUCKETS, bound_us};
 
-use super::api::{HitStats, Now, Phase, Stats, Status};
+use super::api::{Handshakes, HitStats, Now, Phase, Stats, Status, TlsStats};
 use super::duration::Distribution;
 use super::thread_stats::Task;
 use crate::metrics::step_timer::StepTimes;
@@ -20,6 +20,7 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     let mut page = Page::default();
     about_requests(stats, &mut page);
     about_connections(status, stats, &mut page);
+    stats.tls.iter().for_each(|tls| about_tls(tls, &mut page));
     about_caches_and_disk(status, stats, &mut page);
     about_the_server(status, stats, &mut page);
     stats.now.iter().for_each(|now| about_now(now, &mut page));
@@ -50,6 +51,10 @@ fn about_requests(stats: &Stats, page: &mut Page) {
     for (class, count) in (1..).zip(responses.by_class) {
         page.sample(&format!("http_server_responses_total{{class=\"{class}xx\"}}"), count);
     }
+    page.family("lamna_protocol_responses_total", "counter", "Responses by the protocol that they went over.");
+    for (protocol, count) in [("http/1", stats.protocols.http1), ("h2", stats.protocols.http2)] {
+        page.sample(&format!("lamna_protocol_responses_total{{protocol=\"{protocol}\"}}"), count);
+    }
     page.family(
         "lamna_http2_abuses_total",
         "counter",
@@ -60,6 +65,25 @@ fn about_requests(stats: &Stats, page: &mut Page) {
     }
     page.counter("http_server_response_body_bytes_total", "Bytes of content answered with.", responses.content_bytes);
     page.counter("lamna_requests_total", "Requests whose target was looked up.", stats.requests);
+}
+
+fn about_tls(tls: &TlsStats, page: &mut Page) {
+    page.family("lamna_tls_handshakes_total", "counter", "TLS handshakes that have ended well.");
+    for Handshakes { version, protocol, resumed, count } in &tls.handshakes {
+        let labels = format!("version=\"{version}\",protocol=\"{protocol}\",resumed=\"{resumed}\"");
+        page.sample(&format!("lamna_tls_handshakes_total{{{labels}}}"), count);
+    }
+    page.counter("lamna_tls_handshakes_failed_total", "TLS handshakes that have failed.", tls.failed);
+    let agreed = [
+        ("lamna_tls_ciphers_total", "TLS handshakes by cipher suite.", "cipher", &tls.ciphers),
+        ("lamna_tls_groups_total", "TLS handshakes by group of the key exchange.", "group", &tls.groups),
+    ];
+    for (name, help, label, counts) in agreed {
+        page.family(name, "counter", help);
+        for (value, count) in counts {
+            page.sample(&format!("{name}{{{label}=\"{value}\"}}"), count);
+        }
+    }
 }
 
 fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {

@@ -422,7 +422,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         tell(slot);
-        self.context.report(&mut slot.connection, slot.client);
+        self.context.report(&mut slot.connection, &slot.transport, slot.client);
         self.workspace = Some(slot.connection.reclaim());
     }
 }

@@ -128,6 +128,7 @@ pub(super) mod tests {
             user_agent: None,
             host: None,
             duration_us: 1,
+            tls: None,
         }
     }
 

@@ -34,6 +34,25 @@ pub struct Record<'a> {
     pub host: Option<&'a [u8]>,
     /// From the first byte of the request to the last of the response handed to the kernel, in microseconds.
     pub duration_us: u64,
+    /// What was agreed on, if the connection is one of TLS.
+    pub tls: Option<Tls<'a>>,
+}
+
+/// What a handshake has agreed on, by the names of IANA.
+#[derive(Clone, Copy, Debug)]
+pub struct Tls<'a> {
+    /// `1.2` or `1.3`.
+    pub version: &'a str,
+    /// The cipher suite.
+    pub cipher: &'a str,
+    /// The group of the key exchange; empty if there was none.
+    pub group: &'a str,
+    /// The protocol above, as ALPN names it.
+    pub protocol: &'a str,
+    /// The client came with a ticket.
+    pub is_resumed: bool,
+    /// The subject of the client's certificate.
+    pub client_subject: Option<&'a str>,
 }
 
 /// The time of a line in every format. What is above milliseconds is rendered again only when the second changes.
@@ -143,7 +162,20 @@ pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     push_seconds(line, record.duration_us);
     push_member(line, "user_agent.original", record.user_agent);
     push_member(line, "http.request.header.referer", record.referer);
+    if let Some(tls) = &record.tls {
+        push_tls(line, tls);
+    }
     line.extend_from_slice(b"}\n");
+}
+
+fn push_tls(line: &mut Vec<u8>, tls: &Tls<'_>) {
+    let Tls { version, cipher, group, protocol, is_resumed, client_subject } = *tls;
+    push_member(line, "tls.protocol.version", Some(version.as_bytes()));
+    push_member(line, "tls.cipher", Some(cipher.as_bytes()));
+    push_member(line, "tls.curve", Some(group.as_bytes()).filter(|group| !group.is_empty()));
+    push_member(line, "tls.next_protocol", Some(protocol.as_bytes()));
+    line.extend_from_slice(if is_resumed { b",\"tls.resumed\":true" } else { b",\"tls.resumed\":false" });
+    push_member(line, "tls.client.subject", client_subject.map(str::as_bytes));
 }
 
 /// Room for a line in which nothing is escaped, so that a buffer grows once at most.
@@ -154,6 +186,7 @@ fn typical_length(record: &Record<'_>) -> usize {
         + optional(record.host)
         + optional(record.referer)
         + optional(record.user_agent)
+        + record.tls.map_or(0, |tls| 192 + optional(tls.client_subject.map(str::as_bytes)))
 }
 
 fn common_log_time(date: &Calendar) -> [u8; 28] {
@@ -240,6 +273,7 @@ mod tests {
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
         host: Some(b"example.org"),
         duration_us: 1_000_123,
+        tls: None,
     };
 
     fn combined(record: &Record<'_>) -> String {
@@ -304,6 +338,36 @@ mod tests {
             "http.request.header.referer": "https://example.org/start",
         });
         assert_eq!(json(&RECORD), expected);
+    }
+
+    #[test]
+    fn a_json_line_of_a_secured_connection_says_what_was_agreed_on() {
+        let tls = Tls {
+            version: "1.3",
+            cipher: "TLS_AES_128_GCM_SHA256",
+            group: "x25519",
+            protocol: "h2",
+            is_resumed: false,
+            client_subject: Some("CN=a \"b\", O=c"),
+        };
+        let line = json(&Record { tls: Some(tls), ..RECORD });
+        let without = json(&RECORD);
+        let mut expected = without.as_object().expect("an object").clone();
+        for (name, value) in [
+            ("tls.protocol.version", "1.3"),
+            ("tls.cipher", "TLS_AES_128_GCM_SHA256"),
+            ("tls.curve", "x25519"),
+            ("tls.next_protocol", "h2"),
+            ("tls.client.subject", "CN=a \"b\", O=c"),
+        ] {
+            expected.insert(name.to_owned(), value.into());
+        }
+        expected.insert("tls.resumed".to_owned(), false.into());
+        assert_eq!(line, serde_json::Value::Object(expected));
+        let brief = Tls { group: "", is_resumed: true, client_subject: None, ..tls };
+        let line = json(&Record { tls: Some(brief), ..RECORD });
+        assert_eq!((line.get("tls.curve"), line.get("tls.client.subject")), (None, None));
+        assert_eq!(line["tls.resumed"], true);
     }
 
     #[test]

@@ -7,6 +7,13 @@ use lamna_proto::tally::{Abuse, BUCKETS};
 use crate::metrics::step_timer::StepTotals;
 use crate::sys::shared_memory::process_shared;
 
+/// Kinds of TLS handshakes that are counted apart: two versions, two protocols above, full and resumed.
+pub const TLS_KINDS: usize = 8;
+/// Cipher suites that are counted apart.
+pub const TLS_SUITES: usize = 10;
+/// Groups of key exchanges that are counted apart.
+pub const TLS_GROUPS: usize = 7;
+
 process_shared! {
     /// What was done, since the server started. Workers add to it now and then, not with each request.
     #[derive(Debug, Default)]
@@ -25,6 +32,16 @@ process_shared! {
         pub responses: [AtomicU64; 5],
         /// What peers of HTTP/2 did that is bounded, in the order of `Abuse::ALL`.
         pub http2_abuses: [AtomicU64; Abuse::ALL.len()],
+        /// Responses over HTTP/2. The others are over HTTP/1.x.
+        pub http2_responses: AtomicU64,
+        /// TLS handshakes that have ended well, in the order of `tls::negotiated::Kind::index`.
+        pub tls_handshakes: [AtomicU64; TLS_KINDS],
+        /// The same by cipher suite, in the order of `tls::negotiated::SUITES`.
+        pub tls_suites: [AtomicU64; TLS_SUITES],
+        /// The same by group, in the order of `tls::negotiated::GROUPS`.
+        pub tls_groups: [AtomicU64; TLS_GROUPS],
+        /// TLS handshakes that have failed.
+        pub tls_failures: AtomicU64,
         /// Bytes of content that was answered with.
         pub content_bytes: AtomicU64,
         /// How long answers took, by bucket.

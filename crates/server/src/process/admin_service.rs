@@ -4,6 +4,7 @@
 //! Guarantees: an order that is refused has changed nothing. Carries nothing out itself but the size of thread pools:
 //! draining and opening the log again are orders like those of signals.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -11,8 +12,8 @@ use lamna_policy::words::count;
 use lamna_proto::tally::Abuse;
 
 use crate::admin::api::{
-    AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, HitStats, LookupStats, Phase, Progress, Refusal,
-    ResponseStats, Stats, Status, WaitStats,
+    AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
+    ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats,
 };
 use crate::admin::duration::Distribution;
 use crate::admin::{Admin, thread_stats};
@@ -27,6 +28,7 @@ use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
+use crate::tls::negotiated::{self, GROUPS, Kind, SUITES};
 use crate::worker::control::Control;
 use lamna_policy::size::format_size;
 
@@ -173,6 +175,8 @@ impl AdminApi for AdminService<'_> {
             connections: read(&done.connections),
             requests: read(&done.requests),
             cache_bytes: self.cache_bytes(),
+            protocols: protocols(done),
+            tls: self.settings().speak_tls().then(|| tls(done)),
         }
     }
 
@@ -205,6 +209,8 @@ impl AdminApi for AdminService<'_> {
                     sum_us: read(&done.duration_sum_us),
                 },
             },
+            protocols: protocols(done),
+            tls: self.settings().speak_tls().then(|| tls(done)),
             lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
             caches: caches(done),
             disk: DiskStats {
@@ -529,6 +535,38 @@ fn caches(done: &Counters) -> CacheStats {
         content: HitStats::of(lookups, elsewhere),
         content_bytes: HitStats::of(read(&done.content_bytes), elsewhere_bytes),
     }
+}
+
+/// Responses by the protocol that they went over.
+fn protocols(done: &Counters) -> ProtocolStats {
+    let (all, http2): (u64, _) = (done.responses.iter().map(read).sum(), read(&done.http2_responses));
+    ProtocolStats { http1: all.saturating_sub(http2), http2 }
+}
+
+/// What clients of TLS have agreed on.
+fn tls(done: &Counters) -> TlsStats {
+    let kinds = Kind::all().into_iter().zip(done.tls_handshakes.iter().map(read)).filter(|(_, count)| *count > 0);
+    let handshakes = kinds.map(|(kind, count)| Handshakes {
+        version: negotiated::version_name(kind.version).to_owned(),
+        protocol: kind.alpn.told().to_owned(),
+        resumed: kind.is_resumed,
+        count,
+    });
+    TlsStats {
+        handshakes: handshakes.collect(),
+        failed: read(&done.tls_failures),
+        ciphers: counted(SUITES.iter().map(|(_, name)| *name), &done.tls_suites),
+        groups: counted(GROUPS.iter().map(|(_, name)| *name), &done.tls_groups),
+    }
+}
+
+/// Counts by name, as far as there are any.
+fn counted(names: impl Iterator<Item = &'static str>, counters: &[AtomicU64]) -> BTreeMap<String, u64> {
+    let counts = names.zip(counters.iter().map(read));
+    counts
+        .filter(|(name, count)| !name.is_empty() && *count > 0)
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 fn read(counter: &AtomicU64) -> u64 {

@@ -24,6 +24,7 @@ use crate::io::KernelFeatures;
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::log::{AccessLog, LogCounters};
+use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::WORKERS_MAX;
 use crate::process::error::ServeError;
 use crate::process::remainder::RemainderThreads;
@@ -303,7 +304,7 @@ impl RunningEngine {
                 tls.look().iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
                 Some(tls.clone())
             }
-            _ => open_tls(settings, &old.tickets)?,
+            _ => open_tls(settings, &old.tickets, &old.counters)?,
         };
         Ok(Shared {
             sites,
@@ -473,7 +474,7 @@ fn prepare(
         h2c: settings.h2c,
         limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
-        tls: open_tls(settings, &shared_metrics.tickets)?,
+        tls: open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?,
         tickets: shared_metrics.tickets.clone(),
         log: open_log(settings, &shared_metrics.log)?,
         clock: shared_metrics.clock,
@@ -502,8 +503,12 @@ fn control(settings: &Settings) -> Result<Control, Errno> {
 }
 
 /// What speaks TLS. HTTP/2 is spoken above it, or HTTP/1.1.
-fn open_tls(settings: &Settings, tickets: &Arc<Tickets>) -> Result<Option<Arc<Endpoint>>, ServeError> {
-    Endpoint::open(settings, tickets.clone(), &[Alpn::Http2, Alpn::Http1]).map_err(ServeError::Tls)
+fn open_tls(
+    settings: &Settings,
+    tickets: &Arc<Tickets>,
+    counters: &SharedMemory<Counters>,
+) -> Result<Option<Arc<Endpoint>>, ServeError> {
+    Endpoint::open(settings, tickets.clone(), counters.clone(), &[Alpn::Http2, Alpn::Http1]).map_err(ServeError::Tls)
 }
 
 fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {

@@ -19,6 +19,8 @@ use super::negotiated::{Alpn, Chosen};
 use super::tickets::Tickets;
 use crate::config::settings::{Settings, SiteTls, TlsFiles};
 use crate::log::errors::Level;
+use crate::metrics::counters::Counters;
+use crate::sys::shared_memory::SharedMemory;
 use crate::tls::local_ca;
 
 /// Tickets that a client of TLS 1.3 is given: browsers open a second connection now and then.
@@ -28,6 +30,7 @@ const TICKETS_OF_A_CLIENT: usize = 2;
 pub struct Endpoint {
     provider: Arc<CryptoProvider>,
     tickets: Arc<Tickets>,
+    counters: SharedMemory<Counters>,
     protocols: Vec<Alpn>,
     selection: RwLock<Arc<Selection>>,
     /// What the selection was made of.
@@ -97,13 +100,14 @@ pub fn printable(name: &str) -> String {
 }
 
 impl Endpoint {
-    /// For the sites of `settings` that speak TLS; none if none does. Speaks `protocols`, best first.
+    /// For the sites of `settings` that speak TLS; none if none does. Speaks `protocols`, best first, and counts handshakes in `counters`.
     ///
     /// # Errors
     /// A pair that cannot be used.
     pub fn open(
         settings: &Settings,
         tickets: Arc<Tickets>,
+        counters: SharedMemory<Counters>,
         protocols: &[Alpn],
     ) -> Result<Option<Arc<Endpoint>>, TlsError> {
         if !settings.speak_tls() {
@@ -128,7 +132,12 @@ impl Endpoint {
         }
         let selection = RwLock::new(Arc::new(Selection::of(&sources)));
         let protocols = protocols.to_vec();
-        Ok(Some(Arc::new(Endpoint { provider, tickets, protocols, selection, sources: Mutex::new(sources) })))
+        Ok(Some(Arc::new(Endpoint { provider, tickets, counters, protocols, selection, sources: Mutex::new(sources) })))
+    }
+
+    /// Where handshakes are counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// What a client gets that asks for `name`; none if no site with a certificate has it.

@@ -4,6 +4,8 @@
 //! go to the record layer (`record`), and of rustls only what key updates need stays ([`KernelConnection`]): an established
 //! connection holds no buffers of rustls. One record at a time, so that none is taken that belongs to the time after.
 
+use std::sync::Arc;
+
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError};
@@ -11,8 +13,10 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::alert::{Alert, Failure};
 use super::buffers::Window;
+use super::endpoint::Endpoint;
 use super::negotiated::{Chosen, Negotiated};
 use super::record::{Opener, Sealer, Version, record_length};
+use crate::metrics::counters::Counters;
 
 /// Bytes that a client may send in a handshake: a ClientHello, and the certificates of a client.
 pub const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -31,22 +35,28 @@ pub struct Handshake {
     /// The name that the client has asked for.
     name: Option<Box<str>>,
     identity: u64,
+    endpoint: Arc<Endpoint>,
     /// Bytes of the input that rustls has looked at, and wants to see again.
     seen: usize,
     consumed: usize,
 }
 
 impl Handshake {
-    /// With a client that has asked for `name`.
+    /// With a client of `endpoint` that has asked for `name`.
     ///
     /// # Errors
     /// A configuration that rustls does not accept: a defect.
-    pub fn begin(chosen: Chosen, name: Option<Box<str>>) -> Result<Handshake, Failure> {
+    pub fn begin(endpoint: Arc<Endpoint>, chosen: Chosen, name: Option<Box<str>>) -> Result<Handshake, Failure> {
         let Chosen { config, identity } = chosen;
         match UnbufferedServerConnection::new(config) {
-            Ok(connection) => Ok(Handshake { connection, name, identity, seen: 0, consumed: 0 }),
+            Ok(connection) => Ok(Handshake { connection, name, identity, endpoint, seen: 0, consumed: 0 }),
             Err(error) => Err(Failure { alert: Some(Alert::InternalError), words: error.to_string() }),
         }
+    }
+
+    /// Where handshakes are counted.
+    pub(super) fn counters(&self) -> &Counters {
+        self.endpoint.counters()
     }
 
     /// Goes as far as `input` lets it. What the client is to be sent is in `output`. True if the handshake is over: what is left
@@ -155,6 +165,7 @@ impl Handshake {
             alpn: connection.alpn_protocol().into(),
             client: connection.peer_certificates().and_then(|chain| super::der::subject(chain.first()?)),
         };
+        negotiated.count_in(self.endpoint.counters());
         let defect = |error: rustls::Error| Failure { alert: None, words: error.to_string() };
         let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(defect)?;
         let (sealer, opener) = (Sealer::new(secrets.tx, version)?, Opener::new(secrets.rx, version)?);

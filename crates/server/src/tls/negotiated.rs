@@ -3,10 +3,13 @@
 //! Owns: the names of versions, suites and groups.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustls::{CipherSuite, NamedGroup, ServerConfig};
 
 use super::record::Version;
+use crate::log::line::Tls;
+use crate::metrics::counters::{Counters, TLS_GROUPS, TLS_KINDS, TLS_SUITES};
 
 /// What a site shows to a client that asks for it.
 #[derive(Clone, Debug)]
@@ -60,9 +63,14 @@ pub enum Alpn {
 impl Alpn {
     /// Its name in a handshake.
     pub fn name(self) -> &'static [u8] {
+        self.told().as_bytes()
+    }
+
+    /// The same, to be shown.
+    pub fn told(self) -> &'static str {
         match self {
-            Alpn::Http1 => b"http/1.1",
-            Alpn::Http2 => b"h2",
+            Alpn::Http1 => "http/1.1",
+            Alpn::Http2 => "h2",
         }
     }
 }
@@ -76,30 +84,131 @@ impl From<Option<&[u8]>> for Alpn {
     }
 }
 
+/// Cipher suites that may be agreed on, by their IANA names. The last stands for any other.
+pub const SUITES: [(Option<CipherSuite>, &str); TLS_SUITES] = [
+    (Some(CipherSuite::TLS13_AES_256_GCM_SHA384), "TLS_AES_256_GCM_SHA384"),
+    (Some(CipherSuite::TLS13_AES_128_GCM_SHA256), "TLS_AES_128_GCM_SHA256"),
+    (Some(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256), "TLS_CHACHA20_POLY1305_SHA256"),
+    (Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384), "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+    (Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256), "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+    (Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256), "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"),
+    (Some(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384), "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
+    (Some(CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256), "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+    (Some(CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256), "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+    (None, "other"),
+];
+
+/// Groups that may be agreed on, by their IANA names. The last but one stands for any other, the last for none.
+pub const GROUPS: [(Option<NamedGroup>, &str); TLS_GROUPS] = [
+    (Some(NamedGroup::X25519), "x25519"),
+    (Some(NamedGroup::secp256r1), "secp256r1"),
+    (Some(NamedGroup::secp384r1), "secp384r1"),
+    (Some(NamedGroup::X25519MLKEM768), "X25519MLKEM768"),
+    (Some(NamedGroup::secp256r1MLKEM768), "SecP256r1MLKEM768"),
+    (None, "other"),
+    (None, ""),
+];
+
+/// Kinds of handshakes that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The version of TLS.
+    pub version: Version,
+    /// The protocol above.
+    pub alpn: Alpn,
+    /// The client came with a ticket.
+    pub is_resumed: bool,
+}
+
+impl Kind {
+    /// All of them, in the order of their counters.
+    pub fn all() -> [Kind; TLS_KINDS] {
+        std::array::from_fn(|index| Kind {
+            version: if index & 1 == 0 { Version::V13 } else { Version::V12 },
+            alpn: if index & 2 == 0 { Alpn::Http2 } else { Alpn::Http1 },
+            is_resumed: index & 4 != 0,
+        })
+    }
+
+    /// The place of its counter.
+    pub fn index(self) -> usize {
+        usize::from(self.version == Version::V12)
+            + 2 * usize::from(self.alpn == Alpn::Http1)
+            + 4 * usize::from(self.is_resumed)
+    }
+}
+
+/// The version as OpenTelemetry names it: `1.2` or `1.3`.
+pub fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::V12 => "1.2",
+        Version::V13 => "1.3",
+    }
+}
+
 impl Negotiated {
-    /// The version as OpenTelemetry names it: `1.2` or `1.3`.
-    pub fn version_name(&self) -> &'static str {
-        match self.version {
-            Version::V12 => "1.2",
-            Version::V13 => "1.3",
+    /// The cipher suite by its IANA name.
+    pub fn suite_name(&self) -> &'static str {
+        SUITES[self.suite_index()].1
+    }
+
+    /// The group by its IANA name; empty if there was none.
+    pub fn group_name(&self) -> &'static str {
+        GROUPS[self.group_index()].1
+    }
+
+    fn suite_index(&self) -> usize {
+        let known = SUITES.iter().position(|(suite, _)| suite.is_some() && *suite == self.suite);
+        known.unwrap_or(TLS_SUITES - 1)
+    }
+
+    fn group_index(&self) -> usize {
+        if self.group.is_none() {
+            return TLS_GROUPS - 1;
+        }
+        GROUPS.iter().position(|(group, _)| *group == self.group).unwrap_or(TLS_GROUPS - 2)
+    }
+
+    /// Counts a handshake that has ended well.
+    pub(super) fn count_in(&self, counters: &Counters) {
+        let Negotiated { version, alpn, is_resumed, .. } = *self;
+        counters.tls_handshakes[Kind { version, alpn, is_resumed }.index()].fetch_add(1, Relaxed);
+        counters.tls_suites[self.suite_index()].fetch_add(1, Relaxed);
+        counters.tls_groups[self.group_index()].fetch_add(1, Relaxed);
+    }
+
+    /// What the access log says of it.
+    pub fn told(&self) -> Tls<'_> {
+        Tls {
+            version: version_name(self.version),
+            cipher: self.suite_name(),
+            group: self.group_name(),
+            protocol: self.alpn.told(),
+            is_resumed: self.is_resumed,
+            client_subject: self.client.as_deref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_counter_of_its_own() {
+        for (index, kind) in Kind::all().into_iter().enumerate() {
+            assert_eq!(kind.index(), index, "{kind:?}");
         }
     }
 
-    /// The cipher suite by its IANA name without what all have in common.
-    pub fn suite_name(&self) -> &'static str {
-        self.suite.and_then(|suite| suite.as_str()).map_or("", |name| name.trim_start_matches("TLS13_"))
-    }
-
-    /// The group by its IANA name.
-    pub fn group_name(&self) -> &'static str {
-        match self.group {
-            Some(NamedGroup::X25519) => "x25519",
-            Some(NamedGroup::secp256r1) => "secp256r1",
-            Some(NamedGroup::secp384r1) => "secp384r1",
-            Some(NamedGroup::X25519MLKEM768) => "X25519MLKEM768",
-            Some(NamedGroup::secp256r1MLKEM768) => "SecP256r1MLKEM768",
-            Some(_) => "other",
-            None => "",
+    #[test]
+    fn all_that_is_offered_is_counted_by_its_name() {
+        let provider = super::super::crypto::provider();
+        for suite in &provider.cipher_suites {
+            assert!(SUITES.iter().any(|(known, _)| *known == Some(suite.suite())), "{suite:?}");
+        }
+        for group in &provider.kx_groups {
+            assert!(GROUPS.iter().any(|(known, _)| *known == Some(group.name())), "{group:?}");
         }
     }
 }

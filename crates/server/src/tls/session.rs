@@ -15,6 +15,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::time::Instant;
 use rustls::kernel::KernelConnection;
@@ -30,6 +31,7 @@ use super::plain_http;
 use super::record::{
     ContentType, HEADER_BYTES, OVERHEAD_BYTES_MAX, Opener, PLAINTEXT_BYTES_MAX, Sealer, Version, record_length,
 };
+use crate::metrics::counters::Counters;
 
 /// What lies between a socket and a connection.
 pub trait Session: fmt::Debug + Send {
@@ -209,7 +211,8 @@ impl TlsSession {
             Failure { alert: Some(Alert::UnrecognizedName), words }
         })?;
         let name = name.map(|name| name.to_ascii_lowercase().into());
-        self.state = State::Handshake(Box::new(Handshake::begin(config, name)?));
+        let handshake = Handshake::begin(endpoint.clone(), config, name)?;
+        self.state = State::Handshake(Box::new(handshake));
         Ok(true)
     }
 
@@ -292,6 +295,11 @@ impl TlsSession {
     }
 
     fn fail(&mut self, failure: Failure) {
+        match &self.state {
+            State::Hello(endpoint) => count_failure(endpoint.counters()),
+            State::Handshake(handshake) => count_failure(handshake.counters()),
+            State::Established(_) | State::Over(_) => {}
+        }
         self.input.release();
         self.plain = None;
         if let Some(alert) = failure.alert {
@@ -337,6 +345,10 @@ impl TlsSession {
             self.sent_small = self.sent_small.saturating_add(bytes as u32);
         }
     }
+}
+
+fn count_failure(counters: &Counters) {
+    counters.tls_failures.fetch_add(1, Relaxed);
 }
 
 fn seal(

@@ -21,6 +21,7 @@ use super::record::{ContentType, OVERHEAD_BYTES_MAX, Sealer, Version};
 use super::testing::{self, Made, Pair, client, client_config, files_of};
 use super::*;
 use crate::config::settings::{Settings, SiteSettings, SiteTls};
+use crate::sys::shared_memory::SharedMemory;
 
 /// Sites with a certificate each.
 struct Served {
@@ -48,7 +49,9 @@ fn serve(names: &[&str]) -> Served {
     }
     let settings = Settings { sites, ..Settings::default() };
     let tickets = Arc::new(Tickets::new().unwrap());
-    let endpoint = Endpoint::open(&settings, tickets.clone(), &[Alpn::Http2, Alpn::Http1]).unwrap().unwrap();
+    let endpoint = Endpoint::open(&settings, tickets.clone(), SharedMemory::default(), &[Alpn::Http2, Alpn::Http1])
+        .unwrap()
+        .unwrap();
     Served { _directory: directory, endpoint, made, tickets, settings }
 }
 
@@ -124,7 +127,7 @@ fn what_was_agreed_on_is_known() {
     for (version, name) in [(&TLS12, "1.2"), (&TLS13, "1.3")] {
         let pair = served.open(version);
         let negotiated = pair.server.negotiated().unwrap();
-        assert_eq!((negotiated.version_name(), negotiated.name.as_deref()), (name, Some("example.org")));
+        assert_eq!((negotiated.told().version, negotiated.name.as_deref()), (name, Some("example.org")));
         assert!(["x25519", "X25519MLKEM768"].contains(&negotiated.group_name()), "{negotiated:?}");
         assert!(negotiated.suite_name().contains("AES"), "{negotiated:?}");
         assert_eq!((negotiated.alpn, negotiated.is_resumed, &negotiated.client), (Alpn::Http1, false, &None));
@@ -173,7 +176,10 @@ fn a_site_without_a_certificate_is_not_served_with_another_s() {
     let tls = Some(SiteTls::Files(files_of(directory.path(), &made)));
     let sites = vec![site(&["plain.example"], None), site(&[], tls)];
     let settings = Settings { sites, ..Settings::default() };
-    let endpoint = Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), &[Alpn::Http1]).unwrap().unwrap();
+    let endpoint =
+        Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), SharedMemory::default(), &[Alpn::Http1])
+            .unwrap()
+            .unwrap();
     assert!(endpoint.choose(Some("plain.example")).is_none());
     assert!(endpoint.choose(Some("example.org")).is_some(), "the certificate of the site for any name has it");
     assert!(endpoint.choose(Some("other.example")).is_none(), "and no other");
@@ -184,7 +190,7 @@ fn a_site_without_a_certificate_is_not_served_with_another_s() {
 fn a_client_comes_again_with_a_ticket_also_to_another_process() {
     let served = serve(&["example.org", "example.net"]);
     let tickets = Arc::new(Tickets::from_bytes(&served.tickets.to_bytes()));
-    let other = Endpoint::open(&served.settings, tickets, &[Alpn::Http1]).unwrap().unwrap();
+    let other = Endpoint::open(&served.settings, tickets, SharedMemory::default(), &[Alpn::Http1]).unwrap().unwrap();
     for version in [&TLS12, &TLS13] {
         let config = Arc::new(served.config(&[version]));
         let mut first = served.pair(&config, "example.org");
@@ -214,7 +220,10 @@ fn a_site_for_known_clients_wants_their_certificate_and_knows_whose_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let (authority, alice) = testing::authority_and_client("alice");
     let (made, settings) = with_client_ca(directory.path(), &authority);
-    let endpoint = Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), &[Alpn::Http1]).unwrap().unwrap();
+    let endpoint =
+        Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), SharedMemory::default(), &[Alpn::Http1])
+            .unwrap()
+            .unwrap();
     for version in [&TLS12, &TLS13] {
         let anonymous = Arc::new(client_config(&[&made], &[version]));
         let mut pair = Pair::new(client(&anonymous, "example.org"), TlsSession::new(endpoint.clone()));
@@ -507,7 +516,10 @@ fn renewed_files_are_served_and_those_that_do_not_fit_are_not() {
     let files = files_of(directory.path(), &old);
     let settings =
         Settings { sites: vec![site(&["example.org"], Some(SiteTls::Files(files.clone())))], ..Settings::default() };
-    let endpoint = Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), &[Alpn::Http1]).unwrap().unwrap();
+    let endpoint =
+        Endpoint::open(&settings, Arc::new(Tickets::new().unwrap()), SharedMemory::default(), &[Alpn::Http1])
+            .unwrap()
+            .unwrap();
     let serves = |made: &Made| {
         let config = Arc::new(client_config(&[made], rustls::ALL_VERSIONS));
         Pair::new(client(&config, "example.org"), TlsSession::new(endpoint.clone())).exchange().is_ok()

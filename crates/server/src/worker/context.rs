@@ -35,8 +35,10 @@ use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::clock::unix_ms;
 use crate::sys::contain::{Point, fail_if_asked};
+use crate::tls::Negotiated;
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::shared::Shared;
+use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
 
 /// A worker's own things.
@@ -347,12 +349,13 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// Logs what `connection`, from `client`, has answered.
-    pub fn report(&mut self, connection: &mut Connection, client: Option<IpAddr>) {
+    /// Logs what `connection`, which is with `client` over `transport`, has answered.
+    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, client: Option<IpAddr>) {
         if let Some(log) = &mut self.log {
             let _step = step_timer::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
-                log.push(self.unix_ms, &record(&answered, client, self.now));
+                let tls = transport.negotiated().map(Negotiated::told);
+                log.push(self.unix_ms, &Record { tls, ..record(&answered, client, self.now) });
             }
         }
     }
@@ -418,6 +421,7 @@ impl WorkerContext<'_> {
         let counters = &self.shared.counters;
         add_all(&counters.responses, answers.by_class);
         add_all(&counters.http2_abuses, answers.abuses);
+        add_all([&counters.http2_responses], [answers.over_http2]);
         add_all(&counters.durations, answers.durations);
         add_all(&counters.durations, at_once);
         add_all([&counters.content_bytes], [answers.content_bytes]);
@@ -526,6 +530,7 @@ fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> 
         user_agent: field(Field::UserAgent),
         host: field(Field::Host),
         duration_us: now.since(answered.started) * 1000,
+        tls: None,
     }
 }
 

@@ -111,7 +111,7 @@ fn within_bounds(
         if may_receive && connection.readable && sent == 0 {
             receives_left -= 1;
             hands.receive(connection, context.now);
-            context.report(&mut connection.connection, connection.client);
+            context.report(&mut connection.connection, &connection.transport, connection.client);
         }
     }
 }
@@ -131,7 +131,7 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
             Sent::Changed => connection.connection.handle_broken(),
             Sent::Broken => connection.handle_broken(),
         }
-        context.report(&mut connection.connection, connection.client);
+        context.report(&mut connection.connection, &connection.transport, connection.client);
     }
     used
 }
@@ -184,7 +184,7 @@ fn meet_needs(
             }
             Need::Run => run(connection, id, now, executor),
         }
-        context.report(&mut connection.connection, connection.client);
+        context.report(&mut connection.connection, &connection.transport, connection.client);
     }
 }
 

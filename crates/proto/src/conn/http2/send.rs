@@ -62,7 +62,7 @@ impl Connection {
             self.window.take(content.len() as u64);
         }
         let (status, content_bytes) = (resource.status.0, content.len() as u64);
-        workspace.tally.record(status, content_bytes, 0);
+        workspace.tally.record_over_http2(status, content_bytes, 0);
         if workspace.keeps_requests {
             workspace.http2.brief = Some(Brief { head, status, content_bytes, started: self.received });
         }
@@ -278,7 +278,7 @@ impl Connection {
         let now = self.since.max(self.received);
         let workspace = driven(&mut self.workspace);
         if let Some(answer) = stream.answer() {
-            workspace.tally.record(answer.status.0, answer.content_bytes, now.since(stream.started));
+            workspace.tally.record_over_http2(answer.status.0, answer.content_bytes, now.since(stream.started));
         }
         self.finish(stream);
     }

@@ -234,7 +234,7 @@ impl Read<'_> {
                 }
                 job.slot.receive(context.now);
             }
-            context.report(&mut job.slot.connection, job.slot.client);
+            context.report(&mut job.slot.connection, &job.slot.transport, job.slot.client);
             interest
         });
         let finished = self.station.draining && job.slot.is_idle() && !job.slot.readable;

@@ -152,7 +152,7 @@ impl StageJob {
                 Sent::Changed => slot.connection.handle_broken(),
                 Sent::Broken => slot.handle_broken(),
             }
-            context.report(&mut slot.connection, slot.client);
+            context.report(&mut slot.connection, &slot.transport, slot.client);
         }
         used
     }

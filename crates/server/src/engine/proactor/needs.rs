@@ -46,7 +46,7 @@ impl Worker<'_> {
         let Some(slot) = self.slots.find(token) else { return };
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         drive::handle_completed(slot, completed, &mut self.context);
-        self.context.report(&mut slot.connection, slot.client);
+        self.context.report(&mut slot.connection, &slot.transport, slot.client);
         self.workspace = Some(slot.connection.reclaim());
         self.drive(token);
     }
