@@ -13,6 +13,7 @@ mod engine;
 mod errors;
 mod faults;
 mod foresight;
+mod goaway;
 mod held;
 mod http2;
 mod negotiated;

@@ -93,6 +93,14 @@ impl Connection {
         either!(self, one => one.is_idle())
     }
 
+    /// What the peer is to be told by who closes the connection while it is idle; nothing where the end of the connection says it.
+    pub fn farewell(&self) -> Option<impl AsRef<[u8]> + use<>> {
+        match self {
+            Connection::Http1(_) => None,
+            Connection::Http2(one) => one.farewell(),
+        }
+    }
+
     /// Bytes of memory that the connection holds beyond itself while it is parked.
     pub fn memory_bytes(&self) -> usize {
         match self {

@@ -163,6 +163,17 @@ impl ConnectionState {
     }
 }
 
+impl Drop for ConnectionState {
+    /// Who is closed while idle is told that it is not for a fault, as far as the socket takes it. What is on its way is not cut in two.
+    fn drop(&mut self) {
+        if self.writable
+            && let Some(words) = self.connection.farewell()
+        {
+            self.transport.say_last(words.as_ref());
+        }
+    }
+}
+
 /// Slots by descriptor number.
 #[derive(Debug)]
 pub struct ConnectionTable {

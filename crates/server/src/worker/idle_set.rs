@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lamna_proto::conn::Interest;
+use lamna_proto::message::Version;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -232,7 +233,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         }
         self.accept_again = None;
         for slot in self.set.parked_connections.take_idle() {
-            if has_received(&slot) {
+            // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
+            if has_received(&slot) || slot.connection.version() == Some(Version::Http2) {
                 self.hand_over(slot);
             }
         }

@@ -371,6 +371,24 @@ impl Transport {
     }
 }
 
+// The end.
+impl Transport {
+    /// Says `words` before it is closed, as far as the socket takes them. Nothing else waits to be sent.
+    pub fn say_last(&mut self, words: &[u8]) {
+        match &mut self.secured {
+            // They leave with the end of the session.
+            Some(secured) => {
+                secured.session.write([words, &[]], secured.since);
+            }
+            None => {
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                // If it fails the peer is gone, or does not read: it is closed either way.
+                let _ = rustix::net::send(&self.socket, words, flags);
+            }
+        }
+    }
+}
+
 /// What there is to do for who sends bytes of a session otherwise than by [`Transport::send`].
 #[derive(Debug)]
 pub enum Encrypted<'s> {

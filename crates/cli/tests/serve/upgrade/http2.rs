@@ -2,6 +2,7 @@
 
 use super::Line;
 use crate::engine::Engine;
+use crate::goaway::Frames;
 use crate::http2::{Http2, request};
 use crate::server::Launch;
 use crate::tree::pattern;
@@ -12,7 +13,10 @@ crate::engine::for_engines!([
     pipelined = PIPELINED,
     thread_pool = THREAD_POOL,
     mp = MP,
-] => [streams_that_have_begun_end_in_the_process_that_began_them]);
+] => [
+    streams_that_have_begun_end_in_the_process_that_began_them,
+    an_idle_connection_is_told_that_its_process_ends,
+]);
 
 crate::engine::for_engines!([from_amped = AMPED] => [a_connection_goes_on_through_every_engine_of_this_process]);
 
@@ -28,6 +32,19 @@ fn streams_that_have_begun_end_in_the_process_that_began_them(engine: Engine) {
     assert!(client.finish(body) == pattern(BYTES, 7));
     line.is_alone();
     assert!(Http2::connect(line.server.address()).get("/http2.bin").content == pattern(BYTES, 7));
+    line.end();
+}
+
+fn an_idle_connection_is_told_that_its_process_ends(engine: Engine) {
+    let mut line = Line::start(Launch::new(engine).argument("--h2c").file("a.txt", "a"));
+    let mut frames = Frames::answered(line.server.connect());
+    line.upgrade();
+    // Some engines announce it first.
+    while frames.expect_goaway() != 1 {
+        frames.answer_ping();
+    }
+    frames.expect_end();
+    line.is_alone();
     line.end();
 }
 

@@ -247,6 +247,17 @@ pub(crate) fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     out.extend_from_slice(&u32::from(code as u8).to_be_bytes());
 }
 
+/// Bytes of a GOAWAY frame without a cause.
+pub(crate) const GOAWAY_BYTES: usize = HEAD_BYTES + 8;
+
+/// A GOAWAY frame of an end that nobody is to blame for.
+pub(crate) fn plain_goaway(last: u32) -> [u8; GOAWAY_BYTES] {
+    let mut frame = [0; GOAWAY_BYTES];
+    write_head_at(&mut frame[..HEAD_BYTES], 8, Kind::GoAway, 0, 0);
+    frame[HEAD_BYTES..HEAD_BYTES + 4].copy_from_slice(&last.to_be_bytes());
+    frame
+}
+
 /// Writes a GOAWAY frame.
 pub(crate) fn write_goaway(out: &mut Vec<u8>, last: u32, code: ErrorCode, cause: &str) {
     write_head(out, 8 + cause.len(), Kind::GoAway, 0, 0);
@@ -262,6 +273,13 @@ mod tests {
 
     fn head(length: usize, kind: Kind, flags: u8, stream: u32) -> FrameHead {
         FrameHead { length, kind, flags, stream }
+    }
+
+    #[test]
+    fn a_goaway_of_fixed_length_is_one_without_a_cause() {
+        let mut written = Vec::new();
+        write_goaway(&mut written, 7, ErrorCode::NoError, "");
+        assert_eq!(written, plain_goaway(7));
     }
 
     #[track_caller]

@@ -332,6 +332,13 @@ impl Connection {
             && !self.has_output()
     }
 
+    /// What the peer is to be told by who closes the connection while it is idle: that nothing it may just have asked for was
+    /// looked at (RFC 9113 6.8).
+    pub fn farewell(&self) -> Option<[u8; frame::GOAWAY_BYTES]> {
+        let can_hear = !self.is_new && !self.ended && !self.broken;
+        (can_hear && self.is_idle()).then(|| frame::plain_goaway(self.last_id))
+    }
+
     /// Bytes of memory that the connection holds beyond itself while it is parked.
     pub fn memory_bytes(&self) -> usize {
         let requests = self.answered.iter().filter_map(|one| one.request.as_ref()).map(|saved| saved.bytes.capacity());
