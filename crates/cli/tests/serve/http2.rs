@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -77,6 +78,11 @@ impl Http2 {
     /// In clear text.
     pub(crate) fn connect(address: SocketAddr) -> Http2 {
         Http2::over(async move { TcpStream::connect(address).await.expect("the server listens") })
+    }
+
+    /// In clear text, over a Unix socket.
+    pub(crate) fn connect_unix(path: PathBuf) -> Http2 {
+        Http2::over(async move { UnixStream::connect(path).await.expect("the server listens") })
     }
 
     /// Over TLS, where the server has chosen HTTP/2.

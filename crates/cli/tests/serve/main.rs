@@ -19,6 +19,7 @@ mod http2;
 mod negotiated;
 mod panics;
 mod processes;
+mod protocols;
 mod residency;
 mod routes;
 mod script;

@@ -20,7 +20,7 @@
 //! In everything sent and expected, `\r \n \t \0 \\ \xHH` stand for bytes, `{name}` for what was remembered, and `{a*99}`
 //! for 99 times `a`. In what is expected, `*` stands for anything, and `{?name}` too, and remembers it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
 use crate::client::{Client, Duplex, Response};
@@ -52,7 +52,7 @@ enum Action<'a> {
     Cool(&'a str),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Expected<'a> {
     status: &'a str,
     has_no_content: bool,
@@ -60,7 +60,7 @@ struct Expected<'a> {
     content: Vec<Piece<'a>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Piece<'a> {
     Text(&'a str),
     File(&'a str, Option<(usize, usize)>),
@@ -163,6 +163,129 @@ impl<'a> Case<'a> {
     }
 }
 
+/// A request without its syntax, as every version of HTTP can say it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// The method.
+    pub(crate) method: String,
+    /// Path and query, as they are sent.
+    pub(crate) target: String,
+    /// Whom it is asked of.
+    pub(crate) host: String,
+    /// The other fields.
+    pub(crate) fields: Vec<(String, String)>,
+    /// The content.
+    pub(crate) content: Vec<u8>,
+}
+
+/// Fields that are about the syntax or the connection of HTTP/1.
+const OF_HTTP_1: [&str; 8] =
+    ["connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"];
+
+impl Asked {
+    /// The request at the front of `bytes`, and what follows. None if there is something in it that only HTTP/1 can say.
+    fn take(bytes: &[u8]) -> Option<(Asked, &[u8])> {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+        let (head, rest) = (std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 4..]);
+        let mut lines = head.split("\r\n");
+        let mut words = lines.next()?.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || version != "HTTP/1.1" || !target.starts_with('/') || method == "CONNECT" {
+            return None;
+        }
+        // What is malformed is no request of HTTP/2 (RFC 9113 8.1.1), and other clients cannot say it.
+        let is_method = method.len() <= 17 && method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+        if !is_method || target.parse::<http::Uri>().is_err() || target.contains('#') {
+            return None;
+        }
+        let (mut hosts, mut fields, mut length) = (Vec::new(), Vec::new(), 0);
+        for line in lines {
+            let (name, value) = line.split_once(':')?;
+            let (name, value) = (name.to_ascii_lowercase(), value.trim_matches([' ', '\t']).to_owned());
+            let is_token = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            if !is_token || OF_HTTP_1.contains(&&*name) || value.bytes().any(|byte| byte.is_ascii_control()) {
+                return None;
+            }
+            match &*name {
+                "host" => hosts.push(value),
+                "content-length" => length = value.parse().ok()?,
+                _ => fields.push((name, value)),
+            }
+        }
+        let [host] = <[String; 1]>::try_from(hosts).ok()?;
+        let is_host =
+            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:-".contains(&byte));
+        if !is_host || rest.len() < length {
+            return None;
+        }
+        let (content, rest) = rest.split_at(length);
+        let (method, target, content) = (method.to_owned(), target.to_owned(), content.to_vec());
+        Some((Asked { method, target, host, fields, content }, rest))
+    }
+
+    fn all(texts: &[String], memory: &HashMap<String, String>) -> Option<Vec<Asked>> {
+        let bytes: Vec<u8> = texts.iter().flat_map(|text| fill_in(text, memory)).collect();
+        let (mut rest, mut all) = (&bytes[..], Vec::new());
+        while !rest.is_empty() {
+            let (asked, behind) = Asked::take(rest)?;
+            all.push(asked);
+            rest = behind;
+        }
+        Some(all)
+    }
+}
+
+impl Case<'_> {
+    /// Whether it says nothing that only HTTP/1 can say, and each of its requests is answered.
+    pub(crate) fn is_of_every_version(&self) -> bool {
+        let (mut asked, mut answered) = (0, 0);
+        for step in &self.steps {
+            match &step.action {
+                Action::Send(texts) => match Asked::all(texts, &HashMap::new()) {
+                    Some(all) if asked == answered => asked += all.len(),
+                    _ => return false,
+                },
+                Action::Receive(expected) if !expected.status.starts_with('1') => answered += 1,
+                Action::Receive(_) | Action::EndSending => return false,
+                Action::Open | Action::Closed | Action::Together | Action::Cool(_) => {}
+            }
+        }
+        asked == answered && asked > 0
+    }
+
+    /// Asks what is asked in it, one request after the other, by `ask`, which is told whether the answer has content. Returns what was
+    /// answered. What is said of the connection is left out.
+    ///
+    /// # Errors
+    /// Where it went another way, and how.
+    pub(crate) fn run_by(
+        &self,
+        site: &Path,
+        mut ask: impl FnMut(&Asked, bool) -> Result<Response, String>,
+    ) -> Result<Vec<Response>, String> {
+        let (mut memory, mut waiting, mut all) = (HashMap::new(), VecDeque::new(), Vec::new());
+        for step in &self.steps {
+            match &step.action {
+                Action::Send(texts) => waiting.extend(Asked::all(texts, &memory).expect("it was looked at before")),
+                Action::Receive(expected) => {
+                    let asked = waiting.pop_front().expect("it was looked at before");
+                    let mut response = ask(&asked, !expected.has_no_content)?;
+                    if response.reason.is_empty() {
+                        // HTTP/2 has none.
+                        response.reason = expected.status.split_once(' ').map_or("", |(_, reason)| reason).to_owned();
+                    }
+                    let checked = expected.without_connection().check(&response, site, &mut memory);
+                    checked.map_err(|fault| format!("line {}: {fault}\n    {}", step.line, show(&response)))?;
+                    all.push(response);
+                }
+                Action::Cool(path) => cool(&site.join(path)),
+                Action::Open | Action::Closed | Action::EndSending | Action::Together => {}
+            }
+        }
+        Ok(all)
+    }
+}
+
 fn file_piece(words: &str) -> Piece<'_> {
     let (path, range) = words.split_once(' ').map_or((words, None), |(path, range)| (path, Some(range)));
     let range = range.map(|range| {
@@ -232,7 +355,14 @@ fn show(response: &Response) -> String {
     format!("{} {} {:?} {content:?}", response.status, response.reason, response.fields)
 }
 
-impl Expected<'_> {
+impl<'a> Expected<'a> {
+    /// The same without what is said of the connection.
+    fn without_connection(&self) -> Expected<'a> {
+        let mut expected = self.clone();
+        expected.fields.retain(|(name, _)| !OF_HTTP_1.contains(&&*name.to_ascii_lowercase()));
+        expected
+    }
+
     fn check(&self, response: &Response, site: &Path, memory: &mut HashMap<String, String>) -> Result<(), String> {
         let status = format!("{} {}", response.status, response.reason);
         if status != self.status && status.split(' ').next() != Some(self.status) {
