@@ -21,6 +21,8 @@ pub enum Method {
     Delete,
     /// RFC 5789.
     Patch,
+    /// RFC 4918 9.3.
+    Mkcol,
     /// RFC 9110 9.3.8.
     Trace,
     /// RFC 9110 9.3.6. No tunnels here.
@@ -45,6 +47,7 @@ impl Method {
             b"PUT" => Method::Put,
             b"DELETE" => Method::Delete,
             b"PATCH" => Method::Patch,
+            b"MKCOL" => Method::Mkcol,
             b"TRACE" => Method::Trace,
             b"CONNECT" => Method::Connect,
             _ => Method::Unknown,

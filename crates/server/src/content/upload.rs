@@ -5,7 +5,7 @@
 //! name. A request is begun without touching the disk: everything that may wait is in the steps of the program.
 
 mod form;
-mod multipart;
+pub(super) mod multipart;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
+use crate::content::action::Action;
 use crate::content::answers;
 use crate::content::listing::View;
 use crate::content::route::Effective;
@@ -50,7 +51,7 @@ pub fn begin(
     request: Request<'_>,
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
-    if !site.settings.upload {
+    if !site.settings.upload || Action::of(translate) != Some(Action::Upload) {
         return None;
     }
     let mut name = Vec::new();

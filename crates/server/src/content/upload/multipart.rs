@@ -53,7 +53,7 @@ const PARTS_MAX: usize = 1_000;
 const BOUNDARY_BYTES_MAX: usize = 70;
 
 /// The boundary in the value of a Content-Type field; none if it is not a form's.
-pub(super) fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::content) fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
     let (media_type, parameters) = content_type.split_at(memchr::memchr(b';', content_type)?);
     if !media_type.trim_ascii().eq_ignore_ascii_case(b"multipart/form-data") {
         return None;
