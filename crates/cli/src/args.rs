@@ -286,6 +286,14 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     upload: bool,
 
+    /// Let clients delete files and empty directories: DELETE, and buttons in listings. Anyone who reaches the server can
+    #[arg(long)]
+    delete: bool,
+
+    /// Let clients make directories: MKCOL, and a form in listings. Anyone who reaches the server can
+    #[arg(long)]
+    mkdir: bool,
+
     /// Answer paths that are not found with the index file, for single-page applications
     #[arg(long)]
     spa: bool,
@@ -484,6 +492,8 @@ impl ServeArgs {
             cors: self.cors.clone(),
             browse: self.browse,
             upload: self.upload,
+            delete: self.delete,
+            mkdir: self.mkdir,
             spa: self.spa,
             gateway: self.proxy.clone().map(gateway),
             admin: self.admin.clone(),

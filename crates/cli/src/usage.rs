@@ -23,7 +23,10 @@ const MISSING: [(&[&str], &str); 16] = [
     (&["http2", "h2"], "HTTP/2 is spoken over TLS by itself, and in clear text with --h2c"),
     (&["http3", "h3", "quic"], "Lamna speaks no HTTP/3 yet: put a proxy that does in front of it"),
     (&["upload-files", "uploads"], "clients store files where --upload is given"),
-    (&["webdav", "dav"], "Lamna speaks no WebDAV: --upload takes PUT, and forms in listings"),
+    (
+        &["webdav", "dav"],
+        "Lamna speaks no WebDAV: --upload takes PUT, --delete DELETE and --mkdir MKCOL, and all of them forms in listings",
+    ),
     (
         &["auth", "basic-auth", "htpasswd", "user", "password"],
         "Lamna asks for no passwords yet: have a proxy in front of it do so, or listen on loopback only",

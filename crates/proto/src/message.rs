@@ -107,6 +107,7 @@ impl Status {
             411 => "Length Required",
             413 => "Content Too Large",
             414 => "URI Too Long",
+            415 => "Unsupported Media Type",
             416 => "Range Not Satisfiable",
             417 => "Expectation Failed",
             421 => "Misdirected Request",

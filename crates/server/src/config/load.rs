@@ -81,6 +81,10 @@ pub struct Overrides {
     pub log_format: Option<LogFormat>,
     /// Turns [`SiteSettings::upload`] on for every site.
     pub upload: bool,
+    /// Turns [`SiteSettings::delete`] on for every site.
+    pub delete: bool,
+    /// Turns [`SiteSettings::mkdir`] on for every site.
+    pub mkdir: bool,
     /// See [`Settings::error_log`]; `-` for standard error.
     pub error_log: Option<PathBuf>,
     /// See [`Settings::error_log`].
@@ -262,6 +266,8 @@ impl Overrides {
         let fields = [self.cors.as_deref().map(cors_fields).unwrap_or_default(), self.headers.clone()].concat();
         for site in &mut settings.sites {
             site.upload |= self.upload;
+            site.delete |= self.delete;
+            site.mkdir |= self.mkdir;
             site.browse = self.browse.unwrap_or(site.browse);
             site.spa |= self.spa;
             let paths = Pattern::from_glob("*").unwrap_or_default(); // It is one.

@@ -107,6 +107,10 @@ fn site(site: &SiteSettings, page: &mut Page) {
     if let Some(most) = site.upload_bytes_max {
         page.line("upload_bytes_max", bytes(most));
     }
+    page.line("upload_resume_s", site.upload_resume_s);
+    page.line("upload_resume_bytes_max", bytes(site.upload_resume_bytes_max));
+    page.line("delete", site.delete);
+    page.line("mkdir", site.mkdir);
     page.line("spa", site.spa);
     page.line("rule_files", site.rule_files);
     if let Some(directory) = &site.user_directory {
@@ -254,6 +258,10 @@ mod tests {
                 browse,
                 upload: !browse,
                 upload_bytes_max: browse.then_some(1 << 20),
+                upload_resume_s: if browse { 0 } else { 3_600 },
+                upload_resume_bytes_max: if browse { 1 << 30 } else { 12_345 },
+                delete: spa,
+                mkdir: browse,
                 spa,
                 headers,
                 redirects,

@@ -123,6 +123,13 @@ fn site() -> Value {
         ("browse", switch("List directories without an index file")),
         ("upload", switch("Let clients store files")),
         ("upload_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of one upload; more are refused")),
+        (
+            "upload_resume_s",
+            milliseconds(&super::site::RESUME_S, "Seconds that a part of an upload is kept; 0 for no parts"),
+        ),
+        ("upload_resume_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of all uploads that are kept in part")),
+        ("delete", switch("Let clients delete files and empty directories")),
+        ("mkdir", switch("Let clients make directories")),
         ("spa", switch("Answer paths that are not found with the index file of the root")),
         ("user_directory", text("Directory beneath a home directory that is served as /~user/")),
         ("certificate", text("Certificate in PEM, followed by those that lead to one that clients know")),
@@ -226,6 +233,9 @@ fn route() -> Value {
             }),
         ),
         ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
+        ("upload", switch("Whether clients may store files")),
+        ("delete", switch("Whether clients may delete files and empty directories")),
+        ("mkdir", switch("Whether clients may make directories")),
     ]);
     table(keys, &["match"], "What applies to some requests only")
 }

@@ -16,7 +16,7 @@ use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
-use crate::config::route::{RouteSettings, Skipped, Switch};
+use crate::config::route::{Changes, RouteSettings, Skipped, Switch};
 use crate::config::sending::Plan;
 
 /// What is asked for as architecture.
@@ -397,6 +397,14 @@ pub struct SiteSettings {
     pub upload: bool,
     /// Bytes of one upload; none for as many as there is room for.
     pub upload_bytes_max: Option<u64>,
+    /// Seconds that what has arrived of an upload is kept, so that the client can go on; 0 for not at all.
+    pub upload_resume_s: u64,
+    /// Bytes of all files together that are kept in part.
+    pub upload_resume_bytes_max: u64,
+    /// Whether clients may delete files and empty directories: DELETE, and buttons in listings.
+    pub delete: bool,
+    /// Whether clients may make directories: MKCOL, and a form in listings.
+    pub mkdir: bool,
     /// Whether a target that is not found, and whose last segment has no extension, is answered with the root's index
     /// file and status 200, as single-page applications want.
     pub spa: bool,
@@ -421,6 +429,11 @@ pub struct SiteSettings {
 }
 
 impl SiteSettings {
+    /// What clients may change where no route says otherwise.
+    pub fn changes(&self) -> Changes {
+        Changes { upload: self.upload, delete: self.delete, mkdir: self.mkdir }
+    }
+
     /// A site for any host that serves a directory, with everything else at its default.
     pub fn new(root: PathBuf) -> Self {
         SiteSettings {
@@ -430,6 +443,10 @@ impl SiteSettings {
             browse: false,
             upload: false,
             upload_bytes_max: None,
+            upload_resume_s: 86_400,
+            upload_resume_bytes_max: 64 << 30,
+            delete: false,
+            mkdir: false,
             spa: false,
             headers: Vec::new(),
             redirects: Vec::new(),

@@ -19,6 +19,8 @@ use lamna_policy::size::format_size;
 
 /// Bounds of [`SiteSettings::upload_bytes_max`].
 pub(super) const UPLOAD_BYTES: std::ops::RangeInclusive<u64> = 1..=1 << 50;
+/// Bounds of [`SiteSettings::upload_resume_s`].
+pub(super) const RESUME_S: std::ops::RangeInclusive<u64> = 0..=31_536_000;
 
 /// Fields that the server computes for each response, or that are about the connection: a fixed value would contradict it.
 const OWNED_FIELDS: [&str; 19] = [
@@ -93,6 +95,16 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     if let Some(bytes) = &given.upload_bytes_max {
         site.upload_bytes_max = checker.amount("upload_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);
     }
+    if let Some(seconds) = &given.upload_resume_s {
+        let judged = checker.amount("upload_resume_s", seconds, Unit::Count, &RESUME_S);
+        site.upload_resume_s = judged.unwrap_or(site.upload_resume_s);
+    }
+    if let Some(bytes) = &given.upload_resume_bytes_max {
+        let judged = checker.amount("upload_resume_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);
+        site.upload_resume_bytes_max = judged.unwrap_or(site.upload_resume_bytes_max);
+    }
+    site.delete = given.delete;
+    site.mkdir = given.mkdir;
     site.spa = given.spa;
     site.headers = headers(&given.headers, checker);
     site.redirects = redirect::redirects(&given.redirect, checker);

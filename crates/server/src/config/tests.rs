@@ -104,6 +104,8 @@ fn one_file_holds_everything() {
         root = "site"
         index = ["index.html", "index.htm"]
         browse = true
+        mkdir = true
+        upload_resume_s = 60
         spa = true
         user_directory = "public_html"
         headers = { X-Z = "1", X-A = ["2", "3"] }
@@ -182,8 +184,8 @@ fn one_file_holds_everything() {
             root: base.join("site"),
             index: vec!["index.html".into(), "index.htm".into()],
             browse: true,
-            upload: false,
-            upload_bytes_max: None,
+            mkdir: true,
+            upload_resume_s: 60,
             spa: true,
             headers: vec![field("X-Z", "1"), field("X-A", "2"), field("X-A", "3")],
             redirects: vec![redirect("/old/*", "https://example.org/new/*", 301), redirect("/a", "/b", 302)],
@@ -251,6 +253,8 @@ fn the_command_line_overrides_the_file() {
         cors: Some("*".into()),
         upload: true,
         gateway: None,
+        delete: true,
+        mkdir: true,
         spa: true,
         directory: None,
         certificate: None,
@@ -279,7 +283,8 @@ fn the_command_line_overrides_the_file() {
     assert_eq!((settings.caches, settings.cache_policy.algorithm), (CacheSwitches::NONE, Algorithm::Lfu));
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
-    assert!(settings.sites[0].browse && settings.sites[0].spa && settings.sites[0].upload);
+    let site = &settings.sites[0];
+    assert!(site.browse && site.spa && site.upload && site.delete && site.mkdir);
     assert_eq!(settings.sites[0].tls, Some(SiteTls::Local));
 }
 

@@ -15,11 +15,11 @@ use rustix::io::Errno;
 use super::pages::{self, Page};
 use crate::cache::compress::compress_quickly;
 use crate::config::compression::Compression;
+use crate::config::route::Changes;
 use crate::io::Blocked;
 
-/// The methods that are allowed on everything, and beside them those of uploads.
+/// The methods that are allowed on everything.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
-const ALLOW_UPLOAD: &str = "GET, HEAD, OPTIONS, PUT, POST";
 
 /// What routes add to answers.
 #[derive(Clone, Debug, Default)]
@@ -45,23 +45,23 @@ impl<'a> Extras<'a> {
     }
 }
 
-/// What the core answers by itself for a site with further fields, which may differ from one status to another, and that takes uploads or
-/// not.
+/// What the core answers by itself for a site with further fields, which may differ from one status to another, and of which clients
+/// may change so much.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn pages<'f>(extras: impl Fn(u16) -> Extras<'f>, takes_uploads: bool) -> Result<Pages, HeadTooLong> {
-    let page = |refusal: &Refusal| refusal_page(*refusal, &extras(refusal.status().0), takes_uploads).map(Arc::new);
+pub fn pages<'f>(extras: impl Fn(u16) -> Extras<'f>, changes: Changes) -> Result<Pages, HeadTooLong> {
+    let page = |refusal: &Refusal| refusal_page(*refusal, &extras(refusal.status().0), changes).map(Arc::new);
     let refusals = Refusal::ALL.iter().map(page).collect::<Result<_, _>>()?;
-    Ok(Pages { refusals, options: Arc::new(options(&extras(204), takes_uploads)?) })
+    Ok(Pages { refusals, options: Arc::new(options(&extras(204), changes)?) })
 }
 
 /// The answer to OPTIONS.
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn options(extras: &Extras<'_>, takes_uploads: bool) -> Result<Resource, HeadTooLong> {
-    let allowing = [&*extras.fields, &[allow(takes_uploads)]].concat();
+pub fn options(extras: &Extras<'_>, changes: Changes) -> Result<Resource, HeadTooLong> {
+    let allowing = [&*extras.fields, &[allow(changes)]].concat();
     let description = Description { fields: &allowing, vary: extras.vary, ..Description::of(Status(204)) };
     Ok(Resource::one(Status(204), Representation::with_content(&description, b"")?))
 }
@@ -70,22 +70,30 @@ pub fn options(extras: &Extras<'_>, takes_uploads: bool) -> Result<Resource, Hea
 ///
 /// # Errors
 /// The fields are too long for a head.
-pub fn refusal_page(refusal: Refusal, extras: &Extras<'_>, takes_uploads: bool) -> Result<Resource, HeadTooLong> {
+pub fn refusal_page(refusal: Refusal, extras: &Extras<'_>, changes: Changes) -> Result<Resource, HeadTooLong> {
     let status = refusal.status();
     if status != Status(405) {
         return error(status.0, refusal.cause(), extras);
     }
-    let fields = [&*extras.fields, &[allow(takes_uploads)]].concat();
-    let cause = if takes_uploads { UPLOAD_CAUSE } else { refusal.cause() };
+    let fields = [&*extras.fields, &[allow(changes)]].concat();
+    let cause = if changes == Changes::default() { refusal.cause() } else { CHANGE_CAUSE };
     error(405, cause, &Extras { fields: fields.into(), vary: extras.vary })
 }
 
-fn allow(takes_uploads: bool) -> (String, String) {
-    ("Allow".to_owned(), if takes_uploads { ALLOW_UPLOAD } else { ALLOW }.to_owned())
+/// Forms come by POST, whatever they do.
+pub(super) fn allow(changes: Changes) -> (String, String) {
+    let Changes { upload, delete, mkdir } = changes;
+    let methods = [(upload, "PUT"), (delete, "DELETE"), (mkdir, "MKCOL"), (upload || delete || mkdir, "POST")];
+    let mut allowed = ALLOW.to_owned();
+    for (_, method) in methods.into_iter().filter(|(is_allowed, _)| *is_allowed) {
+        allowed.push_str(", ");
+        allowed.push_str(method);
+    }
+    ("Allow".to_owned(), allowed)
 }
 
-const UPLOAD_CAUSE: &str =
-    "This resource can be read, and stored with PUT; a directory takes forms with files by POST.";
+const CHANGE_CAUSE: &str =
+    "This resource can be read, and changed in the ways that Allow names; POST is for the forms of listings.";
 
 /// An error page.
 ///
@@ -225,17 +233,23 @@ mod tests {
 
     #[test]
     fn there_is_a_page_for_every_refusal_and_405_says_what_is_allowed() {
-        let pages = pages(|_| Extras::default(), false).unwrap();
+        let pages = pages(|_| Extras::default(), Changes::default()).unwrap();
         assert_eq!(pages.refusals.len(), Refusal::ALL.len());
         let head = head(&pages.refusals[Refusal::MethodNotAllowed as usize]);
         assert!(head.contains("Allow: GET, HEAD, OPTIONS\r\n"), "{head}");
     }
 
     #[test]
-    fn a_site_that_takes_uploads_says_so() {
-        let pages = self::pages(|_| Extras::default(), true).unwrap();
-        for page in [&pages.refusals[Refusal::MethodNotAllowed as usize], &pages.options] {
-            assert!(head(page).contains("Allow: GET, HEAD, OPTIONS, PUT, POST\r\n"), "{}", head(page));
+    fn a_site_that_can_be_changed_says_so() {
+        for (changes, allowed) in [
+            (Changes { upload: true, ..Changes::default() }, "PUT, POST"),
+            (Changes { delete: true, mkdir: true, upload: false }, "DELETE, MKCOL, POST"),
+        ] {
+            let pages = self::pages(|_| Extras::default(), changes).unwrap();
+            for page in [&pages.refusals[Refusal::MethodNotAllowed as usize], &pages.options] {
+                let line = format!("Allow: GET, HEAD, OPTIONS, {allowed}\r\n");
+                assert!(head(page).contains(&line), "{}", head(page));
+            }
         }
     }
 
@@ -246,7 +260,7 @@ mod tests {
     #[test]
     fn the_fields_of_a_site_are_on_all_its_pages() {
         let fields = [("X-A".to_owned(), "1".to_owned())];
-        let pages = pages(|_| Extras::of(&fields), false).unwrap();
+        let pages = pages(|_| Extras::of(&fields), Changes::default()).unwrap();
         for page in pages.refusals.iter().chain([&pages.options]) {
             assert!(head(page).contains("\r\nX-A: 1\r\n"), "{}", head(page));
         }

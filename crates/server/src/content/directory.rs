@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::answers::{self, Extras};
 use super::listing::{self, Item, Kind, Listing, View};
 use crate::config::compression::Compression;
+use crate::config::route::Changes;
 use crate::io::file_state::Stamp;
 use crate::io::{Blocked, KernelFeatures, open};
 
@@ -23,8 +24,8 @@ pub struct Place<'a> {
     pub name: &'a [u8],
     /// The normalised path that it is asked for by.
     pub path: &'a [u8],
-    /// Whether files can be stored in it.
-    pub takes_uploads: bool,
+    /// What clients may change in it.
+    pub changes: Changes,
     /// What the kernel can do.
     pub abilities: &'a KernelFeatures,
 }
@@ -42,7 +43,7 @@ pub fn list(
 ) -> Result<Resource, Blocked> {
     let entries = entries(&directory, place, LOOKED_AT_MAX)?;
     let path = String::from_utf8_lossy(place.path);
-    let listing = Listing { path: &path, entries, takes_uploads: place.takes_uploads };
+    let listing = Listing { path: &path, entries, changes: place.changes };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
     Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
@@ -104,8 +105,13 @@ mod tests {
         }
         let directory: OwnedFd = std::fs::File::open(root.path()).unwrap().into();
         let abilities = KernelFeatures::default();
-        let place =
-            Place { root: directory.as_fd(), name: b"", path: b"/", takes_uploads: false, abilities: &abilities };
+        let place = Place {
+            root: directory.as_fd(),
+            name: b"",
+            path: b"/",
+            changes: Changes::default(),
+            abilities: &abilities,
+        };
         let listed = |looked_at_max| entries(&directory, &place, looked_at_max).unwrap().len();
         assert_eq!((listed(0), listed(20), listed(1000)), (0, 10, 10));
         // In whatever order names come: one that is not listed takes the place of one that would be.

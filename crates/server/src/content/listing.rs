@@ -11,6 +11,7 @@ use serde::Serialize;
 
 pub use self::html::html;
 
+use crate::config::route::Changes;
 use crate::log::calendar::Calendar;
 use lamna_proto::parse::path::push_segment;
 
@@ -24,8 +25,8 @@ pub struct Listing<'a> {
     pub path: &'a str,
     /// What it contains, in any order, without `.` and `..`.
     pub entries: Vec<Item>,
-    /// Whether clients may store files here: the page has a form for that.
-    pub takes_uploads: bool,
+    /// What clients may change here: the page has forms and buttons for that.
+    pub changes: Changes,
 }
 
 /// One entry of a directory.
@@ -244,7 +245,7 @@ mod tests {
     }
 
     fn value(path: &str, entries: Vec<Item>, query: &str) -> serde_json::Value {
-        serde_json::from_slice(&json(&Listing { path, entries, takes_uploads: false }, Order::from_query(query)))
+        serde_json::from_slice(&json(&Listing { path, entries, changes: Changes::default() }, Order::from_query(query)))
             .expect("JSON")
     }
 

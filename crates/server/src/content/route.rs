@@ -19,7 +19,7 @@ use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
 use crate::config::route::template::Captures;
-use crate::config::route::{Cors, Immutable, RULE_FILES, Rules, Switch, merge};
+use crate::config::route::{Changes, Cors, Immutable, RULE_FILES, Rules, Switch, merge};
 use crate::config::settings::SiteSettings;
 use crate::content::answers::{self, Errors, Extras};
 use crate::upstream::group::Group;
@@ -30,7 +30,7 @@ pub struct Routes {
     matcher: Matcher,
     depends_on_requests: bool,
     hides_rule_files: bool,
-    takes_uploads: bool,
+    changes: Changes,
     /// The applications that routes name.
     groups: Vec<Arc<Group>>,
     /// What applies without any route.
@@ -56,6 +56,8 @@ pub struct Effective {
     pub number: u32,
     /// What the routes come to.
     pub rules: Rules,
+    /// What clients may change.
+    pub changes: Changes,
     /// Ready pages for what cannot be served.
     pub errors: Arc<Errors>,
     /// Header fields that decided about the routes, for `Vary`.
@@ -81,8 +83,8 @@ impl Routes {
         let fields = |status| headers::fields(&base.headers, status);
         let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
         let fields = fields(200);
-        let (errors, gateway) = (Arc::new(errors), None);
-        let plain = Arc::new(Effective { number: 0, rules: base, errors, vary: None, gateway, fields });
+        let (changes, errors, gateway) = (site.changes(), Arc::new(errors), None);
+        let plain = Arc::new(Effective { number: 0, rules: base, changes, errors, vary: None, gateway, fields });
         let mut groups: Vec<Arc<Group>> = Vec::new();
         let named = site.routes.iter().filter_map(|route| match &route.gateway {
             Switch::Set(gateway) => Some(gateway),
@@ -100,7 +102,7 @@ impl Routes {
             matcher,
             depends_on_requests,
             hides_rule_files: site.rule_files,
-            takes_uploads: site.upload,
+            changes,
             groups,
             plain,
             made: Mutex::default(),
@@ -202,7 +204,8 @@ impl Routes {
         let gateway = rules.gateway.as_ref();
         let gateway =
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
-        let effective = Arc::new(Effective { number, rules, errors, vary, gateway, fields });
+        let changes = rules.changes.over(self.changes);
+        let effective = Arc::new(Effective { number, rules, changes, errors, vary, gateway, fields });
         made.by_routes.insert(key, effective.clone());
         effective
     }
@@ -255,21 +258,27 @@ impl Routes {
         }
         // A preflight asks about a request that is yet to come.
         let method = request.lines_named(PREFLIGHT_METHOD).next();
-        let asked = Asked { host, query, method, request: Some(request), client: None };
+        self.applying(&path, &Asked { host, query, method, request: Some(request), client: None })
+    }
+
+    /// What applies to `path`, which is normalised, for who asks so.
+    pub fn applying(&self, path: &[u8], asked: &Asked<'_>) -> Arc<Effective> {
         let mut outcome = Vec::new();
-        self.push_outcome(&self.dependence(&path), &asked, &mut outcome);
-        self.effective(&path, &outcome)
+        if self.depends_on_requests {
+            self.push_outcome(&self.dependence(path), asked, &mut outcome);
+        }
+        self.effective(path, &outcome)
     }
 
     /// The page for a request that is refused, if it is another one than that of the site.
     pub fn refusal(&self, refusal: Refusal, host: Option<&[u8]>, request: Request<'_>) -> Option<Arc<Resource>> {
         let effective = self.of_request(host, request);
         let status = refusal.status().0;
-        if effective.number == 0 || *effective.fields(status) == *self.plain.fields(status) && effective.vary.is_none()
-        {
+        let is_alike = *effective.fields(status) == *self.plain.fields(status) && effective.vary.is_none();
+        if effective.number == 0 || is_alike && effective.changes == self.changes {
             return None;
         }
-        answers::refusal_page(refusal, &effective.extras(status), self.takes_uploads).ok().map(Arc::new)
+        answers::refusal_page(refusal, &effective.extras(status), effective.changes).ok().map(Arc::new)
     }
 
     /// The answer to OPTIONS, if it is another one than that of the site.
@@ -285,7 +294,7 @@ impl Routes {
             let is_let_in = extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(ALLOW_ORIGIN));
             extras.fields.to_mut().extend(is_let_in.then(|| preflight(cors)).into_iter().flatten());
         }
-        answers::options(&extras, self.takes_uploads).ok().map(Arc::new)
+        answers::options(&extras, effective.changes).ok().map(Arc::new)
     }
 }
 

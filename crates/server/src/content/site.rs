@@ -86,7 +86,7 @@ impl Sites {
                 };
             }
             let is_alike =
-                |other: &&Site| (&other.settings.headers, other.settings.upload) == (&site.headers, site.upload);
+                |other: &&Site| (&other.settings.headers, other.settings.changes()) == (&site.headers, site.changes());
             let alike = sites.sites.iter().find(is_alike);
             let pages = alike.map(|other| other.pages.clone());
             let looks_at_client = |condition: &Condition| matches!(condition, Condition::Client(_));
@@ -96,6 +96,11 @@ impl Sites {
         let first = sites.sites.first().map(|site| site.certificate);
         sites.common_certificate = first.filter(|first| sites.sites.iter().all(|site| site.certificate == *first));
         Ok(sites)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter()
     }
 
     /// The paths of all roots that are known from the beginning.
@@ -201,7 +206,7 @@ impl Site {
                 Some(pages) => pages,
                 None => {
                     let extras = |status| routes.plain().extras(status);
-                    Arc::new(answers::pages(extras, settings.upload).map_err(too_long)?)
+                    Arc::new(answers::pages(extras, settings.changes()).map_err(too_long)?)
                 }
             },
             routes,

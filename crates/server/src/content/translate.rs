@@ -30,6 +30,7 @@ use super::media_type;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
+use crate::config::route::Changes;
 use crate::config::route::headers::IMMUTABLE;
 use crate::content::route::Effective;
 use crate::content::site::{Root, Site};
@@ -243,8 +244,9 @@ impl Question<'_> {
         let root = place.directory.as_fd();
         let settings = &self.site.settings;
         // Directories of users are theirs alone.
-        let takes_uploads = settings.upload && !(settings.user_directory.is_some() && self.path.starts_with(b"/~"));
-        let listed = directory::Place { root, name, path: self.path, takes_uploads, abilities: self.abilities };
+        let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
+        let changes = if is_users { Changes::default() } else { self.rules.changes };
+        let listed = directory::Place { root, name, path: self.path, changes, abilities: self.abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.

@@ -1,12 +1,17 @@
-//! Uploads: files that clients send, by PUT or with a form.
+//! What clients change: files that they send, by PUT or with a form, what they delete, and directories that they make.
 //!
-//! Owns: which requests are uploads, where their files go, and what is answered. Guarantees: a file is moved into place whole, in one
-//! step, or not at all, and nothing is left behind of one that is not; nothing is written outside of the root or under a hidden
-//! name. A request is begun without touching the disk: everything that may wait is in the steps of the program.
+//! Owns: who may change what, where that goes, and what is answered. Guarantees: a file is moved into place whole, in one step, or
+//! not at all, and nothing is left behind of one that is not, unless its sender asked to go on with it later (`partial`); nothing
+//! is changed outside of the root or under a hidden name. A request is begun without touching the disk: everything that may wait
+//! is in the steps of the program.
 
+mod delete;
 mod form;
+mod mkdir;
 pub(super) mod multipart;
+pub mod partial;
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -14,13 +19,14 @@ use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::conditional::{self, Outcome, Preconditions, Validators};
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::exchange::program::{Input, Program, Ran};
-use lamna_proto::message::{Field, Method, Request, Status};
+use lamna_proto::message::{Field, Head, Method, Request, Status};
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Description, Representation, Resource};
 use rustix::io::Errno;
 
 use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
+use crate::config::route::condition::Asked;
 use crate::content::action::Action;
 use crate::content::answers;
 use crate::content::listing::View;
@@ -44,21 +50,19 @@ pub struct Means<'a> {
     pub clock: Clock,
 }
 
-/// The program that answers `request`, which changes something; none if `site` does not let it.
+/// The program that answers a request that changes something; none if it may not be changed so here.
 pub fn begin(
     site: &Site,
     translate: &Translate<'_>,
-    request: Request<'_>,
+    client: Option<IpAddr>,
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
-    if !site.settings.upload || Action::of(translate) != Some(Action::Upload) {
-        return None;
-    }
-    let mut name = Vec::new();
+    let (request, action) = (translate.request?, Action::of(translate)?);
+    let mut path = Vec::new();
     // What cannot be normalised is refused by the first step.
-    let _ = path::normalise(translate.path, &mut name);
+    let _ = path::normalise(translate.path, &mut path);
     // Directories of users are theirs alone, however the path is spelled.
-    if site.settings.user_directory.is_some() && name.starts_with(b"/~") {
+    if site.settings.user_directory.is_some() && path.starts_with(b"/~") {
         return None;
     }
     let place = Place {
@@ -67,25 +71,31 @@ pub fn begin(
         abilities: means.abilities.clone(),
         clock: means.clock,
         site: site.index,
-        path: name,
+        path,
         is_from_elsewhere: is_from_elsewhere(request),
+        asking: site.routes.depends_on_requests().then(|| Asking::of(translate, request, client)),
     };
-    match request.head.method {
-        Method::Put => Some(Box::new(Put {
-            place,
-            conditions: Conditions::of(request),
-            file: None,
-            gathered: Gathered::default(),
-        })),
-        Method::Post => {
-            let boundary = multipart::boundary(request.lines_named(b"content-type").next()?)?;
-            Some(Box::new(form::Form::new(place, &boundary)))
-        }
-        _ => None,
+    let is_form = request.head.method == Method::Post;
+    if !place.permits(action, &place.path) {
+        return None;
     }
+    let conditions = Conditions::of(request);
+    Some(match action {
+        Action::Read => return None,
+        Action::Upload if is_form => {
+            let boundary = multipart::boundary(request.lines_named(b"content-type").next()?)?;
+            Box::new(form::Form::new(place, &boundary))
+        }
+        Action::Upload => match partial::Given::of(request) {
+            Some(given) => Box::new(partial::PartialPut::new(place, conditions, given)),
+            None => Box::new(Put { place, conditions, file: None, gathered: Gathered::default() }),
+        },
+        Action::Delete => Box::new(delete::Delete::new(place, conditions, is_form)),
+        Action::Mkdir => Box::new(mkdir::Mkdir::new(place, is_form)),
+    })
 }
 
-/// Where a request wants to write.
+/// Where a request wants to change something.
 #[derive(Debug)]
 struct Place {
     sites: Arc<Sites>,
@@ -97,6 +107,35 @@ struct Place {
     path: Vec<u8>,
     /// A page of another site has sent the request.
     is_from_elsewhere: bool,
+    /// Who asks, if routes of the site look at more than paths.
+    asking: Option<Asking>,
+}
+
+/// What routes look at besides the path, in values of its own: the names of files in a form are known later.
+#[derive(Debug)]
+struct Asking {
+    host: Option<Vec<u8>>,
+    query: Option<Vec<u8>>,
+    bytes: Vec<u8>,
+    head: Head,
+    client: Option<IpAddr>,
+}
+
+impl Asking {
+    fn of(translate: &Translate<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
+        Asking {
+            host: translate.host.map(<[u8]>::to_vec),
+            query: translate.query.map(<[u8]>::to_vec),
+            bytes: request.bytes[..usize::from(request.head.length)].to_vec(),
+            head: *request.head,
+            client,
+        }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        let request = Some(Request { bytes: &self.bytes, head: &self.head });
+        Asked { host: self.host.as_deref(), query: self.query.as_deref(), method: None, request, client: self.client }
+    }
 }
 
 /// Whether a page of another site has sent `request`: a browser sends forms anywhere, whoever wrote them (cross-site request
@@ -128,7 +167,26 @@ impl Place {
 
     /// What applies to the path.
     fn rules(&self) -> Arc<Effective> {
-        self.site().routes.effective(&self.path, &[])
+        self.rules_of(&self.path)
+    }
+
+    /// What applies to `path` for who asks.
+    fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
+        match &self.asking {
+            Some(asking) => self.site().routes.applying(path, &asking.asked()),
+            None => self.site().routes.effective(path, &[]),
+        }
+    }
+
+    /// Whether clients may do this to `path`.
+    fn permits(&self, action: Action, path: &[u8]) -> bool {
+        let changes = self.rules_of(path).changes;
+        match action {
+            Action::Read => true,
+            Action::Upload => changes.upload,
+            Action::Delete => changes.delete,
+            Action::Mkdir => changes.mkdir,
+        }
     }
 
     /// The directory that `path` names, which ends with a slash.
@@ -143,22 +201,29 @@ impl Place {
         }
     }
 
-    /// Whether a file may be stored as `path`, whoever may write there.
-    fn check(&self, path: &[u8]) -> Result<(), Refused> {
+    /// Whether something may be stored as `path`, or be made there, whoever may write there. Paths of directories have no slash
+    /// at the end here.
+    fn check(&self, action: Action, path: &[u8]) -> Result<(), Refused> {
         match path {
             _ if self.is_from_elsewhere => Err(ELSEWHERE),
             [] | [.., b'/'] => Err(MALFORMED),
             path if path::is_hidden(path) => Err(HIDDEN),
             path if self.site().routes.hides(path) => Err(RULES),
+            path if !self.permits(action, path) => Err(NOT_HERE),
             _ => Ok(()),
         }
     }
 
-    /// `path`, a file's, has changed: what was found out about it is not used any more, nor are listings of its directory.
+    /// `path`, of a file or of a directory, without a slash at its end, has changed: what was found out about it is not used any
+    /// more, nor are listings of its directory.
     fn handle_change(&self, path: &[u8]) {
         self.forget(path);
-        let end = memchr::memrchr(b'/', path).map_or(0, |at| at + 1);
-        let directory = &path[..end];
+        self.forget_directory(&[path, b"/"].concat());
+        self.forget_directory(parent_of(path));
+    }
+
+    /// What was found out about `directory`, whose path ends with a slash, is not used any more.
+    fn forget_directory(&self, directory: &[u8]) {
         self.forget(directory);
         for number in View::numbers() {
             self.forget(&[directory, &[0, number]].concat());
@@ -171,8 +236,25 @@ impl Place {
         }
     }
 
-    fn refusal(&self, Refused(status, cause): Refused) -> Ran {
-        match answers::error(status, cause, &self.rules().extras(status)) {
+    fn refusal(&self, refused: Refused) -> Ran {
+        self.refusal_with(refused, None)
+    }
+
+    /// A refusal that says more in `field`.
+    fn refusal_with(&self, Refused(status, cause): Refused, field: Option<(String, String)>) -> Ran {
+        let rules = self.rules();
+        let mut extras = rules.extras(status);
+        extras.fields.to_mut().extend(field);
+        match answers::error(status, cause, &extras) {
+            Ok(resource) => Ran::Answer(Arc::new(resource)),
+            Err(_) => Ran::Failed,
+        }
+    }
+
+    /// The listing of the directory `path`, to which a form leads back: the browser asks for it next, and a reload does not send
+    /// the form again.
+    fn back_to(&self, path: &[u8]) -> Ran {
+        match answers::redirect(303, &path::encode(path), false, &self.rules().extras(303)) {
             Ok(resource) => Ran::Answer(Arc::new(resource)),
             Err(_) => Ran::Failed,
         }
@@ -180,9 +262,15 @@ impl Place {
 
     /// An answer without content.
     fn done(&self, status: u16, location: Option<&str>) -> Ran {
+        self.done_with(status, location, None)
+    }
+
+    /// An answer without content that says more in `field`.
+    fn done_with(&self, status: u16, location: Option<&str>, field: Option<(String, String)>) -> Ran {
         let status = Status(status);
         let rules = self.rules();
-        let extras = rules.extras(status.0);
+        let mut extras = rules.extras(status.0);
+        extras.fields.to_mut().extend(field);
         let (fields, vary) = (&*extras.fields, extras.vary);
         let description = Description { location, fields, vary, ..Description::of(status) };
         match Representation::with_content(&description, b"") {
@@ -201,7 +289,7 @@ const HIDDEN: Refused = Refused(403, "Names that begin with a dot are not stored
 const RULES: Refused = Refused(403, "A file of this name would be read as rules of the site.");
 const ELSEWHERE: Refused = Refused(403, "A page of another site has sent this.");
 const MALFORMED: Refused = Refused(400, "The path of the request target does not name a file.");
-const NOT_WHOLE: Refused = Refused(400, "Content-Range in a PUT is not supported: send the whole file.");
+const NOT_HERE: Refused = Refused(403, "This may not be changed by clients.");
 const CONDITION: Refused = Refused(412, "A precondition of the request does not hold for the file as it is now.");
 
 fn refused_by(blocked: Blocked) -> Refused {
@@ -287,11 +375,8 @@ impl Put {
 
     fn create(&self) -> Result<NewFile, Refused> {
         let path = &self.place.path;
-        if self.conditions.is_part {
-            return Err(NOT_WHOLE);
-        }
-        self.place.check(path)?;
-        let directory = self.place.directory(&path[..path.len() - name_of(path).len()])?;
+        self.place.check(Action::Upload, path)?;
+        let directory = self.place.directory(parent_of(path))?;
         self.conditions.check(&directory, name_of(path), &self.place.abilities)?;
         NewFile::create(directory).map_err(refused)
     }
@@ -318,7 +403,12 @@ impl Program for Put {
 
 /// The last segment of `path`.
 fn name_of(path: &[u8]) -> &[u8] {
-    &path[memchr::memrchr(b'/', path).map_or(0, |at| at + 1)..]
+    &path[parent_of(path).len()..]
+}
+
+/// The directory that `path`, which does not end with a slash, is in; with a slash at its end.
+fn parent_of(path: &[u8]) -> &[u8] {
+    &path[..memchr::memrchr(b'/', path).map_or(0, |at| at + 1)]
 }
 
 /// The preconditions of a request (RFC 9110 13.1), in values of their own.
@@ -327,8 +417,6 @@ struct Conditions {
     if_match: Vec<Vec<u8>>,
     if_none_match: Vec<Vec<u8>>,
     if_unmodified_since: Option<Vec<u8>>,
-    /// The request says that it has a part of the file only (RFC 9110 14.5).
-    is_part: bool,
 }
 
 impl Conditions {
@@ -338,7 +426,6 @@ impl Conditions {
             if_match: lines(Field::IfMatch),
             if_none_match: lines(Field::IfNoneMatch),
             if_unmodified_since: request.field(Field::IfUnmodifiedSince).map(<[u8]>::to_vec),
-            is_part: request.lines_named(b"content-range").next().is_some(),
         }
     }
 

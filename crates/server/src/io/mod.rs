@@ -7,6 +7,7 @@ pub mod file_state;
 pub mod new_file;
 pub mod open;
 pub mod page_cache;
+pub mod partial_file;
 pub mod read;
 pub mod scm_rights;
 pub mod send;

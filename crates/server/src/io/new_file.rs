@@ -17,7 +17,15 @@ pub struct NewFile {
     directory: OwnedFd,
     file: OwnedFd,
     /// Its name meanwhile, if it has to have one.
-    name: Option<String>,
+    name: Option<Named>,
+}
+
+/// A name that a file has meanwhile.
+#[derive(Debug)]
+struct Named {
+    /// Where; none for the directory that it is to be moved into.
+    directory: Option<OwnedFd>,
+    name: String,
 }
 
 /// What was there under the name.
@@ -51,7 +59,12 @@ impl NewFile {
         let name = unused_name();
         let file =
             retry(|| rustix::fs::openat(&directory, name.as_str(), WRITE | OFlags::CREATE | OFlags::EXCL, MODE))?;
-        Ok(NewFile { directory, file, name: Some(name) })
+        Ok(NewFile { directory, file, name: Some(Named { directory: None, name }) })
+    }
+
+    /// `file`, which is complete and has the name `name` in `place`, to be moved into `directory`.
+    pub(super) fn complete(directory: OwnedFd, file: OwnedFd, place: OwnedFd, name: String) -> NewFile {
+        NewFile { directory, file, name: Some(Named { directory: Some(place), name }) }
     }
 
     /// Writes `bytes` behind what has been written.
@@ -80,11 +93,12 @@ impl NewFile {
             }
             let unused = unused_name();
             self.link(unused.as_bytes())?;
-            self.name = Some(unused);
+            self.name = Some(Named { directory: None, name: unused });
         }
         let before = self.take_permissions(name)?;
         let Some(own) = &self.name else { return Err(Errno::NOENT) };
-        retry(|| rustix::fs::renameat(&self.directory, own.as_str(), &self.directory, name))?;
+        let place = own.directory.as_ref().unwrap_or(&self.directory);
+        retry(|| rustix::fs::renameat(place, own.name.as_str(), &self.directory, name))?;
         self.name = None;
         Ok(before)
     }
@@ -96,7 +110,8 @@ impl NewFile {
     pub fn move_to_unused(mut self, name: &[u8]) -> Result<(), Errno> {
         let Some(own) = &self.name else { return self.link(name) };
         let flags = RenameFlags::NOREPLACE;
-        retry(|| rustix::fs::renameat_with(&self.directory, own.as_str(), &self.directory, name, flags))?;
+        let place = own.directory.as_ref().unwrap_or(&self.directory);
+        retry(|| rustix::fs::renameat_with(place, own.name.as_str(), &self.directory, name, flags))?;
         self.name = None;
         Ok(())
     }
@@ -123,9 +138,10 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some(name) = &self.name {
+        if let Some(own) = &self.name {
+            let place = own.directory.as_ref().unwrap_or(&self.directory);
             // If that fails, it stays: there is nobody to tell.
-            let _ = rustix::fs::unlinkat(&self.directory, name.as_str(), AtFlags::empty());
+            let _ = rustix::fs::unlinkat(place, own.name.as_str(), AtFlags::empty());
         }
     }
 }

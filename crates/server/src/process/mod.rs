@@ -16,4 +16,5 @@ pub mod server;
 pub mod shared_metrics;
 pub(crate) mod startup_limits;
 pub mod supervisor;
+mod sweeper;
 pub mod upgrade;

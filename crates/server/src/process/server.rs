@@ -33,6 +33,7 @@ use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
 use crate::process::supervisor;
 use crate::process::supervisor::Premises;
+use crate::process::sweeper::Sweeper;
 use crate::process::upgrade;
 use crate::process::upgrade::{Inherited, Purpose, Succession, Successor};
 use crate::sys::allocator;
@@ -118,6 +119,7 @@ pub struct Server {
     successor: Option<Departure>,
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
+    sweeper: Sweeper,
 }
 
 /// How a server leaves its place to another process.
@@ -178,6 +180,7 @@ impl Server {
             upgrade_in_progress: Succession::impossible(settings),
             successor: None,
             certificates_seen: None,
+            sweeper: Sweeper::default(),
         })
     }
 
@@ -471,6 +474,7 @@ impl Server {
             let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
             orders.wait(descriptors.chain(self.upgrade_in_progress.descriptor()), Some(poll.min(look)));
             self.look_at_certificates();
+            self.sweeper.look(&self.running.shared);
             self.reap();
             if end.is_none() && self.successor.is_none() && !self.upgrade_in_progress.is_begun() {
                 self.adapt();

@@ -116,6 +116,11 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     if both(|route| route.cors != Switch::Unset) && one.cors != two.cors {
         return Some("`cors`".into());
     }
+    let changes = one.changes.all().into_iter().zip(two.changes.all());
+    let mut differing = changes.filter(|((_, one), (_, two))| one.is_some() && two.is_some() && one != two);
+    if let Some(((key, _), _)) = differing.next() {
+        return Some(format!("`{key}`"));
+    }
     let page =
         one.error_pages.iter().find(|(status, page)| two.error_pages.get(status).is_some_and(|other| other != *page));
     if let Some((status, _)) = page {

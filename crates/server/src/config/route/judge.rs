@@ -16,7 +16,7 @@ use super::matcher::Matcher;
 use super::pattern::{Pattern, compile};
 use super::shapes::{CorsTable, FieldValue, HeaderTable, Headers, MatchTable, RouteTable, SwitchOr, TextsOr, Value};
 use super::template::Template;
-use super::{Cors, Immutable, RouteRedirect, RouteSettings, Switch};
+use super::{ChangeRules, Cors, Immutable, RouteRedirect, RouteSettings, Switch};
 use crate::config::file::{Text, Texts};
 use crate::config::limits::Unit;
 use crate::config::redirect;
@@ -93,6 +93,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.error_pages = site::error_pages(&given.error_pages, checker);
     route.cors = given.cors.as_ref().map_or(Switch::Unset, |given| cors(given, checker));
     route.gateway = gateways::judge(given, checker);
+    route.changes = ChangeRules { upload: given.upload, delete: given.delete, mkdir: given.mkdir };
     conflicts_within(table, &route, checker);
     route
 }

@@ -67,6 +67,8 @@ pub struct RouteSettings {
     pub cors: Switch<Cors>,
     /// The application that answers.
     pub gateway: Switch<GatewaySettings>,
+    /// What clients may change.
+    pub changes: ChangeRules,
 }
 
 /// Where a route is written.
@@ -139,6 +141,53 @@ impl Cors {
     }
 }
 
+/// What clients may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Store files.
+    pub upload: bool,
+    /// Delete files and empty directories.
+    pub delete: bool,
+    /// Make directories.
+    pub mkdir: bool,
+}
+
+/// What a route says about what clients may change; what it does not say is left to less specific routes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeRules {
+    /// See [`Changes::upload`].
+    pub upload: Option<bool>,
+    /// See [`Changes::delete`].
+    pub delete: Option<bool>,
+    /// See [`Changes::mkdir`].
+    pub mkdir: Option<bool>,
+}
+
+impl ChangeRules {
+    /// These, and where they say nothing `other`.
+    fn or(self, other: ChangeRules) -> ChangeRules {
+        ChangeRules {
+            upload: self.upload.or(other.upload),
+            delete: self.delete.or(other.delete),
+            mkdir: self.mkdir.or(other.mkdir),
+        }
+    }
+
+    /// What clients may change where `site` applies besides.
+    pub fn over(self, site: Changes) -> Changes {
+        Changes {
+            upload: self.upload.unwrap_or(site.upload),
+            delete: self.delete.unwrap_or(site.delete),
+            mkdir: self.mkdir.unwrap_or(site.mkdir),
+        }
+    }
+
+    /// Each with its key.
+    pub(in crate::config) fn all(self) -> [(&'static str, Option<bool>); 3] {
+        [("upload", self.upload), ("delete", self.delete), ("mkdir", self.mkdir)]
+    }
+}
+
 /// In which order routes are looked at: the greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
@@ -198,6 +247,8 @@ pub struct Rules {
     pub cors: Option<Cors>,
     /// The application that answers.
     pub gateway: Option<GatewaySettings>,
+    /// What clients may change, where that differs from the site.
+    pub changes: ChangeRules,
 }
 
 /// Merges routes, each with its number, the most specific first.
@@ -247,6 +298,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
             };
         }
         rules.index = rules.index.or_else(|| route.index.clone());
+        rules.changes = rules.changes.or(route.changes);
         for (status, page) in &route.error_pages {
             rules.error_pages.entry(*status).or_insert_with(|| page.clone());
         }
@@ -321,6 +373,17 @@ mod tests {
         assert!(merged(&[kept, away.clone()]).redirect.is_none());
         assert!(merged(&[off, away.clone()]).redirect.is_none());
         assert!(merged(&[marked, away]).redirect.is_some_and(|(_, number)| number == 1));
+    }
+
+    #[test]
+    fn what_clients_may_change_is_decided_one_by_one() {
+        let route = |path, upload, delete| RouteSettings {
+            changes: ChangeRules { upload, delete, mkdir: None },
+            ..self::route(path)
+        };
+        let rules = merged(&[route("/a/b/*", Some(false), None), route("/a/*", Some(true), Some(true))]);
+        let site = Changes { mkdir: true, ..Changes::default() };
+        assert_eq!(rules.changes.over(site), Changes { upload: false, delete: true, mkdir: true });
     }
 
     #[test]

@@ -63,6 +63,11 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
         Switch::Off => line("cors", "false".into()),
         Switch::Set(cors) => line("cors", cors_table(cors)),
     }
+    for (key, is_on) in route.changes.all() {
+        if let Some(is_on) = is_on {
+            line(key, is_on.to_string());
+        }
+    }
     text
 }
 
@@ -145,6 +150,8 @@ fn lines_of(rules: &Rules) -> Vec<String> {
             ));
         }
     }
+    let may = rules.changes.all().into_iter().filter_map(|(key, is_on)| is_on.map(|is_on| (key, is_on)));
+    lines.extend(may.map(|(key, is_on)| format!("{key} is {}", if is_on { "on" } else { "off" })));
     lines.extend(rules.cors.as_ref().map(|cors| format!("pages of {} may ask", cors.origins.join(", "))));
     if lines.is_empty() {
         lines.push("nothing else than for the whole site".into());

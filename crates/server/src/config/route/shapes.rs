@@ -31,6 +31,9 @@ pub(in crate::config) struct RouteTable {
     pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
     pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
     pub(super) fastcgi: Option<Spanned<SwitchOr<GatewayTable>>>,
+    pub(super) upload: Option<bool>,
+    pub(super) delete: Option<bool>,
+    pub(super) mkdir: Option<bool>,
 }
 
 impl RouteTable {

@@ -51,6 +51,9 @@ redirect = { to = "https://example.org/de/$1", status = 308, if_missing = true }
 
 [[site.route]]
 match = "/kept"
+upload = true
+delete = false
+mkdir = true
 redirect = false
 rewrite = false
 try = []
@@ -85,6 +88,17 @@ fn what_applies_in_the_end_is_shown_for_each_route() {
     let expected = "#   /app/*, with /*\n#       try $path, then /app.html\n#       Cache-Control: max-age=60\n#       X-A: 2\n\
                     #       with 404 instead: X-A: 2\n";
     assert!(report.contains(expected), "{report}");
+}
+
+#[test]
+fn what_clients_may_change_is_shown_and_does_not_contradict_itself() {
+    let route = |path: &str, keys: &str| format!("[[site.route]]\nmatch = \"{path}\"\n{keys}\n");
+    let site = |routes: String| format!("[[site]]\nroot = \"site\"\n{routes}");
+    let shown =
+        render(&load(&site(route("/in/*", "upload = true") + &route("*", "upload = false\ndelete = true"))).unwrap());
+    assert!(shown.contains("#   /in/*, with /*\n#       upload is on\n#       delete is on\n"), "{shown}");
+    let both = route("/a/*", "mkdir = true") + &route("/a/*", "mkdir = false");
+    assert!(load(&site(both)).unwrap_err().to_string().contains("`mkdir`"));
 }
 
 #[test]

@@ -12,3 +12,4 @@ else if(event.key==="/"&&!typing){box.focus();box.select()}
 else if(event.key==="Backspace"&&!typing){const up=document.querySelector("a[rel=up]");if(!up)return;up.click()}
 else return;
 event.preventDefault()});
+document.querySelector("#delete")?.addEventListener("submit",event=>{const name=event.submitter?.closest("tr")?.querySelector("bdi").textContent;if(!confirm("Delete "+name+"?"))event.preventDefault()});

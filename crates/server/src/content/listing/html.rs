@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{Item, Key, Kind, Listing, Order, arrange, push_link, rfc3339};
+use crate::config::route::Changes;
 use crate::content::escape::push_html;
 
 /// The listing as a self-contained HTML page in UTF-8.
@@ -21,7 +22,7 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     push_column_head(&mut page, Column { key: Key::Name, title: "Name" }, order);
     push_column_head(&mut page, Column { key: Key::Size, title: "Size" }, order);
     push_column_head(&mut page, Column { key: Key::Modified, title: "Modified" }, order);
-    page.push_str("</tr></thead>\n");
+    page.push_str(if listing.changes.delete { "<th></th></tr></thead>\n" } else { "</tr></thead>\n" });
     if listing.path != "/" {
         page.push_str(
             "<tbody><tr><td><a href=\"../\" class=\"d\" rel=\"up\">Parent folder</a></td><td></td><td></td></tr></tbody>\n",
@@ -29,20 +30,29 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     }
     page.push_str("<tbody id=\"entries\">\n");
     for item in &shown {
-        push_row(&mut page, item);
+        push_row(&mut page, item, listing.changes.delete);
     }
     page.push_str("</tbody>\n</table>\n<p id=\"found\" role=\"status\" hidden></p>\n");
     push_summary(&mut page, listing, omitted);
-    if listing.takes_uploads {
-        page.push_str(UPLOAD_FORM);
+    let Changes { upload, delete, mkdir } = listing.changes;
+    for (_, form) in
+        [(upload, UPLOAD_FORM), (mkdir, MKDIR_FORM), (delete, DELETE_FORM)].iter().filter(|(is_on, _)| *is_on)
+    {
+        page.push_str(form);
     }
     page.push_str(concat!("</main>\n<script>", include_str!("../assets/listing.js"), "</script>\n</body>\n</html>\n"));
     page.into_bytes()
 }
 
-/// Works without the script. Sent to the address of the listing.
+/// Works without the script, as the others do. Sent to the address of the listing.
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
     <label>Upload files <input type=\"file\" name=\"file\" multiple required></label> <button>Upload</button></form>\n";
+
+const MKDIR_FORM: &str = "<form class=\"upload\" method=\"post\" action=\"?mkdir\">\
+    <label>New folder <input name=\"name\" maxlength=\"255\" autocomplete=\"off\" required></label> <button>Create</button></form>\n";
+
+/// The form of the buttons in the rows, each of which has the address that it is sent to. The script asks first.
+const DELETE_FORM: &str = "<form id=\"delete\" method=\"post\"></form>\n";
 
 /// Shown by the script, without which it would do nothing.
 const SEARCH: &str = concat!(
@@ -113,7 +123,7 @@ fn push_column_head(page: &mut String, column: Column, order: Order) {
 }
 
 /// Kept short: there may be thousands.
-fn push_row(page: &mut String, item: &Item) {
+fn push_row(page: &mut String, item: &Item, can_be_deleted: bool) {
     page.push_str("<tr><td><a href=\"");
     push_link(page, item);
     page.push_str(if item.kind == Kind::Directory { "\" class=\"d\"><bdi>" } else { "\"><bdi>" });
@@ -128,7 +138,15 @@ fn push_row(page: &mut String, item: &Item) {
     }
     let modified = rfc3339(item.modified_unix_seconds);
     let (day, minute) = (&modified[..10], &modified[11..16]);
-    push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td></tr>\n"));
+    push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td>"));
+    if can_be_deleted {
+        page.push_str("<td><button form=\"delete\" formaction=\"");
+        push_link(page, item);
+        page.push_str("?delete\" aria-label=\"Delete ");
+        push_html(page, &String::from_utf8_lossy(&item.name));
+        page.push_str("\">Delete</button></td>");
+    }
+    page.push_str("</tr>\n");
 }
 
 fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
@@ -185,9 +203,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
-        String::from_utf8(html(&Listing { path, entries, takes_uploads: false }, Order::from_query(query)))
-            .expect("UTF-8")
+        String::from_utf8(html(&Listing { path, entries, changes: ALL }, Order::from_query(query))).expect("UTF-8")
     }
+
+    const ALL: Changes = Changes { upload: true, delete: true, mkdir: true };
 
     /// The names that the links of the rows lead to.
     fn linked_names(page: &str) -> Vec<Vec<u8>> {
@@ -240,13 +259,21 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_there_where_uploads_are_taken() {
-        let page = |takes_uploads| {
-            let listing = Listing { path: "/", entries: Vec::new(), takes_uploads };
+    fn forms_and_buttons_are_there_for_what_clients_may_change() {
+        let page = |changes| {
+            let listing = Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes };
             String::from_utf8(html(&listing, Order::default())).unwrap()
         };
-        assert!(page(true).contains("<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">"));
-        assert!(!page(false).contains("<form"));
+        let nothing = Changes::default();
+        assert!(!page(nothing).contains("<form") && !page(nothing).contains("<button"));
+        let upload = page(Changes { upload: true, ..nothing });
+        assert!(upload.contains("<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">"));
+        let mkdir = page(Changes { mkdir: true, ..nothing });
+        assert!(mkdir.contains("method=\"post\" action=\"?mkdir\">") && mkdir.contains("<input name=\"name\""));
+        let delete = page(Changes { delete: true, ..nothing });
+        let button = "<button form=\"delete\" formaction=\"./a%20b?delete\" aria-label=\"Delete a b\">";
+        assert!(delete.contains(button) && delete.contains("<form id=\"delete\" method=\"post\"></form>"));
+        assert_eq!((upload.matches("<form").count(), mkdir.matches("<form").count()), (1, 1));
     }
 
     #[test]

@@ -144,7 +144,8 @@ impl Question<'_> {
         let query_follows = !location.contains('?');
         Some(self.redirect(redirect.status, &location, query_follows).unwrap_or_else(|_| {
             // What captures stand for is the client's: escaped, it is three times as long.
-            let page = answers::refusal_page(Refusal::TargetTooLong, &self.rules.extras(414), false).map(Arc::new);
+            let page = answers::refusal_page(Refusal::TargetTooLong, &self.rules.extras(414), self.rules.changes)
+                .map(Arc::new);
             let page: Arc<Resource> =
                 page.unwrap_or_else(|_| self.site.pages.refusals[Refusal::TargetTooLong as usize].clone());
             self.ready(&page, Stamps::none())

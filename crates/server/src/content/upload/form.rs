@@ -3,14 +3,11 @@
 //! Owns: [`Form`]. Guarantees: each file is moved into place whole when its part has ended; those before a mistake stay. Fields that
 //! are not files are passed over.
 
-use std::sync::Arc;
-
 use lamna_proto::exchange::program::{Input, Program, Ran};
-use lamna_proto::parse::path;
 
 use super::multipart::{Event, Malformed, Parser};
 use super::{Gathered, MALFORMED, Place, Refused, refused};
-use crate::content::answers;
+use crate::content::action::Action;
 use crate::io::new_file::NewFile;
 
 /// The files of a form on their way into a directory.
@@ -77,7 +74,7 @@ fn create(place: &Place, name: Vec<u8>) -> Result<(NewFile, Vec<u8>), Refused> {
     if name.contains(&0) || !place.path.ends_with(b"/") {
         return Err(MALFORMED);
     }
-    place.check(&[&*place.path, &name].concat())?;
+    place.check(Action::Upload, &[&*place.path, &name].concat())?;
     let directory = place.directory(&place.path)?;
     Ok((NewFile::create(directory).map_err(refused)?, name))
 }
@@ -100,11 +97,6 @@ impl Program for Form {
         if !is_last {
             return Ran::Continue;
         }
-        // The browser asks for the listing next, and a reload does not send the files again.
-        let location = path::encode(&self.place.path);
-        match answers::redirect(303, &location, false, &self.place.rules().extras(303)) {
-            Ok(resource) => Ran::Answer(Arc::new(resource)),
-            Err(_) => Ran::Failed,
-        }
+        self.place.back_to(&self.place.path)
     }
 }

@@ -48,10 +48,10 @@ impl WorkerContext<'_> {
             Gate::RunsFiles => return None,
             Gate::None => {}
         }
-        let request = translate.request.filter(|request| !request.head.method.reads())?;
+        translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;
         let site = sites.find(translate.host);
-        let program = upload::begin(site, translate, request, upload::Means { sites, store, abilities, clock: *clock });
+        let program = upload::begin(site, translate, client, upload::Means { sites, store, abilities, clock: *clock });
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
     }
 

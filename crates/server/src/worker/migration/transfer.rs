@@ -333,7 +333,7 @@ mod tests {
         fn any_message_is_a_connection_or_none(message in proptest::collection::vec(any::<u8>(), 0..60), files in 0..3_usize) {
             let passed = (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect();
             // That it does not panic is what is tested: all that begins right is tested by the core.
-            let slot = slot_of(&message, passed, &crate::content::answers::pages(|_| Default::default(), false).unwrap(), Instant(0));
+            let slot = slot_of(&message, passed, &crate::content::answers::pages(|_| Default::default(), Default::default()).unwrap(), Instant(0));
             prop_assert!(slot.is_none() || files > 0);
         }
     }

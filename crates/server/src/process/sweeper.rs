@@ -1,0 +1,31 @@
+//! Looking after what clients have left: files of which only a part has arrived, and nobody goes on.
+//!
+//! Owns: [`Sweeper`], which has them deleted when their time has come, in a thread of its own that ends with that: looking may wait
+//! for the disk.
+
+use std::time::{Duration, Instant};
+
+use crate::content::upload::partial::sweep;
+use crate::worker::shared::Shared;
+
+/// Who has old partial files deleted from time to time, beginning when the server starts.
+#[derive(Debug, Default)]
+pub(super) struct Sweeper {
+    swept: Option<Instant>,
+}
+
+/// How often.
+const INTERVAL: Duration = Duration::from_secs(600);
+
+impl Sweeper {
+    /// Has them deleted if it is time. Of several processes with the same roots the first does it.
+    pub(super) fn look(&mut self, shared: &Shared) {
+        if shared.first_score != 0 || self.swept.is_some_and(|swept| swept.elapsed() < INTERVAL) {
+            return;
+        }
+        self.swept = Some(Instant::now());
+        let (sites, clock) = (shared.sites.clone(), shared.clock);
+        // If there is no thread for it now, there will be one the next time.
+        let _ = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || sweep(&sites, clock));
+    }
+}
