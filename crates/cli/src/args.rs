@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::size::{format_size, parse_size};
 use lamna_server::admin::Change;
+use lamna_server::config::acme::{check_contact, check_directory_url, check_name};
 use lamna_server::config::address::AdminAddress;
 use lamna_server::config::cache_switches::CacheSwitches;
 use lamna_server::config::compression::{CodingSet, Compression};
@@ -362,6 +363,19 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     tls: bool,
 
+    /// Serve this name to the world: order a certificate for it, install it and renew it. For several names, give it several times.
+    /// Listens at ports 443 and 80, unless --listen says otherwise. Agrees to the terms of the certificate authority, Let's Encrypt
+    #[arg(long = "domain", value_name = "NAME", value_parser = domain, conflicts_with_all = ["certificate", "tls"])]
+    domains: Vec<String>,
+
+    /// Another certificate authority that speaks ACME: the URL of its directory
+    #[arg(long, value_name = "URL", value_parser = acme_directory)]
+    acme_directory: Option<String>,
+
+    /// An e-mail address that the certificate authority may write to
+    #[arg(long, value_name = "EMAIL", value_parser = acme_contact)]
+    acme_contact: Option<String>,
+
     /// Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for --listen (loopback, unless
     /// one is named) in addition to the Unix socket that `lamna ctl` finds, that socket alone (auto), or off [default: auto]
     #[arg(long, value_name = "unix:PATH|ADDR|auto|off", help_heading = CONTROL)]
@@ -499,6 +513,9 @@ impl ServeArgs {
             admin: self.admin.clone(),
             certificate: self.certificate.clone().zip(self.key.clone()),
             tls: self.tls,
+            domains: self.domains.clone(),
+            acme_directory: self.acme_directory.clone(),
+            acme_contact: self.acme_contact.clone(),
             without: self.without.clone(),
         }
     }
@@ -506,6 +523,20 @@ impl ServeArgs {
 
 fn gateway(address: UpstreamAddress) -> GatewaySettings {
     GatewaySettings::new(GatewayProtocol::Http, vec![UpstreamSettings::new(address)])
+}
+
+fn domain(text: &str) -> Result<String, String> {
+    let name = text.trim_end_matches('.').to_ascii_lowercase();
+    check_name(&name).map(|()| name).map_err(str::to_owned)
+}
+
+fn acme_directory(text: &str) -> Result<String, String> {
+    check_directory_url(text).map(|()| text.to_owned()).map_err(str::to_owned)
+}
+
+fn acme_contact(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("mailto:").unwrap_or(text);
+    check_contact(address).map(|()| address.to_owned()).map_err(str::to_owned)
 }
 
 fn architecture_parser() -> impl TypedValueParser<Value = Choice> {

@@ -15,11 +15,14 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failed};
 
 /// Flags of other servers, and what to do in the place of each.
-const MISSING: [(&[&str], &str); 16] = [
+const MISSING: [(&[&str], &str); 18] = [
     (
         &["https", "ssl", "cert", "tls-cert", "tls-key"],
-        "TLS is --certificate FILE and --key FILE, or --tls for a certificate that only this machine knows",
+        "TLS is --domain NAME for a public site, --certificate FILE and --key FILE, or --tls for a certificate that only this \
+         machine knows",
     ),
+    (&["acme", "letsencrypt", "lets-encrypt", "auto-tls", "auto-https"], "certificates are ordered for --domain NAME"),
+    (&["email", "acme-email"], "the address that a certificate authority may write to is --acme-contact EMAIL"),
     (&["http2", "h2"], "HTTP/2 is spoken over TLS by itself, and in clear text with --h2c"),
     (&["http3", "h3", "quic"], "Lamna speaks no HTTP/3 yet: put a proxy that does in front of it"),
     (&["upload-files", "uploads"], "clients store files where --upload is given"),

@@ -4,6 +4,7 @@
 //! what it needs; [`cache`] has it, or [`content`] finds it by the strategies of [`io`]; `lamna_proto` makes the answer;
 //! [`io::send`] sends it, and [`log`] writes it down.
 
+pub mod acme;
 pub mod admin;
 pub mod cache;
 pub mod config;

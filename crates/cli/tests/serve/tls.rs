@@ -116,6 +116,13 @@ pub(crate) fn trusting(server: &Server) -> Arc<ClientConfig> {
     Arc::new(config_of(&[&authority]))
 }
 
+/// What trusts the certificates of `text`, in PEM.
+pub(crate) fn client_config(text: &[u8]) -> ClientConfig {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    fs::write(file.path(), text).expect("it can be written");
+    config_of(&[file.path()])
+}
+
 fn config_of(trusted: &[&Path]) -> ClientConfig {
     config_for(trusted, &[&TLS13, &TLS12])
 }

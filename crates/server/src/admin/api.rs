@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::Distribution;
 use super::thread_stats::Task;
+use crate::acme::Ordered;
 use crate::config::sending::SendStrategy;
 use crate::config::settings::{
     Architecture, COPY_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, Settings, THREADS, WORKERS,
@@ -134,6 +135,9 @@ pub struct Status {
     /// What clients of TLS have agreed on; none if it is not spoken.
     #[serde(default)]
     pub tls: Option<TlsStats>,
+    /// How it stands with certificates that are ordered; none in answers of earlier versions.
+    #[serde(default)]
+    pub certificates: Vec<Ordered>,
 }
 
 /// Responses by protocol.

@@ -10,6 +10,7 @@ use lamna_proto::tally::{BUCKETS, bound_us};
 use super::api::{Handshakes, HitStats, Now, Phase, Stats, Status, TlsStats};
 use super::duration::Distribution;
 use super::thread_stats::Task;
+use crate::acme::Ordered;
 use crate::metrics::step_timer::StepTimes;
 
 /// What it is sent as.
@@ -24,6 +25,7 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     about_caches_and_disk(status, stats, &mut page);
     about_the_server(status, stats, &mut page);
     stats.now.iter().for_each(|now| about_now(now, &mut page));
+    about_certificates(&status.certificates, &mut page);
     about_tasks(&stats.tasks, &mut page);
     stats.account.iter().for_each(|account| about_steps(account, &mut page));
     page.text
@@ -175,6 +177,34 @@ fn about_the_server(status: &Status, stats: &Stats, page: &mut Page) {
             "Share of ten seconds in which something waited for memory.",
         );
         page.sample("lamna_memory_pressure_ratio", percent / 100.0);
+    }
+}
+
+/// Certificates that are ordered. Names are those of the configuration, which have no characters to escape.
+fn about_certificates(certificates: &[Ordered], page: &mut Page) {
+    if certificates.is_empty() {
+        return;
+    }
+    let name = "lamna_certificate_expiry_timestamp_seconds";
+    page.family(name, "gauge", "Until when a certificate is valid.");
+    for (host, at) in certificates.iter().filter_map(|one| Some((&one.name, one.valid_until?))) {
+        page.sample(&format!("{name}{{host=\"{host}\"}}"), at);
+    }
+    let name = "lamna_certificate_renewal_timestamp_seconds";
+    page.family(name, "gauge", "When it is to be renewed.");
+    for (host, at) in certificates.iter().filter_map(|one| Some((&one.name, one.renewed_at?))) {
+        page.sample(&format!("{name}{{host=\"{host}\"}}"), at);
+    }
+    page.family("lamna_certificate_orders_total", "counter", "Certificates issued, and attempts that have failed.");
+    for one in certificates {
+        for (result, count) in [("issued", one.issued), ("failed", one.failed)] {
+            page.sample(&format!("lamna_certificate_orders_total{{host=\"{}\",result=\"{result}\"}}", one.name), count);
+        }
+    }
+    let name = "lamna_certificate_failures";
+    page.family(name, "gauge", "Attempts that have failed since the last certificate.");
+    for one in certificates {
+        page.sample(&format!("{name}{{host=\"{}\"}}", one.name), one.failures);
     }
 }
 

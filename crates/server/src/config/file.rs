@@ -55,6 +55,10 @@ pub(super) struct File {
     pub(super) admin_hosts: Vec<Text>,
     pub(super) admin_token_file: Option<Text>,
     pub(super) profile: Option<Text>,
+    pub(super) acme_directory: Option<Text>,
+    pub(super) acme_contact: Option<Text>,
+    pub(super) acme_profile: Option<Text>,
+    pub(super) acme_roots: Option<Text>,
     /// Keys are judged against the table of limits.
     pub(super) limits: BTreeMap<Text, Spanned<Amount>>,
     pub(super) site: Vec<Spanned<SiteTable>>,
@@ -147,6 +151,10 @@ pub(super) const KEYS: [(&str, &[&str]); 7] = [
             "admin_hosts",
             "admin_token_file",
             "profile",
+            "acme_directory",
+            "acme_contact",
+            "acme_profile",
+            "acme_roots",
         ],
     ),
     (

@@ -4,6 +4,7 @@
 //! is absolute, so that they mean the same wherever they are rendered to or the process goes.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf, absolute};
 
 use lamna_policy::cache::Algorithm;
@@ -106,6 +107,13 @@ pub struct Overrides {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Every site that has no certificate gets one of the authority of this machine.
     pub tls: bool,
+    /// The hosts of the site that is made of the directory, with certificates that are ordered. What
+    /// [`check_name`](super::acme::check_name) has accepted.
+    pub domains: Vec<String>,
+    /// See [`AcmeSettings::directory`](super::acme::AcmeSettings::directory).
+    pub acme_directory: Option<String>,
+    /// See [`AcmeSettings::contact`](super::acme::AcmeSettings::contact).
+    pub acme_contact: Option<String>,
     /// See [`Settings::without`].
     pub without: Vec<String>,
 }
@@ -164,6 +172,7 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
         (None, Some(file)) => require_site(&settings, file)?,
     }
     overrides.apply(&mut settings);
+    listen_to_the_public(&mut settings);
     if let Some(file) = &overrides.profile {
         let invalid = |message| Problem { place: None, message, hint: None };
         let profile =
@@ -201,6 +210,13 @@ impl Overrides {
             found.extend(check_log_file(file, "error log", depth).err());
         }
         found.extend(settings.sites.iter().find_map(|site| check_headers(&site.headers).err()));
+        // A site of the file keeps its own hosts.
+        if !self.domains.is_empty() && !settings.sites.iter().any(|site| site.hosts == self.hosts()) {
+            let message =
+                "--domain names the hosts of a directory, and the sites of the configuration file have their own";
+            let hint = "in the file, give the site `hosts = [...]` and `tls = \"auto\"`";
+            found.push((message.to_owned(), hint.to_owned()));
+        }
         if self.admin.is_some() || !self.listen.is_empty() {
             found.extend(check_admin(&settings.admin.address, &settings.listen, depth).err());
         }
@@ -263,6 +279,8 @@ impl Overrides {
         settings.cache_policy.algorithm = self.cache_policy.unwrap_or(settings.cache_policy.algorithm);
         settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
+        settings.acme.directory = self.acme_directory.clone().unwrap_or_else(|| settings.acme.directory.clone());
+        settings.acme.contact = self.acme_contact.clone().or_else(|| settings.acme.contact.take());
         let fields = [self.cors.as_deref().map(cors_fields).unwrap_or_default(), self.headers.clone()].concat();
         for site in &mut settings.sites {
             site.upload |= self.upload;
@@ -282,14 +300,44 @@ impl Overrides {
         }
     }
 
+    /// The domains, each once.
+    fn hosts(&self) -> Vec<String> {
+        let mut hosts = Vec::new();
+        for domain in &self.domains {
+            if !hosts.contains(domain) {
+                hosts.push(domain.clone());
+            }
+        }
+        hosts
+    }
+
     /// The site that a directory of the command line makes. Who serves a folder without an index file to this machine alone wants to
     /// see what is in it.
     fn directory_site(&self, directory: &Path, settings: &Settings) -> Result<SiteSettings, ConfigError> {
         let listen = if self.listen.is_empty() { &settings.listen } else { &self.listen };
         let site = directory_site(directory)?;
+        if !self.domains.is_empty() {
+            return Ok(SiteSettings { hosts: self.hosts(), tls: Some(SiteTls::Auto), ..site });
+        }
         let lists = is_for_this_machine(listen) && !has_index(&site);
         Ok(SiteSettings { browse: lists, ..site })
     }
+}
+
+/// A site with a certificate of a public authority is there for everybody: where nobody has said where to listen, it is at the ports of
+/// HTTPS and of HTTP, which answers challenges and sends clients to the other.
+fn listen_to_the_public(settings: &mut Settings) {
+    let are_passed = std::env::var_os("LISTEN_FDS").is_some();
+    if settings.automatic_names().is_empty() || !settings.listen.is_empty() || are_passed {
+        return;
+    }
+    let mut hosts: Vec<IpAddr> = vec![Ipv4Addr::UNSPECIFIED.into()];
+    // A kernel without IPv6 has no such file.
+    if Path::new("/proc/net/if_inet6").exists() {
+        hosts.push(Ipv6Addr::UNSPECIFIED.into());
+    }
+    let addresses = [443, 80].into_iter().flat_map(|port| hosts.iter().map(move |host| SocketAddr::new(*host, port)));
+    settings.listen = addresses.map(ListenAddress::Tcp).collect();
 }
 
 /// Whether nobody else reaches a server at these addresses. A Unix socket is no answer: whoever has one has a proxy in front.

@@ -59,6 +59,16 @@ pub fn render(settings: &Settings) -> String {
     if let Some(file) = &settings.profile_file {
         page.line("profile", path(file));
     }
+    page.line("acme_directory", quoted(&settings.acme.directory));
+    if let Some(contact) = &settings.acme.contact {
+        page.line("acme_contact", quoted(contact));
+    }
+    if let Some(profile) = &settings.acme.profile {
+        page.line("acme_profile", quoted(profile));
+    }
+    if let Some(roots) = &settings.acme.roots {
+        page.line("acme_roots", path(roots));
+    }
     limits(&settings.limits, &mut page);
     for each in &settings.sites {
         site(each, &mut page);
@@ -119,6 +129,7 @@ fn site(site: &SiteSettings, page: &mut Page) {
     match &site.tls {
         None => {}
         Some(SiteTls::Local) => page.line("tls", quoted("local")),
+        Some(SiteTls::Auto) => page.line("tls", quoted("auto")),
         Some(SiteTls::Files(files)) => {
             page.line("certificate", path(&files.certificate));
             page.line("key", path(&files.key));
@@ -213,6 +224,7 @@ mod tests {
         LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, TlsFiles, WORKERS,
     };
     use super::*;
+    use crate::config::acme::AcmeSettings;
     use crate::config::cache_policy::Policy;
     use crate::config::cache_switches::CacheSwitches;
     use crate::config::compression::{CodingSet, Compression};
@@ -279,7 +291,7 @@ mod tests {
         let file = || "/[a-z \"]{1,9}".prop_map(PathBuf::from);
         let files = (file(), file(), prop::option::of(file()))
             .prop_map(|(certificate, key, client_ca)| SiteTls::Files(TlsFiles { certificate, key, client_ca }));
-        prop::option::of(prop_oneof![Just(SiteTls::Local), files])
+        prop::option::of(prop_oneof![Just(SiteTls::Local), Just(SiteTls::Auto), files])
     }
 
     fn policy() -> impl Strategy<Value = Policy> {
@@ -352,6 +364,16 @@ mod tests {
                 for (index, site) in sites.iter_mut().enumerate().skip(1) {
                     site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
                 }
+                // Certificates are ordered for names.
+                for (index, site) in sites.iter_mut().enumerate().filter(|(_, site)| site.tls == Some(SiteTls::Auto)) {
+                    site.hosts = vec![format!("www.{index}.example.org")];
+                }
+                let acme = AcmeSettings {
+                    directory: format!("https://ca.example.org/{threads}"),
+                    contact: pin.then(|| "\"a@b.example".to_owned()),
+                    profile: pin.then(|| "a \"b".to_owned()),
+                    roots: pin.then(|| "/etc/ca \".pem".into()),
+                };
                 let message_copy_bytes_max = message_copy_bytes_max as usize;
                 let mut settings = Settings {
                     pin,
@@ -379,6 +401,7 @@ mod tests {
                     log,
                     log_format,
                     drain_timeout_ms: threads as u32 * 1000,
+                    acme,
                     limits,
                     sites,
                     ..Settings::default()

@@ -98,6 +98,13 @@ fn top_level() -> Map<String, Value> {
         ("admin_hosts", list_of(text("A name by which the control address may be asked over TCP"))),
         ("admin_token_file", text("A file with the token that orders over TCP need")),
         ("profile", text("What arch = \"auto\" goes by: a file, as lamna tune writes it")),
+        (
+            "acme_directory",
+            pattern("^https://", "The certificate authority that is asked for certificates: its directory"),
+        ),
+        ("acme_contact", text("An e-mail address that the certificate authority may write to")),
+        ("acme_profile", text("One of the profiles that the certificate authority offers")),
+        ("acme_roots", text("Certificates in PEM by which the certificate authority's own server is trusted")),
     ];
     keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -137,7 +144,10 @@ fn site() -> Value {
         ("client_ca", text("Certificates in PEM, of which one must have signed that of every client")),
         (
             "tls",
-            json!({ "enum": ["local"], "description": "A certificate of a certificate authority of this machine" }),
+            json!({
+                "enum": ["auto", "local"],
+                "description": "A certificate that is ordered by ACME, or one of a certificate authority of this machine",
+            }),
         ),
         (
             "headers",

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
 
+use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::architecture::Architecture;
 use crate::config::cache_policy::Policy;
@@ -288,6 +289,8 @@ pub struct Settings {
     pub error_log: ErrorLogSettings,
     /// How the server is controlled.
     pub admin: AdminSettings,
+    /// How certificates of sites with [`SiteTls::Auto`] are ordered.
+    pub acme: AcmeSettings,
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
     /// How long what has begun may take to end when the server drains, within [`DRAIN_TIMEOUT_MS`]. What has not ended then is
@@ -323,6 +326,12 @@ impl Settings {
     /// Whether any site speaks TLS.
     pub fn speak_tls(&self) -> bool {
         self.sites.iter().any(|site| site.tls.is_some())
+    }
+
+    /// The names that certificates are ordered for, each once.
+    pub fn automatic_names(&self) -> Vec<&str> {
+        let automatic = self.sites.iter().filter(|site| site.tls == Some(SiteTls::Auto));
+        automatic.flat_map(|site| site.hosts.iter().map(String::as_str)).collect()
     }
 
     /// What is asked for as architecture.
@@ -374,6 +383,7 @@ impl Default for Settings {
             log_format: LogFormat::Combined,
             error_log: ErrorLogSettings::default(),
             admin: AdminSettings::default(),
+            acme: AcmeSettings::default(),
             limits: lamna_proto::limits::Limits::default(),
             drain_timeout_ms: 600_000,
             without: Vec::new(),
@@ -488,10 +498,13 @@ pub enum SiteTls {
     Files(TlsFiles),
     /// From the certificate authority of this machine, for names that are local.
     Local,
+    /// From a certificate authority that is asked for one by ACME, for each host of its own.
+    Auto,
 }
 
 impl SiteTls {
-    /// A number that two sites have in common only if they show the same certificate to the same clients.
+    /// A number that two sites have in common only if they show the same certificate to the same clients, or both show one to
+    /// every client that a certificate authority has issued for the name.
     pub fn identity(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
         self.hash(&mut hasher);

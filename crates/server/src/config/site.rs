@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 
+use super::acme::check_name;
 use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::limits::Unit;
 use super::redirect;
@@ -116,16 +117,31 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     if site.rule_files && site.has_root() {
         site.skipped_lines = route::add_rule_files(&site.root, &mut site.routes);
     }
-    site.tls = tls(given, checker);
+    site.tls = tls(table, checker);
     site
 }
 
 /// Whether the files make a pair is found out when they are loaded.
-fn tls(given: &SiteTable, checker: &mut Checker<'_>) -> Option<SiteTls> {
-    let is_local = given.tls.as_ref().is_some_and(|tls| {
-        checker.expect(tls.get_ref() == "local", tls, "is not a way to get a certificate: expected \"local\"");
-        true
+fn tls(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> Option<SiteTls> {
+    let given = table.get_ref();
+    let ordered = given.tls.as_ref().map(|tls| {
+        let ordered = if tls.get_ref() == "auto" { SiteTls::Auto } else { SiteTls::Local };
+        let is_known = ["auto", "local"].contains(&&**tls.get_ref());
+        checker.expect(is_known, tls, "is not a way to get a certificate: expected \"auto\" or \"local\"");
+        ordered
     });
+    if ordered == Some(SiteTls::Auto) {
+        if given.hosts.is_empty() && !checker.was_taken("hosts", &table.span()) {
+            let message = "certificates are ordered for names, and this site has no `hosts`";
+            let hint = "name them: hosts = [\"example.org\", \"www.example.org\"]".to_owned();
+            checker.problem_with_hint(table.span(), message, Some(hint));
+        }
+        for host in &given.hosts {
+            if let Err(why) = check_name(&host.get_ref().to_ascii_lowercase()) {
+                checker.expect(false, host, why);
+            }
+        }
+    }
     let files = match (&given.certificate, &given.key) {
         (Some(certificate), Some(key)) => {
             let client_ca = given.client_ca.as_ref().map(|file| checker.path(file));
@@ -149,7 +165,7 @@ fn tls(given: &SiteTable, checker: &mut Checker<'_>) -> Option<SiteTls> {
     if let (Some(tls), Some(_)) = (&given.tls, &files) {
         checker.problem(tls.span(), "this site has a `certificate`: leave one of them out".to_owned());
     }
-    files.map(SiteTls::Files).or(is_local.then_some(SiteTls::Local))
+    files.map(SiteTls::Files).or(ordered)
 }
 
 pub(super) fn host(text: &Text, checker: &mut Checker<'_>) -> String {

@@ -172,6 +172,7 @@ fn one_file_holds_everything() {
             format: ErrorLogFormat::Json,
             level: Level::Warning,
         },
+        acme: super::acme::AcmeSettings::default(),
         admin: AdminSettings {
             address: AdminAddress::At(ListenAddress::Unix(base.join("control"))),
             hosts: vec!["web.example.org".into()],
@@ -259,6 +260,9 @@ fn the_command_line_overrides_the_file() {
         directory: None,
         certificate: None,
         tls: true,
+        domains: Vec::new(),
+        acme_directory: Some("https://ca.test/dir".into()),
+        acme_contact: Some("a@b.test".into()),
         without: Vec::new(),
     };
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
@@ -286,6 +290,10 @@ fn the_command_line_overrides_the_file() {
     let site = &settings.sites[0];
     assert!(site.browse && site.spa && site.upload && site.delete && site.mkdir);
     assert_eq!(settings.sites[0].tls, Some(SiteTls::Local));
+    assert_eq!(
+        (&*settings.acme.directory, settings.acme.contact.as_deref()),
+        ("https://ca.test/dir", Some("a@b.test"))
+    );
 }
 
 #[test]
@@ -301,21 +309,6 @@ fn a_site_has_its_own_certificate_or_that_of_the_command_line() {
     let given = TlsFiles { certificate: "/x/c".into(), key: "/x/k".into(), client_ca: None };
     let expected = [SiteTls::Files(own), SiteTls::Files(given), SiteTls::Local].map(Some);
     assert_eq!(settings.sites.into_iter().map(|site| site.tls).collect::<Vec<_>>(), expected);
-}
-
-#[test]
-fn half_a_pair_is_said() {
-    for (keys, expected) in [
-        ("certificate = \"a\"", "a `certificate` needs its `key`"),
-        ("key = \"a\"", "a `key` needs its `certificate`"),
-        ("client_ca = \"a\"", "a `client_ca` needs a `certificate` and a `key`"),
-        ("tls = \"on\"", "expected \"local\""),
-        ("tls = \"local\"\ncertificate = \"a\"\nkey = \"b\"", "leave one of them out"),
-    ] {
-        let directory = directory_with(&format!("[[site]]\nroot = \"site\"\n{keys}\n"));
-        let error = load(Some(&directory.path().join("lamna.toml")), &Overrides::default()).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
-    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use toml::Spanned;
 
+use super::acme::{AcmeSettings, check_contact, check_directory_url};
 use super::address::AdminAddress;
 use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
@@ -80,6 +81,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     cache(file, &mut checker, &mut settings);
     compression(file, &mut checker, &mut settings.compression);
     admin(file, &mut checker, &mut settings);
+    acme(file, &mut checker, &mut settings.acme);
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
@@ -142,6 +144,27 @@ fn admin(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
             Err(why) => checker.problem(text.span(), why),
         }
     }
+}
+
+/// How certificates are ordered.
+fn acme(file: &File, checker: &mut Checker<'_>, settings: &mut AcmeSettings) {
+    if let Some(text) = &file.acme_directory {
+        match check_directory_url(text.get_ref()) {
+            Ok(()) => settings.directory.clone_from(text.get_ref()),
+            Err(expectation) => checker.expect(false, text, expectation),
+        }
+    }
+    if let Some(text) = &file.acme_contact {
+        match check_contact(text.get_ref()) {
+            Ok(()) => settings.contact = Some(text.get_ref().clone()),
+            Err(expectation) => checker.expect(false, text, expectation),
+        }
+    }
+    if let Some(text) = &file.acme_profile {
+        checker.expect(!text.get_ref().is_empty(), text, "is not the name of a profile");
+        settings.profile = Some(text.get_ref().clone());
+    }
+    settings.roots = file.acme_roots.as_ref().map(|text| checker.path(text));
 }
 
 /// Which caches there are, how they choose, and how they notice changes.

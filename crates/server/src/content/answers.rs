@@ -170,6 +170,15 @@ pub fn redirect(
     Ok(Resource { query_follows, ..typed(&description, extras, &page, "application/json")? })
 }
 
+/// The answer to a challenge of a certificate authority (RFC 8555 8.3).
+///
+/// # Errors
+/// Never: the head is short.
+pub fn challenge(content: &str) -> Result<Resource, HeadTooLong> {
+    let description = Description { media_type: Some("application/octet-stream"), ..Description::of(Status(200)) };
+    Ok(Resource::one(Status(200), Representation::with_content(&description, content.as_bytes())?))
+}
+
 /// A listing as a resource, in one of its two forms: which one follows from the fields of who asks. It is compressed once, because
 /// it is made anew for almost everybody: into the coding that costs least, which every browser takes.
 ///

@@ -11,6 +11,7 @@ use std::time::Instant;
 use lamna_policy::words::count;
 use lamna_proto::tally::Abuse;
 
+use crate::acme;
 use crate::admin::api::{
     AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
     ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats,
@@ -177,6 +178,7 @@ impl AdminApi for AdminService<'_> {
             cache_bytes: self.cache_bytes(),
             protocols: protocols(done),
             tls: self.settings().speak_tls().then(|| tls(done)),
+            certificates: acme::status(self.settings()),
         }
     }
 
@@ -387,6 +389,8 @@ impl AdminService<'_> {
         self.check_open()?;
         // Whatever becomes of the rest, a log that was moved away is let go.
         self.orders.give(Order::Reopen);
+        // Whoever has just mended what kept a certificate from being issued does not want to wait for the end of a pause.
+        acme::try_now(self.settings());
         let settings = (self.standing.load)()?;
         self.set_settings(settings)
     }

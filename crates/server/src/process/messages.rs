@@ -18,6 +18,7 @@ use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::notify;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
+use crate::tls::automatic::StateFiles;
 use crate::tls::local_ca::{LocalFiles, how_to_trust};
 use crate::worker::migration::transfer::Sender;
 
@@ -62,11 +63,58 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
     {
         how_to_trust(&files).lines().for_each(|line| say!("{line}"));
     }
+    tell_what_is_ordered(settings, listeners);
     if rustix::process::geteuid().is_root() {
         errors::tell(Level::Warning, format_args!("{}", root_doubt(listeners.iter().map(Listener::address))));
     }
     if std::io::stderr().is_terminal() {
         say!("press Ctrl-C to stop");
+    }
+}
+
+/// Which certificates are ordered, from whom, and what may keep that from working.
+fn tell_what_is_ordered(settings: &Settings, listeners: &[Listener]) {
+    let names = settings.automatic_names();
+    if names.is_empty() {
+        return;
+    }
+    let directory = &settings.acme.directory;
+    let place = StateFiles::of(settings).map(|files| files.directory().display().to_string()).unwrap_or_default();
+    say!(
+        "certificates for {} are ordered from {directory}, which means to agree to its terms; they are kept in {place}",
+        names.join(", ")
+    );
+    if let Some(doubt) = doors_doubt(listeners.iter().map(Listener::address)) {
+        errors::tell(Level::Warning, format_args!("{doubt}"));
+    }
+}
+
+/// What keeps a certificate authority from reaching a server at these addresses, unless something in front forwards it.
+fn doors_doubt<'a>(addresses: impl Iterator<Item = &'a ListenAddress>) -> Option<&'static str> {
+    let tcp = addresses.filter_map(|address| match address {
+        ListenAddress::Tcp(tcp) => Some(tcp),
+        ListenAddress::Unix(_) => None,
+    });
+    let tcp: Vec<_> = tcp.collect();
+    let listens_at = |port: u16| tcp.iter().any(|tcp| tcp.port() == port);
+    if !tcp.is_empty() && tcp.iter().all(|tcp| tcp.ip().is_loopback()) {
+        return Some(
+            "certificates are ordered, and only this machine reaches the server: a certificate authority has to reach \
+             port 80 or 443 of it from the internet",
+        );
+    }
+    match (listens_at(80), listens_at(443)) {
+        (true, true) => None,
+        (true, false) => {
+            Some("nobody listens at port 443, where browsers look for https: forward it to the port of this server")
+        }
+        (false, true) => Some(
+            "nobody listens at port 80: certificates are ordered by a handshake at port 443 alone (tls-alpn-01), which \
+             fails behind a proxy that ends TLS, and http:// addresses lead nowhere; add --listen 0.0.0.0:80",
+        ),
+        (false, false) => Some(
+            "nobody listens at port 80 or 443: a certificate authority reaches this server only if port 443 is forwarded to it",
+        ),
     }
 }
 
@@ -163,6 +211,19 @@ pub(crate) fn report_set(progress: &Progress) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_cannot_be_reached_by_a_certificate_authority_is_told() {
+        let doubt = |addresses: &[&str]| {
+            let addresses: Vec<ListenAddress> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+            doors_doubt(addresses.iter())
+        };
+        assert_eq!(doubt(&["0.0.0.0:443", "0.0.0.0:80", "unix:/x"]), None);
+        assert!(doubt(&["0.0.0.0:443"]).unwrap().contains("nobody listens at port 80"));
+        assert!(doubt(&["0.0.0.0:80"]).unwrap().contains("port 443"));
+        assert!(doubt(&["0.0.0.0:8443"]).unwrap().contains("port 80 or 443"));
+        assert!(doubt(&["127.0.0.1:443", "127.0.0.1:80"]).unwrap().contains("only this machine"));
+    }
 
     #[test]
     fn who_serves_as_root_is_told_what_is_enough() {

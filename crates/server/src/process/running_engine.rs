@@ -297,7 +297,8 @@ impl RunningEngine {
             .sites
             .iter()
             .map(|site| (&site.hosts, &site.tls))
-            .eq(before.sites.iter().map(|site| (&site.hosts, &site.tls)));
+            .eq(before.sites.iter().map(|site| (&site.hosts, &site.tls)))
+            && settings.acme == before.acme;
         let tls = match &old.tls {
             Some(tls) if same_tls => {
                 // A reload is a good moment to look.

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::acme::Orderer;
 use crate::admin::api::{AdminApi, Now, Phase};
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::io::KernelFeatures;
@@ -117,6 +118,8 @@ pub struct Server {
     upgrade_in_progress: Succession,
     /// Once another process has taken the place of this one.
     successor: Option<Departure>,
+    /// Who orders certificates.
+    orderer: Orderer,
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
     sweeper: Sweeper,
@@ -172,6 +175,8 @@ impl Server {
         let receiver = receiver.filter(|_| !settings.architecture.takes_arrivals_itself());
         let arrivals = receiver.map(|receiver| Arrivals::start(running.shared.clone(), receiver)).transpose()?;
         Ok(Server {
+            // Of several processes the first one does it. It is the last to go, and replaced when it dies.
+            orderer: Orderer::start(first_score == 0, settings, &running.shared.listeners),
             running,
             leaving: DrainingEngines::default(),
             shared_metrics: shared_metrics.clone(),
@@ -276,6 +281,7 @@ impl Server {
                 let previous = std::mem::replace(&mut self.running, next);
                 previous.leave_to(&self.running);
                 self.leaving.push(previous);
+                self.orderer.follow(settings, &self.running.shared.listeners);
                 Ok(Switched::Over)
             }
             Err(not_next) => {
@@ -356,6 +362,7 @@ impl Server {
     }
 
     fn leave_to(&mut self, sender: Arc<Sender>, takes_connections: bool, successor: Option<Successor>) {
+        self.orderer.stop();
         if takes_connections {
             self.running.leave_to_process(sender.clone());
         }

@@ -69,7 +69,12 @@ impl std::error::Error for PairError {}
 /// The state of each file of a pair; none of what is not there.
 pub fn stamps(files: &TlsFiles) -> Vec<Option<Stamp>> {
     let paths = [Some(&files.certificate), Some(&files.key), files.client_ca.as_ref()];
-    paths.into_iter().flatten().map(|path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))).collect()
+    paths.into_iter().flatten().map(|path| stamp(path)).collect()
+}
+
+/// The state of a file; none if it is not there.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))
 }
 
 impl Stamp {
@@ -89,6 +94,23 @@ impl Stamp {
 /// # Errors
 /// Why it cannot be used.
 pub fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairError> {
+    let pair = load_unjudged(files, provider)?;
+    let wrong = |words: String| PairError { file: files.certificate.clone(), words };
+    match pair.certified.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(pair),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(wrong(format!("the certificate is of another key than {}", files.key.display())))
+        }
+        Err(error) => Err(wrong(format!("the certificate cannot be used: {error}"))),
+    }
+}
+
+/// Reads a pair without asking whether the two belong together, and whether a client would take them: what answers a challenge is for
+/// somebody who looks for something else in it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairError> {
     let stamps = stamps(files);
     let wrong = |file: &Path, words: String| PairError { file: file.to_owned(), words };
     let chain = certificates(&files.certificate)?;
@@ -110,15 +132,6 @@ pub fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair, PairErr
         )
     })?;
     let certified = CertifiedKey::new(chain, key);
-    match certified.keys_match() {
-        Ok(()) => {}
-        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-        Err(rustls::Error::InconsistentKeys(_)) => {
-            let words = format!("the certificate is of another key than {}", files.key.display());
-            return Err(wrong(&files.certificate, words));
-        }
-        Err(error) => return Err(wrong(&files.certificate, format!("the certificate cannot be used: {error}"))),
-    }
     let client_roots = files.client_ca.as_deref().map(roots).transpose()?;
     if stamps != self::stamps(files) {
         return Err(wrong(&files.certificate, "the files change while they are read".to_owned()));
@@ -155,7 +168,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PairError> 
     }
 }
 
-fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {
+pub(super) fn roots(path: &Path) -> Result<Arc<RootCertStore>, PairError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         let wrong =

@@ -20,6 +20,7 @@ pub enum Hello<'b> {
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
+const APPLICATION_PROTOCOLS: u16 = 16;
 
 /// Looks at what has been received of a ClientHello.
 ///
@@ -37,6 +38,26 @@ pub fn look(received: &[u8]) -> Result<Hello<'_>, Failure> {
         Some(message) => Ok(Hello::Complete(name(message).map(Cow::Borrowed))),
         None => joined(received),
     }
+}
+
+/// Whether a message that [`look`] has found complete offers `protocol` and no other (RFC 7301 3.1).
+pub fn offers_only(received: &[u8], protocol: &[u8]) -> bool {
+    let of_message = |content: &[u8]| {
+        let mut names = Reader(Reader(extension(content, APPLICATION_PROTOCOLS)?).vector(2)?);
+        Some(names.vector(1)? == protocol && names.0.is_empty())
+    };
+    let all: Vec<u8> = records(received).flatten().copied().collect();
+    message(&all).and_then(of_message).unwrap_or(false)
+}
+
+/// The contents of the records that are all there.
+fn records(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = record_length(rest).ok()?.filter(|length| *length <= rest.len())?;
+        let (record, after) = rest.split_at(length);
+        rest = after;
+        record.get(HEADER_BYTES..)
+    })
 }
 
 /// The content of the message that `bytes` begin with, if it is all there.
@@ -63,6 +84,18 @@ fn joined(received: &[u8]) -> Result<Hello<'_>, Failure> {
 
 /// The host name in the content of a ClientHello, in the case that it was sent in.
 fn name(content: &[u8]) -> Option<&str> {
+    let mut names = Reader(Reader(extension(content, SERVER_NAME)?).vector(2)?);
+    while !names.0.is_empty() {
+        let (kind, name) = (names.number(1)?, names.vector(2)?);
+        if kind == 0 {
+            return std::str::from_utf8(name).ok();
+        }
+    }
+    None
+}
+
+/// The first extension of this kind in the content of a ClientHello.
+fn extension(content: &[u8], wanted: u16) -> Option<&[u8]> {
     let mut reader = Reader(content);
     // Version and random.
     reader.take(2 + 32)?;
@@ -73,15 +106,8 @@ fn name(content: &[u8]) -> Option<&str> {
     let mut extensions = Reader(reader.vector(2)?);
     while !extensions.0.is_empty() {
         let (kind, extension) = (extensions.number(2)?, extensions.vector(2)?);
-        if kind == usize::from(SERVER_NAME) {
-            let mut names = Reader(Reader(extension).vector(2)?);
-            while !names.0.is_empty() {
-                let (kind, name) = (names.number(1)?, names.vector(2)?);
-                if kind == 0 {
-                    return std::str::from_utf8(name).ok();
-                }
-            }
-            return None;
+        if kind == usize::from(wanted) {
+            return Some(extension);
         }
     }
     None
@@ -142,10 +168,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_only_protocol_of_a_client_is_found() {
+        let hello = |protocols: &[&[u8]]| {
+            let mut config = testing::client_config(&[], rustls::ALL_VERSIONS);
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            let mut hello = Vec::new();
+            testing::client(&std::sync::Arc::new(config), "example.org").write_tls(&mut hello).unwrap();
+            hello
+        };
+        assert!(offers_only(&hello(&[b"acme-tls/1"]), b"acme-tls/1"));
+        for others in ["", "h2", "acme-tls/1,h2", "h2,acme-tls/1", "acme-tls/11"] {
+            let protocols: Vec<&[u8]> = others.split(',').filter(|name| !name.is_empty()).map(str::as_bytes).collect();
+            assert!(!offers_only(&hello(&protocols), b"acme-tls/1"), "{others}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_bytes_cause_more_than_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-            let _ = look(&bytes);
+            let _ = (look(&bytes), offers_only(&bytes, b"h2"));
         }
 
         #[test]
@@ -154,7 +196,7 @@ mod tests {
             let length = hello.len();
             hello[at % length] = byte;
             hello.truncate(cut);
-            let _ = look(&hello);
+            let _ = (look(&hello), offers_only(&hello, b"h2"));
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 
 #[cfg(feature = "aws-lc-rs")]
-pub(super) use aws_lc_rs::{aead, hmac, rand};
+pub(super) use aws_lc_rs::{aead, digest, hmac, rand};
 #[cfg(not(feature = "aws-lc-rs"))]
-pub(super) use ring::{aead, hmac, rand};
+pub(super) use ring::{aead, digest, hmac, rand};
 
 /// The provider of every handshake of this process.
 pub fn provider() -> Arc<CryptoProvider> {
@@ -31,11 +31,18 @@ pub fn offered() -> Vec<(&'static str, Vec<String>)> {
     vec![("versions", versions), ("cipher suites", suites), ("groups", groups)]
 }
 
+/// The digest of `bytes` (FIPS 180-4).
+pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    digest
+}
+
 /// Fills `bytes` with random ones.
 ///
 /// # Errors
 /// The kernel gives none.
-pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), RandomError> {
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), RandomError> {
     use rand::SecureRandom;
     rand::SystemRandom::new().fill(bytes).map_err(|_| RandomError)
 }

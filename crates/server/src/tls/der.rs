@@ -17,7 +17,13 @@ const SET: u8 = 0x31;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
+const INTEGER: u8 = 0x02;
+const OCTET_STRING: u8 = 0x04;
 const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+const KEY_IDENTIFIER: u8 = 0x80;
+/// RFC 5280 4.2.1.1.
+const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
 
 /// When `certificate` is valid.
 pub fn validity(certificate: &[u8]) -> Option<Validity> {
@@ -59,17 +65,41 @@ pub fn subject(certificate: &[u8]) -> Option<Box<str>> {
 /// Of each name in a subject.
 const SUBJECT_CHARACTERS_MAX: usize = 64;
 
+/// What a certificate authority knows `certificate` by: the identifier of the key that has signed it, and its serial number as it is encoded
+/// (RFC 9773 4.1).
+pub fn identifier(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut tbs = tbs(certificate)?;
+    let serial = tbs.expect(INTEGER)?;
+    let extensions = std::iter::from_fn(|| tbs.any()).find(|(tag, _)| *tag == EXTENSIONS)?.1;
+    let mut extensions = Reader(Reader(extensions).expect(SEQUENCE)?);
+    while let Some((SEQUENCE, extension)) = extensions.any() {
+        let mut parts = Reader(extension);
+        if parts.expect(OBJECT_IDENTIFIER)? != AUTHORITY_KEY_IDENTIFIER {
+            continue;
+        }
+        let value = std::iter::from_fn(|| parts.any()).find(|(tag, _)| *tag == OCTET_STRING)?.1;
+        return Some((Reader(Reader(value).expect(SEQUENCE)?).expect(KEY_IDENTIFIER)?, serial));
+    }
+    None
+}
+
 /// The contents of validity and subject.
 fn fields(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut tbs = Reader(Reader(Reader(certificate).expect(SEQUENCE)?).expect(SEQUENCE)?);
-    if tbs.0.first() == Some(&VERSION) {
-        tbs.any()?;
-    }
+    let mut tbs = tbs(certificate)?;
     // Serial number, algorithm, issuer.
     for _ in 0..3 {
         tbs.any()?;
     }
     Some((tbs.expect(SEQUENCE)?, tbs.expect(SEQUENCE)?))
+}
+
+/// What is signed, behind the version.
+fn tbs(certificate: &[u8]) -> Option<Reader<'_>> {
+    let mut tbs = Reader(Reader(Reader(certificate).expect(SEQUENCE)?).expect(SEQUENCE)?);
+    if tbs.0.first() == Some(&VERSION) {
+        tbs.any()?;
+    }
+    Some(tbs)
 }
 
 fn time((tag, text): (u8, &[u8])) -> Option<i64> {
@@ -132,8 +162,11 @@ impl<'b> Reader<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::automatic::base64url;
     use crate::tls::testing;
     use proptest::prelude::*;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
 
     #[test]
     fn a_certificate_says_when_it_is_valid_and_whose_it_is() {
@@ -141,6 +174,23 @@ mod tests {
         let found = validity(&pair.certificate).unwrap();
         assert_eq!((found.from, found.until), (1_709_164_800, 2_524_608_000));
         assert_eq!(subject(&pair.certificate).as_deref(), Some("CN=example.org,O=Lamna?s tests"));
+    }
+
+    #[test]
+    fn a_certificate_is_known_by_who_has_signed_it_and_its_number() {
+        // The example of RFC 9773 4.1.
+        let text = "-----BEGIN CERTIFICATE-----\n\
+            MIIBQzCB66ADAgECAgUAh2VDITAKBggqhkjOPQQDAjAVMRMwEQYDVQQDEwpFeGFt\n\
+            cGxlIENBMCIYDzAwMDEwMTAxMDAwMDAwWhgPMDAwMTAxMDEwMDAwMDBaMBYxFDAS\n\
+            BgNVBAMTC2V4YW1wbGUuY29tMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEeBZu\n\
+            7cbpAYNXZLbbh8rNIzuOoqOOtmxA1v7cRm//AwyMwWxyHz4zfwmBhcSrf47NUAFf\n\
+            qzLQ2PPQxdTXREYEnKMjMCEwHwYDVR0jBBgwFoAUaYhba4dGQEHhs3uEe6CuLN4B\n\
+            yNQwCgYIKoZIzj0EAwIDRwAwRAIge09+S5TZAlw5tgtiVvuERV6cT4mfutXIlwTb\n\
+            +FYN/8oCIClDsqBklhB9KAelFiYt9+6FDj3z4KGVelYM5MdsO3pK\n\
+            -----END CERTIFICATE-----\n";
+        let certificate: CertificateDer<'_> = CertificateDer::from_pem_slice(text.as_bytes()).unwrap();
+        let (key, serial) = identifier(&certificate).unwrap();
+        assert_eq!((base64url(key).as_str(), base64url(serial).as_str()), ("aYhba4dGQEHhs3uEe6CuLN4ByNQ", "AIdlQyE"));
     }
 
     #[test]
@@ -159,7 +209,7 @@ mod tests {
             let length = bytes.len();
             bytes[at % length] = byte;
             bytes.truncate(cut);
-            let _ = (validity(&bytes), subject(&bytes));
+            let _ = (validity(&bytes), subject(&bytes), identifier(&bytes));
         }
     }
 }

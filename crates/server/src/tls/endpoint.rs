@@ -3,8 +3,12 @@
 //! Owns: the choice of a site's certificate by the name that a client asks for, and the watch over files. A name that no site has gets
 //! no certificate, and never that of another site. Renewed files are taken while serving; a pair that does not fit together is not, and
 //! the one before stays. Both are said once. Shared by all workers of a process; [`Endpoint::look`] is called by its main thread.
+//!
+//! A site whose certificates are ordered has one for each host, which `acme` puts into files ([`automatic`]). Before the first one is there,
+//! a handshake for the host ends with an alert. The handshake of a TLS-ALPN-01 challenge is the one for which a file is read while it is under
+//! way: whoever orders may be another process, and has written the file just before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -13,7 +17,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 
+use super::alert::{Alert, Failure};
+use super::automatic::{self, StateError, StateFiles};
 use super::certificates::{self, Pair, PairError, Stamp};
+use super::client_hello;
 use super::crypto::provider;
 use super::negotiated::{Alpn, Chosen};
 use super::tickets::Tickets;
@@ -35,6 +42,15 @@ pub struct Endpoint {
     selection: RwLock<Arc<Selection>>,
     /// What the selection was made of.
     sources: Mutex<Vec<Source>>,
+    /// Where certificates are that are ordered; none if no site has such.
+    state: Option<State>,
+}
+
+/// What belongs to certificates that are ordered.
+struct State {
+    files: StateFiles,
+    /// Of the account that orders them.
+    thumbprint: String,
 }
 
 /// A site and where its pair comes from.
@@ -43,6 +59,8 @@ struct Source {
     identity: u64,
     files: Option<TlsFiles>,
     loaded: Option<Loaded>,
+    /// Somebody else looks after its dates, and it may not be there yet.
+    is_ordered: bool,
     /// The state in which the files were looked at last.
     seen: Vec<Option<Stamp>>,
 }
@@ -63,6 +81,8 @@ struct Selection {
     any: Option<Loaded>,
     /// For clients that ask for no name.
     first: Option<Chosen>,
+    /// Names whose certificates are ordered. There may be none yet.
+    ordered: HashSet<String>,
 }
 
 /// Why TLS cannot be spoken.
@@ -72,6 +92,8 @@ pub enum TlsError {
     Pair(PairError),
     /// The local authority.
     Local(local_ca::LocalError),
+    /// What is kept of certificates that are ordered.
+    State(StateError),
     /// rustls does not take what it was given.
     Config(String),
 }
@@ -81,6 +103,7 @@ impl fmt::Display for TlsError {
         match self {
             TlsError::Pair(error) => error.fmt(formatter),
             TlsError::Local(error) => error.fmt(formatter),
+            TlsError::State(error) => error.fmt(formatter),
             TlsError::Config(words) => write!(formatter, "TLS cannot be set up: {words}"),
         }
     }
@@ -115,9 +138,22 @@ impl Endpoint {
         }
         let provider = provider();
         let mut sources = Vec::new();
+        let state = state_of(settings)?;
         for site in &settings.sites {
+            if let (Some(SiteTls::Auto), Some(state)) = (&site.tls, &state) {
+                for host in &site.hosts {
+                    let (files, identity) = (state.files.pair(host), SiteTls::Auto.identity());
+                    // What is not there yet, or is no pair, is ordered.
+                    let loaded = load(&files, identity, &provider, &tickets, protocols).ok();
+                    let looked = || certificates::stamps(&files);
+                    let seen = loaded.as_ref().map_or_else(looked, |loaded| loaded.pair.stamps.clone());
+                    let (hosts, files) = (vec![host.clone()], Some(files));
+                    sources.push(Source { hosts, identity, files, loaded, is_ordered: true, seen });
+                }
+                continue;
+            }
             let files = match &site.tls {
-                None => None,
+                None | Some(SiteTls::Auto) => None,
                 Some(SiteTls::Files(files)) => Some(files.clone()),
                 Some(SiteTls::Local) => Some(local_ca::pair_for(settings).map_err(TlsError::Local)?),
             };
@@ -128,11 +164,19 @@ impl Endpoint {
                 seen = pair.pair.stamps.clone();
                 loaded = Some(pair);
             }
-            sources.push(Source { hosts: site.hosts.clone(), identity, files, loaded, seen });
+            sources.push(Source { hosts: site.hosts.clone(), identity, files, loaded, is_ordered: false, seen });
         }
         let selection = RwLock::new(Arc::new(Selection::of(&sources)));
         let protocols = protocols.to_vec();
-        Ok(Some(Arc::new(Endpoint { provider, tickets, counters, protocols, selection, sources: Mutex::new(sources) })))
+        Ok(Some(Arc::new(Endpoint {
+            provider,
+            tickets,
+            counters,
+            protocols,
+            selection,
+            sources: Mutex::new(sources),
+            state,
+        })))
     }
 
     /// Where handshakes are counted.
@@ -142,8 +186,51 @@ impl Endpoint {
 
     /// What a client gets that asks for `name`; none if no site with a certificate has it.
     pub fn choose(&self, name: Option<&str>) -> Option<Chosen> {
-        let selection = self.selection.read().unwrap_or_else(PoisonError::into_inner).clone();
-        selection.choose(name)
+        self.selection().choose(name)
+    }
+
+    /// What the client gets whose `hello`, which is complete, begins a TLS-ALPN-01 challenge for `name` (RFC 8737 3). None if it begins
+    /// something else, or no challenge for this name is under way.
+    pub fn choose_for_challenge(&self, hello: &[u8], name: Option<&str>) -> Option<Chosen> {
+        let (state, name) = (self.state.as_ref()?, name?.trim_end_matches('.').to_ascii_lowercase());
+        if !client_hello::offers_only(hello, automatic::CHALLENGE_PROTOCOL) || !self.selection().orders(&name) {
+            return None;
+        }
+        let pair = certificates::load_unjudged(&state.files.challenge(&name), &self.provider).ok()?;
+        let mut config = config_of(&pair, &self.provider, &self.tickets, &[]).ok()?;
+        config.alpn_protocols = vec![automatic::CHALLENGE_PROTOCOL.to_vec()];
+        // Nobody comes back with the ticket of a challenge.
+        config.send_tls13_tickets = 0;
+        // No site shows it: a request over such a connection is for none.
+        Some(Chosen { config: Arc::new(config), identity: !SiteTls::Auto.identity() })
+    }
+
+    /// The answer to an HTTP-01 challenge (RFC 8555 8.3), if `path` is one for a host whose certificates are ordered.
+    pub fn answer_challenge(&self, host: Option<&[u8]>, path: &[u8]) -> Option<String> {
+        let answer = automatic::answer_challenge(path, &self.state.as_ref()?.thumbprint)?;
+        let host = str::from_utf8(host?).ok()?;
+        self.selection().orders(host).then_some(answer)
+    }
+
+    /// Why a client that asks for `name` gets no certificate.
+    pub fn refusal(&self, name: Option<&str>) -> Failure {
+        let shown = name.map(printable);
+        let is_ordered = name.is_some_and(|name| self.selection().orders(name));
+        match (shown, is_ordered) {
+            (Some(name), true) => Failure {
+                alert: Some(Alert::InternalError),
+                words: format!("the first certificate of {name} has not been issued yet"),
+            },
+            (Some(name), false) => Failure {
+                alert: Some(Alert::UnrecognizedName),
+                words: format!("no site with a certificate has the name {name}"),
+            },
+            (None, _) => Failure::of(Alert::UnrecognizedName),
+        }
+    }
+
+    fn selection(&self) -> Arc<Selection> {
+        self.selection.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes files that have changed. Says what was taken, and what could not be.
@@ -162,7 +249,7 @@ impl Endpoint {
                 Ok(loaded) => {
                     words
                         .push((Level::Info, format!("{}: the new certificate is served", files.certificate.display())));
-                    let doubts = doubts_of(files, &loaded.pair, &source.hosts);
+                    let doubts = source.doubts(files, &loaded.pair);
                     words.extend(doubts.into_iter().map(|doubt| (Level::Warning, doubt)));
                     (source.loaded, has_changed) = (Some(loaded), true);
                 }
@@ -182,11 +269,28 @@ impl Endpoint {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let doubts = sources
             .iter()
-            .filter_map(|source| Some(doubts_of(source.files.as_ref()?, &source.loaded.as_ref()?.pair, &source.hosts)));
+            .filter_map(|source| Some(source.doubts(source.files.as_ref()?, &source.loaded.as_ref()?.pair)));
         let mut all: Vec<String> = doubts.flatten().collect();
         all.dedup();
         all
     }
+}
+
+impl Source {
+    fn doubts(&self, files: &TlsFiles, pair: &Pair) -> Vec<String> {
+        if self.is_ordered { Vec::new() } else { doubts_of(files, pair, &self.hosts) }
+    }
+}
+
+/// The files of certificates that are ordered, ready to be used; none if no site has such.
+fn state_of(settings: &Settings) -> Result<Option<State>, TlsError> {
+    if settings.automatic_names().is_empty() {
+        return Ok(None);
+    }
+    let files = StateFiles::of(settings).map_err(TlsError::State)?;
+    files.prepare().map_err(TlsError::State)?;
+    let thumbprint = files.thumbprint().map_err(TlsError::State)?;
+    Ok(Some(State { files, thumbprint }))
 }
 
 fn doubts_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
@@ -260,6 +364,9 @@ impl Selection {
             if selection.first.is_none() {
                 selection.first = config.clone();
             }
+            if source.is_ordered {
+                selection.ordered.extend(source.hosts.iter().cloned());
+            }
             if source.hosts.is_empty() && selection.any.is_none() {
                 selection.any = source.loaded.clone();
             }
@@ -271,6 +378,11 @@ impl Selection {
             }
         }
         selection
+    }
+
+    /// Whether the certificate of `name` is ordered.
+    fn orders(&self, name: &str) -> bool {
+        self.ordered.contains(&name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase())
     }
 
     fn choose(&self, name: Option<&str>) -> Option<Chosen> {

@@ -62,11 +62,7 @@ impl LocalFiles {
     /// # Errors
     /// There is none.
     pub fn of_user() -> Result<LocalFiles, LocalError> {
-        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let directory = path("STATE_DIRECTORY")
-            .or_else(|| path("XDG_STATE_HOME").map(|state| state.join("lamna")))
-            .or_else(|| path("HOME").map(|home| home.join(".local/state/lamna")));
-        match directory {
+        match state_directory() {
             Some(directory) => Ok(LocalFiles { directory: directory.join("tls") }),
             None => Err(LocalError(
                 "`tls` without a certificate keeps a certificate authority in the state directory, and there is none: set HOME, \
@@ -89,6 +85,17 @@ impl LocalFiles {
     fn authority_key(&self) -> PathBuf {
         self.directory.join("local-ca-key.pem")
     }
+}
+
+/// Where a service, or this user, keeps what is to be there after the next start. A service manager may name several directories: the first
+/// one is taken.
+pub(super) fn state_directory() -> Option<PathBuf> {
+    let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of_service = std::env::var_os("STATE_DIRECTORY").and_then(|all| std::env::split_paths(&all).next());
+    of_service
+        .filter(|path| !path.as_os_str().is_empty())
+        .or_else(|| path("XDG_STATE_HOME").map(|state| state.join("lamna")))
+        .or_else(|| path("HOME").map(|home| home.join(".local/state/lamna")))
 }
 
 /// The pair for what `settings` serve, made if it is not there.
@@ -273,7 +280,7 @@ fn server_parameters(names: &[String], today: i64) -> Result<CertificateParams, 
 }
 
 /// Writes a file as a whole or not at all.
-fn write(path: &Path, content: &str, mode: u32) -> io::Result<()> {
+pub(super) fn write(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     let beside = path.with_extension("new");
     let _ = fs::remove_file(&beside);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;

@@ -11,8 +11,10 @@
 //! thread has files looked at. The dependency on rustls is here and nowhere else.
 
 pub mod alert;
+pub mod automatic;
 pub mod buffers;
 pub mod certificates;
+pub mod client;
 pub mod client_hello;
 pub mod crypto;
 pub mod der;

@@ -203,13 +203,9 @@ impl TlsSession {
             Hello::Incomplete => return Ok(false),
             Hello::Complete(name) => name,
         };
-        let chosen = endpoint.choose(name.as_deref());
-        let config = chosen.ok_or_else(|| {
-            let asked = name.as_deref().map(super::endpoint::printable);
-            let words =
-                asked.map_or_else(String::new, |name| format!("no site with a certificate has the name {name}"));
-            Failure { alert: Some(Alert::UnrecognizedName), words }
-        })?;
+        let challenge = endpoint.choose_for_challenge(received, name.as_deref());
+        let chosen = challenge.or_else(|| endpoint.choose(name.as_deref()));
+        let config = chosen.ok_or_else(|| endpoint.refusal(name.as_deref()))?;
         let name = name.map(|name| name.to_ascii_lowercase().into());
         let handshake = Handshake::begin(endpoint.clone(), config, name)?;
         self.state = State::Handshake(Box::new(handshake));

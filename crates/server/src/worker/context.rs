@@ -76,7 +76,7 @@ pub struct WorkerContext<'a> {
     sampler: Sampler,
     /// Steps of handshakes that may still be taken in this batch.
     pub handshakes: Handshakes,
-    /// What was answered with last that leads from http to https.
+    /// What was answered with last at the port of plain HTTP: what leads to https, or the answer to a challenge.
     redirect: Option<Arc<Resource>>,
     addresses: Addresses,
 }

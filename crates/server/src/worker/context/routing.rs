@@ -11,6 +11,7 @@ use lamna_proto::exchange::{Done, Translate};
 
 use super::{Target, WorkerContext};
 use crate::cache::{Entry, Script};
+use crate::content::answers;
 use crate::content::route::Effective;
 use crate::content::upload;
 use crate::gateway::{self, Asking};
@@ -34,7 +35,10 @@ impl WorkerContext<'_> {
                 return Some(Done::Refused(Refusal::Misdirected));
             }
             None if over.is_to_be_secured => {
-                if let Some(resource) = sites.find(translate.host).secure_redirect(translate) {
+                let challenge = self.shared.tls.as_ref();
+                let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
+                let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
+                if let Some(resource) = challenge.or_else(|| sites.find(translate.host).secure_redirect(translate)) {
                     self.requests += 1;
                     self.redirect = Some(Arc::new(resource));
                     return self.redirect.as_ref().map(Done::Translated);
