@@ -143,6 +143,8 @@ fn failed(mut error: clap::Error) -> Failed {
     if error.kind() == ErrorKind::ArgumentConflict
         && let Some(second) =
             text(&error, ContextKind::InvalidSubcommand).or_else(|| text(&error, ContextKind::InvalidArg))
+        // Two flags that exclude each other are no directories.
+        && !second.starts_with('-')
         && let Some(report) = two_directories(&words, &second)
     {
         return usage(report);

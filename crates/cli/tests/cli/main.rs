@@ -193,6 +193,34 @@ fn check_refuses_what_serve_would_refuse() {
 }
 
 #[test]
+fn a_domain_is_a_public_site_whose_certificate_is_ordered() {
+    let directory = directory_with("");
+    let (code, settings, _) =
+        outcome(&directory, &["check", "www", "--domain", "Example.test", "--acme-contact", "a@b.test"]);
+    assert_eq!(code, 0);
+    for line in [
+        "hosts = [\"example.test\"]",
+        "tls = \"auto\"",
+        "acme_contact = \"a@b.test\"",
+        "\"0.0.0.0:443\"",
+        "\"0.0.0.0:80\"",
+    ] {
+        assert!(settings.contains(line), "{line}: {settings}");
+    }
+    for (arguments, said) in [
+        (&["--domain", "*.example.test"][..], "takes a challenge in DNS"),
+        (&["--domain", "192.0.2.1"], "is an address"),
+        (&["--domain", "localhost"], "is not a name of which certificates are issued"),
+        (&["--domain", "a.test", "--tls"], "cannot be used with"),
+        (&["--domain", "a.test", "--acme-directory", "http://ca.test/"], "expected an https URL"),
+    ] {
+        let (code, _, errors) = outcome(&directory, &[&["serve", "www"], arguments].concat());
+        assert_eq!(code, 2, "{arguments:?}");
+        assert!(errors.contains(said), "{errors}");
+    }
+}
+
+#[test]
 fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
     let directory = directory_with("");
     for (flag, said) in [

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::http::Https;
-use super::order::{Authority, Challenge, Failed, Job, forget_account};
+use super::order::{Again, Authority, Challenge, Failed, Job, forget_account};
 use super::record::{Record, Renewal};
 use super::schedule::{self, Next};
 use super::status::{date, now, seed, validity, within};
@@ -234,8 +234,8 @@ impl Round<'_> {
         let (profile, files) = (task.settings.profile.as_deref(), &task.files);
         let job = Job { name, challenge, profile, leaf: leaf.as_deref(), files };
         let mut done = self.authority().and_then(|(authority, _)| authority.order(&job));
-        if done.as_ref().is_err_and(|failed| failed.has_lost_account) {
-            forget_account(files);
+        if let Some(again) = done.as_ref().err().map(|failed| failed.again).filter(|again| *again != Again::Same) {
+            prepare(again, files);
             self.authority = None;
             done = self.authority().and_then(|(authority, _)| authority.order(&job));
         }
@@ -287,21 +287,25 @@ impl Round<'_> {
 }
 
 fn open(task: &Task) -> Result<(Authority, Https), Failed> {
-    let trust = Trust::of(task.settings.roots.as_deref());
-    let trust = trust.map_err(|error| Failed { words: error.to_string(), has_lost_account: false })?;
+    let trust = Trust::of(task.settings.roots.as_deref()).map_err(|error| Failed::of(error.to_string()))?;
     let https = Https::new(trust);
-    let lock =
-        task.files.lock_to_register().map_err(|error| Failed { words: error.to_string(), has_lost_account: false })?;
-    let authority = Authority::open(&task.files, &task.settings, &https);
-    let authority = match authority {
-        Err(failed) if failed.has_lost_account => {
-            forget_account(&task.files);
-            Authority::open(&task.files, &task.settings, &https)
+    let _lock = task.files.lock_to_register().map_err(|error| Failed::of(error.to_string()))?;
+    let open = || Authority::open(&task.files, &task.settings, &https);
+    let authority = match open() {
+        Err(failed) if failed.again != Again::Same => {
+            prepare(failed.again, &task.files);
+            open()
         }
         other => other,
     };
-    drop(lock);
     Ok((authority?, https))
+}
+
+/// Makes different what may be different the next time.
+fn prepare(again: Again, files: &StateFiles) {
+    if again == Again::WithAnotherAccount {
+        forget_account(files);
+    }
 }
 
 fn random() -> u64 {

@@ -55,13 +55,25 @@ impl Challenge {
 pub struct Failed {
     /// What happened.
     pub words: String,
+    /// What may be different if it is done again at once.
+    pub again: Again,
+}
+
+/// What may be different if something is done again at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Nothing.
+    Same,
     /// The authority does not know the account: another one is to be registered.
-    pub has_lost_account: bool,
+    WithAnotherAccount,
+    /// The authority did not take the numbers of several requests in a row (RFC 8555 6.5).
+    WithOtherNonces,
 }
 
 impl Failed {
-    fn of(words: impl Into<String>) -> Failed {
-        Failed { words: words.into(), has_lost_account: false }
+    /// For good, as far as is known.
+    pub fn of(words: impl Into<String>) -> Failed {
+        Failed { words: words.into(), again: Again::Same }
     }
 }
 
@@ -77,8 +89,12 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         match &error {
             Error::Api(problem) => {
-                let has_lost_account = kind(problem) == "accountDoesNotExist";
-                Failed { words: words_of(problem), has_lost_account }
+                let again = match kind(problem) {
+                    "accountDoesNotExist" => Again::WithAnotherAccount,
+                    "badNonce" => Again::WithOtherNonces,
+                    _ => Again::Same,
+                };
+                Failed { words: words_of(problem), again }
             }
             // Where JSON was expected there was something else: a proxy's page, or a server that is no certificate authority.
             Error::Json(_) => Failed::of("what answered is no certificate authority, or a newer one: no JSON of ACME"),
@@ -359,9 +375,10 @@ mod tests {
             failed.words.starts_with("Timeout during connect (the certificate authority does not reach"),
             "{failed}"
         );
-        assert!(!failed.has_lost_account);
+        assert_eq!(failed.again, Again::Same);
         let text = r#"{"type":"urn:ietf:params:acme:error:accountDoesNotExist","detail":"unknown"}"#;
-        assert!(Failed::from(Error::Api(serde_json::from_str(text).unwrap())).has_lost_account);
+        let failed = Failed::from(Error::Api(serde_json::from_str(text).unwrap()));
+        assert_eq!(failed.again, Again::WithAnotherAccount);
     }
 
     #[test]

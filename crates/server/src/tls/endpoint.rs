@@ -306,6 +306,10 @@ fn doubts_of(files: &TlsFiles, pair: &Pair, hosts: &[String]) -> Vec<String> {
 pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
     let provider = provider();
     let mut doubts = Vec::new();
+    if !settings.automatic_names().is_empty() {
+        // Nothing is made: whoever checks may be another user.
+        StateFiles::of(settings).map_err(TlsError::State)?;
+    }
     for site in &settings.sites {
         if let Some(SiteTls::Files(files)) = &site.tls {
             let pair = certificates::load(files, &provider)?;
