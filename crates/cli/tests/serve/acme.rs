@@ -6,18 +6,23 @@
 mod pebble;
 
 use std::fs;
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
 use crate::client::{Client, Response};
 use crate::control::order;
-use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, THREAD_POOL};
+use crate::engine::{
+    AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, PIPELINED, PROACTOR, THREAD_PER_REQUEST, THREAD_POOL,
+};
 use crate::server::{Launch, Server, eventually};
 use crate::tls::{TlsStream, client_config};
 use pebble::Pebble;
@@ -87,6 +92,107 @@ fn state(directory: &Path) -> std::path::PathBuf {
     let place = found.next().expect("one certificate authority").path();
     assert!(found.next().is_none());
     place
+}
+
+/// Takes any certificate: that of a challenge is for somebody who looks at something else.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A key and a certificate for `name`, in PEM, with this extension.
+fn pair(name: &str, extensions: Vec<CustomExtension>) -> (String, String, Vec<u8>) {
+    let key = KeyPair::generate().expect("a key can be made");
+    let mut parameters = CertificateParams::new([name.to_owned()]).expect("it is a name");
+    parameters.custom_extensions = extensions;
+    let certificate = parameters.self_signed(&key).expect("it can be signed");
+    (key.serialize_pem(), certificate.pem(), certificate.der().to_vec())
+}
+
+#[test]
+fn what_another_process_has_ordered_is_served_and_its_challenges_are_answered() {
+    let name = "what_another_process_has_ordered_is_served_and_its_challenges_are_answered";
+    let Some(address) = pebble::address(name) else { return };
+    for engine in [AMPED, MP, PIPELINED, PROACTOR, THREAD_PER_REQUEST] {
+        // Nobody listens there.
+        let config = format!("acme_directory = \"https://{address}:1/dir\"\n{}", site(&["a.test", "b.test"]));
+        let launch = Launch::new(engine).listen(format!("{address}:443")).config(&config).file("index.html", "here");
+        let server = launch.argument("--listen").argument(&format!("{address}:80")).start();
+        let local = Arc::new(client_config(pair("c.test", Vec::new()).1.as_bytes()));
+        let status =
+            status_with(&server, &["a.test: none yet; 1 attempt failed", "b.test: none yet; 1 attempt failed"]);
+        assert!(status.contains("cannot be asked: Connection refused"), "{status}");
+        let failed = handshake(address, &local, "a.test").expect_err("it has no certificate");
+        assert!(failed.contains("InternalError"), "{failed}");
+        let unknown = handshake(address, &local, "c.test").expect_err("there is no such site");
+        assert!(unknown.contains("UnrecognisedName") || unknown.contains("UnrecognizedName"), "{unknown}");
+        let http = |host: &str, path: &str| get(&mut Client::connect(SocketAddr::new(address, 80)), host, path);
+        let answer = http("A.test", "/.well-known/acme-challenge/token");
+        assert!(answer.status == 200 && answer.content.starts_with(b"token."), "{answer:?}");
+        assert_eq!(http("a.test", "/").field("Location"), Some("https://a.test/"));
+
+        // A handshake for a challenge, and only that, gets the certificate of the challenge.
+        let place = state(server.directory());
+        let digest = [7; 32];
+        let (key, certificate, challenge) = pair("a.test", vec![CustomExtension::new_acme_identifier(&digest)]);
+        fs::write(place.join("challenges/a.test.pem"), key + &certificate).unwrap();
+        let mut asking = (*local).clone();
+        asking.dangerous().set_certificate_verifier(Arc::new(Anybody));
+        asking.alpn_protocols = vec![b"acme-tls/1".to_vec()];
+        let asking = Arc::new(asking);
+        let mut stream = handshake(address, &asking, "a.test").unwrap();
+        assert_eq!(stream.conn.alpn_protocol(), Some(&b"acme-tls/1"[..]));
+        assert_eq!(stream.conn.peer_certificates().unwrap()[0].to_vec(), challenge);
+        // Such a connection is for nothing else.
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").unwrap();
+        assert_eq!(Client::new(stream).receive(true).unwrap().status, 421);
+        let other = handshake(address, &asking, "b.test").expect_err("no challenge is under way for it");
+        assert!(other.contains("InternalError"), "{other}");
+        assert!(handshake(address, &local, "a.test").is_err());
+
+        // What is installed is served.
+        let (key, certificate, _) = pair("a.test", Vec::new());
+        let trusted = Arc::new(client_config(certificate.as_bytes()));
+        fs::write(place.join("certificates/new"), key + &certificate).unwrap();
+        fs::rename(place.join("certificates/new"), place.join("certificates/a.test.pem")).unwrap();
+        let stream = eventually("it is served", ISSUED_WITHIN, || handshake(address, &trusted, "a.test").ok());
+        assert_eq!(get(&mut Client::new(stream), "a.test", "/").content, b"here");
+        assert!(handshake(address, &trusted, "b.test").is_err());
+        server.finish();
+    }
 }
 
 macro_rules! with_pebble {
@@ -178,6 +284,15 @@ with_pebble!(what_is_refused_is_said_and_does_not_keep_others_from_being_served,
     assert_eq!(get(&mut client, "a.test", "/").status, 200);
     let status = status_with(&server, &["blocked.test: none yet; 1 attempt failed", "lost.test: none yet; 1 attempt failed"]);
     assert!(status.contains("issues nothing for this name") && status.contains("does not reach this server"), "{status}");
+    let metrics = String::from_utf8(crate::control::get(&server, "/metrics").content).unwrap();
+    for line in [
+        "lamna_certificate_orders_total{host=\"a.test\",result=\"issued\"} 1",
+        "lamna_certificate_orders_total{host=\"lost.test\",result=\"failed\"} 1",
+        "lamna_certificate_failures{host=\"blocked.test\"} 1",
+        "lamna_certificate_expiry_timestamp_seconds{host=\"a.test\"} ",
+    ] {
+        assert!(metrics.contains(&format!("\n{line}")), "{line}: {metrics}");
+    }
     let failed = handshake(pebble.site(), &trusted, "blocked.test").expect_err("it has no certificate");
     assert!(failed.contains("InternalError"), "{failed}");
     // What has been mended is not waited for.

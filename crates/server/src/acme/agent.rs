@@ -263,7 +263,7 @@ impl Round<'_> {
                 errors::report(
                     Level::Error,
                     format_args!(
-                        "{name}: no certificate was issued by {directory}: {failed}; tried again {}, {meanwhile}",
+                        "{name}: no certificate was issued by {directory}: {failed}; the next attempt is {}; {meanwhile}",
                         within(pause)
                     ),
                 );

@@ -57,7 +57,13 @@ impl StateError {
 
 impl fmt::Display for StateError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: certificates cannot be kept there: {}", self.what, self.error)
+        write!(formatter, "{}: certificates cannot be kept there: {}", self.what, self.error)?;
+        match self.error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => formatter.write_str(
+                ". Name a directory of this user with STATE_DIRECTORY or XDG_STATE_HOME (systemd: StateDirectory=lamna)",
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -42,11 +42,16 @@ fn find(name: &str) -> Option<PathBuf> {
     places.map(|place| place.join(name)).find(|file| file.is_file())
 }
 
-/// An address of loopback that no other test has.
-fn address() -> IpAddr {
+/// An address of loopback that no other test has; none if the test `name` may not listen at ports 80 and 443 there, which is said.
+pub(super) fn address(name: &str) -> Option<IpAddr> {
     static NEXT: AtomicU8 = AtomicU8::new(1);
-    let process = std::process::id();
-    Ipv4Addr::new(127, 64 + (process / 250 % 128) as u8, (process % 250) as u8 + 1, NEXT.fetch_add(1, Relaxed)).into()
+    let (process, test) = (std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let address = Ipv4Addr::new(127, 64 + (process / 250 % 128) as u8, (process % 250) as u8 + 1, test).into();
+    if [80, 443].into_iter().any(|port| TcpListener::bind((address, port)).is_err()) {
+        skipped(name, "ports 80 and 443 are not to be had");
+        return None;
+    }
+    Some(address)
 }
 
 impl Pebble {
@@ -56,11 +61,7 @@ impl Pebble {
             skipped(name, "pebble and pebble-challtestsrv are not to be found (LAMNA_PEBBLE, PATH)");
             return None;
         };
-        let address = address();
-        if [80, 443].into_iter().any(|port| TcpListener::bind((address, port)).is_err()) {
-            skipped(name, "ports 80 and 443 are not to be had");
-            return None;
-        }
+        let address = address(name)?;
         let files = tempfile::tempdir().expect("a temporary directory can be made");
         let key = KeyPair::generate().expect("a key can be made");
         let own = CertificateParams::new([address.to_string()]).and_then(|own| own.self_signed(&key));
