@@ -4,10 +4,11 @@
 //! serving needs, and whoever ends does not wait for it: what it leaves behind are whole files, and locks that end with the process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::desk::Desk;
 use super::http::Https;
 use super::order::{Again, Authority, Challenge, Failed, Job, forget_account};
 use super::record::{Record, Renewal};
@@ -64,30 +65,7 @@ struct Task {
 pub struct Orderer {
     /// This process is the one that does it.
     is_here: bool,
-    desk: Option<Arc<Desk>>,
-}
-
-/// What lies between a server and its thread.
-#[derive(Debug)]
-struct Desk {
-    /// None once there is nothing to do any more: the thread ends after what it is doing.
-    task: Mutex<Option<Task>>,
-    /// Told when it changes.
-    changed: Condvar,
-}
-
-impl Desk {
-    fn task(&self) -> MutexGuard<'_, Option<Task>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, task: Option<Task>) {
-        let mut current = self.task();
-        if *current != task {
-            *current = task;
-            self.changed.notify_all();
-        }
-    }
+    desk: Option<Arc<Desk<Task>>>,
 }
 
 impl Orderer {
@@ -104,8 +82,8 @@ impl Orderer {
         match (&self.desk, task) {
             (_, None) => self.stop(),
             (Some(desk), task) => desk.put(task),
-            (None, task) => {
-                let desk = Arc::new(Desk { task: Mutex::new(task), changed: Condvar::new() });
+            (None, Some(task)) => {
+                let desk = Arc::new(Desk::new(task));
                 let own = desk.clone();
                 match thread::Builder::new().name("acme".to_owned()).spawn(move || work(&own)) {
                     Ok(_) => self.desk = Some(desk),
@@ -145,23 +123,20 @@ struct Known {
 }
 
 /// Looks after the names of the desk until there is nothing on it any more.
-fn work(desk: &Desk) {
+fn work(desk: &Desk<Task>) {
     let mut known: HashMap<String, Known> = HashMap::new();
     loop {
-        let Some(task) = desk.task().clone() else { return };
-        let mut round = Round { task: &task, authority: None };
+        let Some(task) = desk.task() else { return };
+        let mut round = Round { task: &task, authority: None, https: None };
         for name in &task.names {
-            if desk.task().as_ref() != Some(&task) {
+            if !desk.is(&task) {
                 break;
             }
             if is_due(&task, name, &mut known) {
                 round.handle(name);
             }
         }
-        let current = desk.task();
-        if current.as_ref() == Some(&task) {
-            drop(desk.changed.wait_timeout(current, LOOK_INTERVAL).unwrap_or_else(PoisonError::into_inner));
-        }
+        desk.wait_for_another(&task, LOOK_INTERVAL);
     }
 }
 
@@ -190,7 +165,9 @@ fn look(task: &Task, name: &str) -> (Record, Next) {
 /// One look at all names. What an authority has answered counts until its end.
 struct Round<'a> {
     task: &'a Task,
-    authority: Option<Result<(Authority, Https), Failed>>,
+    authority: Option<Result<Authority, Failed>>,
+    /// What the authority was asked with.
+    https: Option<Https>,
 }
 
 impl Round<'_> {
@@ -216,9 +193,12 @@ impl Round<'_> {
         }
     }
 
-    fn authority(&mut self) -> Result<&(Authority, Https), Failed> {
-        let task = self.task;
-        let authority = self.authority.get_or_insert_with(|| open(task));
+    fn authority(&mut self) -> Result<&Authority, Failed> {
+        let (task, https) = (self.task, &mut self.https);
+        let authority = self.authority.get_or_insert_with(|| {
+            let trust = Trust::of(task.settings.roots.as_deref()).map_err(|error| Failed::of(error.to_string()))?;
+            open(task, https.insert(Https::new(trust)))
+        });
         authority.as_ref().map_err(Clone::clone)
     }
 
@@ -233,13 +213,13 @@ impl Round<'_> {
         let leaf = task.files.leaf(name);
         let (profile, files) = (task.settings.profile.as_deref(), &task.files);
         let job = Job { name, challenge, profile, leaf: leaf.as_deref(), files };
-        let mut done = self.authority().and_then(|(authority, _)| authority.order(&job));
+        let mut done = self.authority().and_then(|authority| authority.order(&job));
         if let Some(again) = done.as_ref().err().map(|failed| failed.again).filter(|again| *again != Again::Same) {
             prepare(again, files);
             self.authority = None;
-            done = self.authority().and_then(|(authority, _)| authority.order(&job));
+            done = self.authority().and_then(|authority| authority.order(&job));
         }
-        let retry_after = self.authority().map_or(0, |(_, https)| https.take_retry_after());
+        let retry_after = self.https.as_ref().map_or(0, Https::take_retry_after);
         match done {
             Ok(()) => {
                 record.succeed(now());
@@ -277,7 +257,7 @@ impl Round<'_> {
         let (Some(leaf), Some(validity)) = (files.leaf(name), validity(files, name)) else { return };
         let of = u64::try_from(validity.until).unwrap_or(0);
         let known = record.renewal.take().filter(|renewal| renewal.of == of).and_then(|renewal| renewal.window);
-        let (window, again) = match self.authority().and_then(|(authority, _)| authority.renewal(&leaf)) {
+        let (window, again) = match self.authority().and_then(|authority| authority.renewal(&leaf)) {
             Ok(Some(said)) => (Some(said.window), schedule::ask_again(said.ask_again_after)),
             Ok(None) => (None, schedule::ASK_AGAIN_MAX_S),
             Err(_) => (known, schedule::ASK_AGAIN_FAILED_S),
@@ -286,19 +266,16 @@ impl Round<'_> {
     }
 }
 
-fn open(task: &Task) -> Result<(Authority, Https), Failed> {
-    let trust = Trust::of(task.settings.roots.as_deref()).map_err(|error| Failed::of(error.to_string()))?;
-    let https = Https::new(trust);
+fn open(task: &Task, https: &Https) -> Result<Authority, Failed> {
     let _lock = task.files.lock_to_register().map_err(|error| Failed::of(error.to_string()))?;
-    let open = || Authority::open(&task.files, &task.settings, &https);
-    let authority = match open() {
+    let open = || Authority::open(&task.files, &task.settings, https);
+    match open() {
         Err(failed) if failed.again != Again::Same => {
             prepare(failed.again, &task.files);
             open()
         }
         other => other,
-    };
-    Ok((authority?, https))
+    }
 }
 
 /// Makes different what may be different the next time.

@@ -15,11 +15,25 @@
 //! ([`crate::tls::automatic`]), so it is the same with threads, worker processes, and while one process takes the place of another.
 
 pub mod agent;
+mod desk;
 pub mod http;
+#[cfg(test)]
+mod model;
 pub mod order;
 pub mod record;
 pub mod schedule;
 pub mod status;
+
+/// What the desk is made of. The model has another one.
+mod sync {
+    use std::time::Duration;
+
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+    pub(super) fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>, most: Duration) -> MutexGuard<'a, T> {
+        changed.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
 
 pub use agent::Orderer;
 pub use status::{Ordered, status, try_now};
