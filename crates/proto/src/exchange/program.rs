@@ -38,7 +38,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::exchange::ContentBuffer;
-use crate::message::Status;
+use crate::message::{Method, Request, Status};
 use crate::resource::Resource;
 use crate::time::Instant;
 
@@ -128,7 +128,8 @@ pub struct Part {
     /// Content; only behind a head.
     pub content: Option<Arc<dyn ContentBuffer>>,
     /// The answer is whole, and the program is done: with these trailer fields, if the version has a place for them. As lines, each with its
-    /// CRLF; mostly none. HTTP/1.1 sends them with chunks, to those who say `TE: trailers` (RFC 9110 6.5.1). An answer of known length ends without it too, when all has been given, but the program stays until it has said so.
+    /// CRLF; mostly none. HTTP/1.1 sends them with chunks, to those who say `TE: trailers` (RFC 9110 6.5.1). An answer of HTTP/1.x whose length is known
+    /// ends without it too, when all has been given, but the program stays until it has said so; a stream of HTTP/2 ends with it.
     pub end: Option<Vec<u8>>,
 }
 
@@ -140,12 +141,45 @@ pub struct StreamHead {
     /// Field lines as in HTTP/1.1, each with its CRLF: valid, without those of framing and connection. `Date` and `Server` are added if they
     /// are not there.
     pub fields: Vec<u8>,
-    /// Bytes of content, if that is known. More are not sent, fewer break the answer off. Not of the content that is left out because the
+    /// Bytes of content, if that is known. More are not sent, and end the program; fewer break the answer off. Not of the content that is left out because the
     /// request was HEAD, or for the status (204, 304).
     pub length: Option<u64>,
     /// The connection changes to another protocol behind this head (101, or a 2xx to CONNECT): all that follows is content, both ways,
     /// until either side ends.
     pub tunnels: bool,
+}
+
+impl Part {
+    /// Whether it may be given when the head has been, or has not.
+    pub(crate) fn is_in_order(&self, has_begun: bool) -> bool {
+        match has_begun {
+            true => self.head.is_none() && self.interim.is_empty(),
+            false => self.head.is_some() || self.content.is_none() && self.end.is_none(),
+        }
+    }
+}
+
+impl StreamHead {
+    /// Whether the answer to `request` that begins with it has content (RFC 9110 6.4.1).
+    pub(crate) fn has_content(&self, request: Request<'_>) -> bool {
+        request.head.method != Method::Head && !matches!(self.status.0, 204 | 304)
+    }
+
+    /// Whether it is one before the answer. Those that mean something to the connection are not a program's.
+    pub(crate) fn is_interim(&self) -> bool {
+        (102..200).contains(&self.status.0)
+    }
+
+    /// What is to be said of the length, if anything. RFC 9110 8.6: never with 204.
+    pub(crate) fn said_length(&self) -> Option<u64> {
+        self.length.filter(|_| self.status.0 != 204)
+    }
+
+    /// Whether it has a field of this name.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        let mut lines = self.fields.split(|&byte| byte == b'\n');
+        lines.any(|line| line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name))
+    }
 }
 
 impl Next {

@@ -32,6 +32,7 @@ pub(crate) struct Response {
     /// In their order, without the status.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) content: Vec<u8>,
+    pub(crate) trailers: Vec<(String, String)>,
     pub(crate) ended: bool,
     pub(crate) reset: Option<u32>,
 }
@@ -193,10 +194,17 @@ impl Client {
         self.decoder.decode(&mut bytes, &mut fields).expect("blocks can be decoded");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("fields are ASCII");
         let mut fields = fields.into_iter().map(|(name, value, _)| (text(name), text(value)));
+        let response = self.streams.entry(id).or_default();
+        assert!(!response.ended && response.reset.is_none(), "stream {id} goes on");
+        if !response.status.is_empty() {
+            response.trailers = fields.collect();
+            assert!(flags & END_STREAM != 0, "one final answer for a stream");
+            assert!(response.trailers.iter().all(|(name, _)| !name.starts_with(':')), "{:?}", response.trailers);
+            response.ended = true;
+            return;
+        }
         let (status, value) = fields.next().expect("there is a status");
         assert_eq!(status, ":status");
-        let response = self.streams.entry(id).or_default();
-        assert!(response.status.is_empty(), "one final answer for a stream");
         if value.starts_with('1') {
             return response.interim.push(value);
         }

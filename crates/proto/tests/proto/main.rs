@@ -11,6 +11,7 @@ mod http2;
 mod http2_client;
 mod http2_floods;
 mod http2_programs;
+mod http2_streams;
 mod peer;
 mod programs;
 mod properties;

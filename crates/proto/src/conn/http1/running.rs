@@ -341,16 +341,11 @@ impl Connection {
 impl Connection {
     /// The program of the first in line gives a part of its answer.
     fn give(&mut self, part: Part) {
-        let Part { interim, head, content, end } = part;
         let has_room = self.has_room_for_part();
-        let begun = self.front_sending().is_some();
-        let is_in_order = match begun {
-            true => head.is_none() && interim.is_empty(),
-            false => head.is_some() || content.is_none() && end.is_none(),
-        };
-        if !is_in_order {
+        if !part.is_in_order(self.front_sending().is_some()) {
             return self.fail_program();
         }
+        let Part { interim, head, content, end } = part;
         self.give_interim(&interim);
         if let Some(head) = head {
             self.begin_sending(&head, end.is_some());

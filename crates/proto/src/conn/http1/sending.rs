@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::exchange::ContentBuffer;
 use crate::exchange::answer::Persistence;
 use crate::exchange::program::StreamHead;
-use crate::message::{Method, Request, Status, Version};
+use crate::message::{Request, Status, Version};
 use crate::resource::status_line;
 use crate::transmit::Segment;
 use crate::workspace::Outlet;
@@ -47,9 +47,8 @@ pub(crate) struct Sending {
 impl Framing {
     /// Of the answer to `request` that begins with `head` (RFC 9112 6.3).
     pub(super) fn of(head: &StreamHead, request: Request<'_>) -> Framing {
-        let has_none = request.head.method == Method::Head || matches!(head.status.0, 204 | 304);
         match (head.length, request.head.version) {
-            _ if has_none => Framing::Nothing,
+            _ if !head.has_content(request) => Framing::Nothing,
             (Some(length), _) => Framing::Length(length),
             (None, Version::Http10) => Framing::Close,
             (None, _) => Framing::Chunks,
@@ -169,9 +168,9 @@ impl Sending {
     }
 }
 
-/// An answer before the answer (RFC 9110 15.2). Those that mean something to the connection are not a program's.
+/// An answer before the answer (RFC 9110 15.2).
 pub(super) fn write_interim(head: &StreamHead, output: &mut Vec<u8>) {
-    if (102..200).contains(&head.status.0) {
+    if head.is_interim() {
         status_line(output, head.status);
         output.extend_from_slice(&head.fields);
         output.extend_from_slice(b"\r\n");
@@ -189,15 +188,14 @@ pub(super) fn write_head(
     let Outlet { output, date, .. } = outlet;
     status_line(output, head.status);
     let lines = [(&b"Date"[..], &date[..]), (b"Server", server)];
-    for (name, value) in lines.into_iter().filter(|(name, value)| !value.is_empty() && !has_line(&head.fields, name)) {
+    for (name, value) in lines.into_iter().filter(|(name, value)| !value.is_empty() && !head.has(name)) {
         for part in [name, b": ", value, b"\r\n"] {
             output.extend_from_slice(part);
         }
     }
     output.extend_from_slice(&head.fields);
-    match (framing, head.length) {
-        // RFC 9110 8.6: never with 204.
-        (Framing::Nothing, Some(length)) if head.status.0 != 204 => push_length(output, length),
+    match (framing, head.said_length()) {
+        (Framing::Nothing, Some(length)) => push_length(output, length),
         (Framing::Length(length), _) => push_length(output, length),
         (Framing::Chunks, _) => output.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         (Framing::Nothing | Framing::Close, _) => {}
@@ -208,12 +206,6 @@ pub(super) fn write_head(
 
 fn push_length(output: &mut Vec<u8>, length: u64) {
     output.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
-}
-
-/// Whether one of these field lines has this name.
-fn has_line(lines: &[u8], name: &[u8]) -> bool {
-    let mut lines = lines.split(|&byte| byte == b'\n');
-    lines.any(|line| line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name))
 }
 
 /// RFC 9110 10.1.4.

@@ -235,7 +235,6 @@ impl Connection {
             Receiving::Open(incoming) => incoming.expected.unwrap_or(0).max(incoming.received),
             Receiving::HalfClosed => content.len() as u64,
         };
-        let continues = std::mem::take(&mut stream.continues) && matches!(stream.receiving, Receiving::Open(_));
         match &mut stream.work {
             Work::Running(running) => running.keep(&content),
             _ => self.give_back(id, content.len(), now),
@@ -244,11 +243,23 @@ impl Connection {
             self.refuse_stream(at, Refusal::ContentTooLarge);
             return false;
         }
-        if continues {
+        self.invite_content(at);
+        true
+    }
+
+    /// A client that waits to be told to send its content is told so when somebody takes it.
+    pub(super) fn invite_content(&mut self, at: usize) {
+        let stream = &mut self.streams[at];
+        let is_wanted = match &stream.work {
+            Work::Running(running) => running.wants_content() && !running.has_begun(),
+            _ => true,
+        };
+        let is_open = matches!(stream.receiving, Receiving::Open(_));
+        if is_wanted && std::mem::take(&mut stream.continues) && is_open {
+            let id = stream.id;
             let (encoder, sink) = self.encoder_and_sink();
             response::write_continue(sink, id, encoder);
         }
-        true
     }
 
     /// Makes a stream of the current request.

@@ -20,6 +20,7 @@ mod request;
 mod response;
 mod running;
 mod send;
+mod sending;
 mod settings;
 mod stream;
 mod timing;
@@ -294,7 +295,7 @@ impl Connection {
         let done = self.streams.iter().any(|one| match &one.work {
             Work::Translating => true,
             Work::Answering(answer) => answer.reading,
-            Work::Running(running) => running.is_away(),
+            Work::Running(running) => running.is_away() || running.waits_elsewhere(),
             Work::Wanting | Work::Postponed => false,
         });
         let receive = !self.ended && self.has_room_for_frames();
@@ -591,7 +592,7 @@ impl Connection {
         if let Some(at) = self.streams.iter().position(|one| matches!(one.work, Work::Wanting)) {
             return Some(at);
         }
-        if let Some(at) = self.streams.iter().position(Stream::can_run) {
+        if let Some(at) = self.streams.iter().position(|one| self.can_run(one)) {
             return Some(at);
         }
         let reads = |one: &Stream| one.answer().is_some_and(|answer| answer.reading || answer.ready > 0);

@@ -8,6 +8,7 @@ use super::frame::{self, END_HEADERS, END_STREAM, HEAD_BYTES, Kind as FrameKind,
 use super::hpack::{Encoder, write_field};
 use super::request::OF_CONNECTION;
 use crate::exchange::answer::{Answer, Kind};
+use crate::exchange::program::StreamHead;
 use crate::message::Status;
 use crate::resource::Representation;
 
@@ -79,6 +80,42 @@ pub(super) fn write_continue(out: &mut Vec<u8>, stream: u32, encoder: &mut Encod
     write_frame(out, stream, false, |out| {
         encoder.begin(out);
         write_status(Status(100), out);
+    });
+}
+
+/// Writes HEADERS of an answer that is made while it is sent: with a date and the name of the server, unless it is an interim one or
+/// has its own.
+pub(super) fn write_stream_head(
+    out: &mut Vec<u8>,
+    stream: u32,
+    head: &StreamHead,
+    origin: Option<(&[u8; 29], &[u8])>,
+    ends: bool,
+    encoder: &mut Encoder,
+) {
+    write_frame(out, stream, ends, |out| {
+        encoder.begin(out);
+        write_status(head.status, out);
+        if let Some((date, server)) = origin {
+            if !head.has(b"date") {
+                encoder.write(b"date", date, out);
+            }
+            if !(head.has(b"server") || server.is_empty()) {
+                encoder.write(b"server", server, out);
+            }
+            if let Some(length) = head.said_length() {
+                write_field(b"content-length", length.to_string().as_bytes(), out);
+            }
+        }
+        write_lines(&head.fields, b"", out);
+    });
+}
+
+/// Writes HEADERS of the fields behind the content, which end the stream.
+pub(super) fn write_trailers(out: &mut Vec<u8>, stream: u32, lines: &[u8], encoder: &mut Encoder) {
+    write_frame(out, stream, true, |out| {
+        encoder.begin(out);
+        write_lines(lines, b"", out);
     });
 }
 

@@ -4,8 +4,10 @@
 //! against the windows of its stream and of the connection, so that no more is held than they allow. Does not run anything.
 
 use super::frame;
+use super::sending::Sending;
 use super::stream::{Receiving, Stream, Work};
 use super::{Connection, DRIVEN};
+use crate::conn::wake::Wake;
 use crate::error::Refusal;
 use crate::exchange::ExchangeId;
 use crate::exchange::program::{Input, Program, Ran, SocketWait, Step};
@@ -15,22 +17,36 @@ use crate::time::Instant;
 /// A program that answers a request.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Absent while a driver carries out a step, or if the driver has lost it.
+    /// Absent while a driver carries out a step, if the driver has lost it, and when it has given all of its answer.
     program: Option<Box<dyn Program>>,
+    /// What the next step waits for.
+    wake: Wake,
     /// Received for it, and not taken.
     content: Vec<u8>,
     /// What is being taken.
     taken: Vec<u8>,
-    /// Since when the program has been absent.
+    /// Since when it does not wait for content.
     away_since: Instant,
     /// It will not come back.
     is_lost: bool,
+    /// It gave a part that there was no room for, and is not asked for more before there is.
+    pub(super) is_ahead: bool,
+    /// Its answer, if that has begun.
+    pub(super) sending: Option<Box<Sending>>,
 }
 
 impl Running {
     pub(super) fn new(program: Box<dyn Program>) -> Running {
-        let (content, taken) = (Vec::new(), Vec::new());
-        Running { program: Some(program), content, taken, away_since: Instant(0), is_lost: false }
+        Running {
+            wake: Wake::new(program.begins_with()),
+            program: Some(program),
+            content: Vec::new(),
+            taken: Vec::new(),
+            away_since: Instant(0),
+            is_lost: false,
+            is_ahead: false,
+            sending: None,
+        }
     }
 
     /// Content that the program takes; none if it has been lost.
@@ -44,21 +60,43 @@ impl Running {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.content.capacity() + self.taken.capacity()
+        let sending = self.sending.as_ref().map_or(0, |sending| sending.memory_bytes());
+        self.content.capacity() + self.taken.capacity() + sending
     }
 
     /// Whether a driver carries out a step.
     pub(super) fn is_away(&self) -> bool {
-        self.program.is_none() && !self.is_lost
+        self.program.is_none() && !self.is_lost && !self.sending.as_ref().is_some_and(|sending| sending.is_ended())
+    }
+
+    /// Whether it waits for something that is not the peer's.
+    pub(super) fn waits_elsewhere(&self) -> bool {
+        self.program.is_some() && self.wake.waits_elsewhere()
+    }
+
+    /// Whether the next step may be given content.
+    pub(super) fn wants_content(&self) -> bool {
+        self.program.is_some() && self.wake.wants_content()
+    }
+
+    /// Whether its answer has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// It has given all of its answer.
+    pub(super) fn drop_program(&mut self) {
+        self.program = None;
     }
 
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// The driver that had the program, if any, does not bring it back.
+    /// The driver that had the program, if any, does not bring it back, nor does it wait for its socket.
     pub(super) fn lose(&mut self) {
-        self.is_lost |= self.program.is_none();
+        self.is_lost |= self.is_away();
+        self.wake.recall();
     }
 
     /// Content that nobody will take any more.
@@ -68,19 +106,54 @@ impl Running {
 }
 
 impl Stream {
-    /// Whether a step can be carried out now.
-    pub(super) fn can_run(&self) -> bool {
-        let has_ended = matches!(self.receiving, Receiving::HalfClosed);
+    /// Whether the peer has to send content now: nobody waits for what is not wanted, and while an answer is being made that has begun
+    /// only for what nothing else can take the place of.
+    pub(super) fn wants_content(&self) -> bool {
         match &self.work {
             Work::Running(running) => {
-                running.program.is_some() && (has_ended || !running.content.is_empty()) && !self.is_reset
+                running.wants_content() && (!running.has_begun() || running.wake.wants_only_content())
             }
-            _ => false,
+            _ => true,
+        }
+    }
+
+    /// Until when its program waits.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match &self.work {
+            Work::Running(running) if running.program.is_some() => running.wake.until(),
+            _ => None,
+        }
+    }
+
+    /// Its program may have waited long enough.
+    pub(super) fn handle_time(&mut self, now: Instant) {
+        if let Work::Running(running) = &mut self.work {
+            running.wake.handle_time(now);
         }
     }
 }
 
 impl Connection {
+    /// Whether a step of the program of a stream can be carried out now.
+    pub(super) fn can_run(&self, stream: &Stream) -> bool {
+        let Work::Running(running) = &stream.work else { return false };
+        let has_ended = matches!(stream.receiving, Receiving::HalfClosed);
+        if running.program.is_none() || stream.is_reset {
+            return false;
+        }
+        let has_room = self.has_room_for_part(stream);
+        let is_due = running.wake.is_due(!running.content.is_empty(), has_ended, has_room);
+        is_due && (has_room || !running.is_ahead)
+    }
+
+    /// Whether there is room for another part of the answer of a stream: what was given has been written, and not too much of what was
+    /// written waits to be sent.
+    pub(super) fn has_room_for_part(&self, stream: &Stream) -> bool {
+        let Some(workspace) = &self.workspace else { return false };
+        let is_written = stream.stream_sending().is_none_or(|sending| sending.queued_bytes() == 0);
+        is_written && self.file_frame.is_none() && workspace.outlet.unsent().len() < workspace.outlet.output_bytes_max()
+    }
+
     /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
     pub fn is_running(&self) -> bool {
         self.streams.iter().any(|one| matches!(&one.work, Work::Running(running) if running.is_away()))
@@ -89,45 +162,79 @@ impl Connection {
     /// The step that `Need::Run` asks for. Until `handle_ran` the program is the driver's.
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         let received = self.received;
-        let stream = self.streams.iter_mut().find(|one| one.id == id.0 && one.can_run())?;
+        let at = self.streams.iter().position(|one| one.id == id.0 && self.can_run(one))?;
+        let room = self.has_room_for_part(&self.streams[at]);
+        let stream = &mut self.streams[at];
         let has_ended = matches!(stream.receiving, Receiving::HalfClosed);
         let Work::Running(running) = &mut stream.work else { return None };
         running.taken.clear();
-        std::mem::swap(&mut running.taken, &mut running.content);
-        running.away_since = received;
+        if running.wake.wants_content() {
+            std::mem::swap(&mut running.taken, &mut running.content);
+            running.away_since = received;
+        }
+        let is_last = has_ended && running.content.is_empty();
+        if is_last {
+            running.wake.told_end();
+        }
         let program = running.program.take()?;
-        Some(Step { program, input: Input { content: &running.taken, is_last: has_ended, room: true, now } })
+        Some(Step { program, input: Input { content: &running.taken, is_last, room, now } })
     }
 
     /// See [`Connection::poll_socket`](crate::conn::Connection::poll_socket).
     pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
-        None
+        self.streams.iter_mut().find_map(|stream| {
+            let Work::Running(running) = &mut stream.work else { return None };
+            Some((ExchangeId(stream.id), running.wake.ask(running.program.as_deref()?)?))
+        })
     }
 
     /// See [`Connection::handle_socket`](crate::conn::Connection::handle_socket).
-    pub fn handle_socket(&mut self, _id: ExchangeId) {}
+    pub fn handle_socket(&mut self, id: ExchangeId) {
+        let stream = self.streams.iter_mut().find(|one| one.id == id.0);
+        if let Some(Work::Running(running)) = stream.map(|stream| &mut stream.work)
+            && running.program.is_some()
+        {
+            running.wake.handle_socket();
+        }
+    }
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         let Some(at) = self.streams.iter().position(|one| one.id == id.0 && !one.is_reset) else { return };
         let stream = &mut self.streams[at];
         let Work::Running(running) = &mut stream.work else { return };
-        let taken = running.taken.len();
-        if let Receiving::Open(incoming) = &mut stream.receiving {
-            incoming.forgive(now.since(running.away_since), now);
+        if !running.is_away() {
+            return;
         }
+        let taken = running.taken.len();
         running.taken.clear();
         running.program = Some(program);
+        match &ran {
+            Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
+            Ran::Continue | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+        }
+        if let Receiving::Open(incoming) = &mut stream.receiving
+            && running.wake.wants_content()
+        {
+            incoming.forgive(now.since(running.away_since), now);
+        }
+        let has_begun = running.has_begun();
         self.since = now;
         self.give_back(id.0, taken, now);
         match ran {
-            Ran::Continue => {}
-            Ran::Answer(resource) => {
+            Ran::Continue | Ran::Waits(_) => self.invite_content(at),
+            Ran::Gives(part, _) => {
+                self.give(at, *part);
+                if let Some(at) = self.streams.iter().position(|one| one.id == id.0) {
+                    self.invite_content(at);
+                }
+            }
+            Ran::Answer(resource) if !has_begun => {
                 self.streams[at].is_early = true;
                 self.give_up_content(at, now);
                 self.handle_translated(at, &resource);
             }
-            Ran::Failed | Ran::Waits(_) | Ran::Gives(..) => self.refuse_stream(at, Refusal::RunFailed),
+            Ran::Answer(_) | Ran::Failed => self.fail_program(at),
         }
         self.pump();
     }

@@ -12,7 +12,7 @@ use super::stream::{Receiving, Stream, Work};
 use super::{Brief, Connection, Current, DRIVEN, Ending, Finished, SendWindow, driven, priority, recycle, response};
 use crate::error::Refusal;
 use crate::exchange::Saved;
-use crate::exchange::answer::{self, Answer, Persistence};
+use crate::exchange::answer::{self, Persistence};
 use crate::exchange::program::Program;
 use crate::limits::{Limits, STREAMS_HELD_BYTES_MAX, TINY_BYTES};
 use crate::message::{Method, Request};
@@ -134,7 +134,11 @@ impl Connection {
 
     /// Answers a stream with a refusal, whatever is still to come of its request.
     pub(super) fn refuse_stream(&mut self, at: usize, refusal: Refusal) {
-        if self.streams[at].answer().is_some_and(|answer| answer.begun) {
+        if self.streams[at].stream_sending().is_some() {
+            // What has left of it cannot become another answer.
+            return self.reset_stream(at, ErrorCode::Internal);
+        }
+        if self.streams[at].begun().is_some() {
             return;
         }
         self.give_up_content(at, self.received);
@@ -200,7 +204,7 @@ impl Connection {
         let stream = &mut self.streams[at];
         stream.served = self.turn;
         let outlet = &mut self.workspace.as_mut().expect(DRIVEN).outlet;
-        let Work::Answering(answer) = &mut stream.work else { return Ok(()) };
+        let Work::Answering(answer) = &mut stream.work else { return self.write_part(at) };
         if !answer.begun {
             answer.begun = true;
             let ends = answer.is_finished();
@@ -266,7 +270,7 @@ impl Connection {
 // Ends.
 impl Connection {
     /// The answer of a stream has been written to its end.
-    fn end_stream(&mut self, at: usize) {
+    pub(super) fn end_stream(&mut self, at: usize) {
         let stream = &self.streams[at];
         if let Receiving::Open(_) = stream.receiving {
             // RFC 9113 8.1: what is still to come of the request is not wanted.
@@ -277,8 +281,8 @@ impl Connection {
         let stream = self.streams.swap_remove(at);
         let now = self.since.max(self.received);
         let workspace = driven(&mut self.workspace);
-        if let Some(answer) = stream.answer() {
-            workspace.tally.record_over_http2(answer.status.0, answer.content_bytes, now.since(stream.started));
+        if let Some((status, content_bytes)) = stream.begun() {
+            workspace.tally.record_over_http2(status, content_bytes, now.since(stream.started));
         }
         self.finish(stream);
     }
@@ -286,11 +290,7 @@ impl Connection {
     /// Keeps for the log what was begun.
     fn finish(&mut self, stream: Stream) {
         let keeps = self.workspace.as_ref().is_none_or(|workspace| workspace.keeps_requests);
-        let begun = stream
-            .answer()
-            .filter(|answer| answer.begun)
-            .map(|answer: &Answer| (answer.status.0, answer.content_bytes));
-        match (begun, stream.request) {
+        match (stream.begun(), stream.request) {
             (Some((status, content_bytes)), request) if keeps => {
                 self.answered.push_back(Finished { request, status, content_bytes, started: stream.started });
             }
@@ -371,7 +371,9 @@ impl Stream {
     /// Until when more of its request has to arrive, if anything is expected.
     pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
         match &self.receiving {
-            Receiving::Open(incoming) if !self.is_early && !self.is_reset => Some(incoming.patience(limits)),
+            Receiving::Open(incoming) if !self.is_early && !self.is_reset && self.wants_content() => {
+                Some(incoming.patience(limits))
+            }
             _ => None,
         }
     }

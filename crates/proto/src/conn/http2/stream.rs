@@ -5,6 +5,7 @@
 use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::http2::running::Running;
+use crate::conn::http2::sending::Sending;
 use crate::exchange::Saved;
 use crate::exchange::answer::{Answer, Piece};
 use crate::exchange::range::ByteRange;
@@ -84,7 +85,8 @@ impl Incoming {
 /// ```text
 ///  Wanting --poll_need--> Translating --Translated--> Answering --all sent--> (gone)
 ///     ^--room---------------- Postponed <--no room--'     ^ refusals begin here
-///                                '------Run-----> Running --Ran--'
+///                                '------Run-----> Running --Answer--'
+///                                                    '----parts, all sent--> (gone)
 /// ```
 #[derive(Debug)]
 pub(super) enum Work {
@@ -94,7 +96,7 @@ pub(super) enum Work {
     Translating,
     /// It was known, but there was no room to hold it beside other streams.
     Postponed,
-    /// A program answers it.
+    /// A program answers it, or has given all of its answer, which is being sent.
     Running(Running),
     /// It is being sent, or waits for its turn.
     Answering(Box<Answer>),
@@ -177,7 +179,22 @@ impl Stream {
 
     /// Bytes of content in memory that it holds.
     pub(super) fn held_bytes(&self) -> u64 {
-        self.answer().map_or(0, |answer| answer.representation.held_bytes())
+        let given = self.stream_sending().map_or(0, Sending::queued_bytes);
+        given + self.answer().map_or(0, |answer| answer.representation.held_bytes())
+    }
+
+    /// The answer of a program, if it has begun.
+    pub(super) fn stream_sending(&self) -> Option<&Sending> {
+        match &self.work {
+            Work::Running(running) => running.sending.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Status and content so far of an answer that has begun.
+    pub(super) fn begun(&self) -> Option<(u16, u64)> {
+        let answer = self.answer().filter(|answer| answer.begun).map(|answer| (answer.status.0, answer.content_bytes));
+        answer.or_else(|| self.stream_sending().map(|sending| (sending.status.0, sending.content_bytes)))
     }
 
     /// Bytes of content that can be sent now, as far as we are concerned.
@@ -204,6 +221,9 @@ impl Stream {
 
     /// Whether it can be sent from, with `room` in the window of the connection.
     pub(super) fn can_send(&self, room: u64) -> bool {
+        if let Some(sending) = self.stream_sending() {
+            return sending.has_frame(self.window.room().min(room) > 0);
+        }
         let Some(answer) = self.sending() else { return false };
         match answer.begun {
             false => !answer.is_short(),
@@ -213,7 +233,8 @@ impl Stream {
 
     /// Whether it could be sent from if the peer allowed it.
     pub(super) fn is_blocked(&self) -> bool {
-        self.sending().is_some_and(|answer| answer.begun && (self.ready_bytes() > 0 || answer.paused))
+        self.stream_sending().is_some_and(|sending| sending.queued_bytes() > 0)
+            || self.sending().is_some_and(|answer| answer.begun && (self.ready_bytes() > 0 || answer.paused))
     }
 
     /// Whether content of it has to be read before more can be sent, with `room` in the window of the connection. What the peer does not allow to be sent is not read.
@@ -272,7 +293,8 @@ impl Stream {
 
     pub(super) fn candidate(&self) -> Candidate {
         let Stream { priority, served, id, .. } = *self;
-        Candidate { priority, remaining: self.remaining_bytes(), served, id }
+        let remaining = self.stream_sending().map_or_else(|| self.remaining_bytes(), Sending::weight);
+        Candidate { priority, remaining, served, id }
     }
 
     /// Bytes of memory that it holds beyond itself.

@@ -29,6 +29,8 @@ enum Wait {
     Content,
     /// What has been read for a stream is not taken.
     Read,
+    /// A program waits for a moment.
+    Program,
 }
 
 impl Connection {
@@ -54,6 +56,7 @@ impl Connection {
         let content =
             self.streams.iter().filter_map(|one| one.patience(limits)).min().filter(|_| interest.receive && is_open);
         let reads = self.streams.iter().filter_map(|one| Some(one.answer()?.read.as_ref()?.since)).min();
+        let programs = self.streams.iter().filter_map(Stream::until).min();
         [
             sends.then(|| (since(limits.send_timeout_ms), Wait::Send)),
             is_idle.then(|| (since(limits.idle_timeout_ms), Wait::Idle)),
@@ -63,6 +66,7 @@ impl Connection {
             settings.map(|at| (at.after_ms(limits.head_timeout_ms), Wait::Settings)),
             content.map(|at| (at, Wait::Content)),
             reads.filter(|_| is_open).map(|at| (at.after_ms(READ_CONTENT_TIMEOUT_MS), Wait::Read)),
+            programs.filter(|_| is_open).map(|at| (at, Wait::Program)),
         ]
         .into_iter()
         .flatten()
@@ -86,6 +90,7 @@ impl Connection {
                 Wait::Frame => self.close(ErrorCode::NoError, "a frame did not arrive in time"),
                 Wait::Settings => self.close(ErrorCode::SettingsTimeout, "the settings were not acknowledged in time"),
                 Wait::Content => self.time_out_content(&limits, now),
+                Wait::Program => self.streams.iter_mut().for_each(|stream| stream.handle_time(now)),
                 Wait::Read => {
                     let is_late = |since: Instant| since.after_ms(READ_CONTENT_TIMEOUT_MS) <= now;
                     for answer in self.streams.iter_mut().filter_map(Stream::answer_mut) {
