@@ -13,6 +13,9 @@ mod gateway_checks;
 mod peer;
 #[path = "../../crates/proto/tests/proto/responses.rs"]
 mod responses;
+#[allow(dead_code, reason = "the conversations use more of it")]
+#[path = "../../crates/proto/tests/proto/script.rs"]
+mod script;
 #[path = "../../crates/proto/tests/proto/site.rs"]
 mod site;
 

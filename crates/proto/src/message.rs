@@ -86,6 +86,7 @@ impl Status {
     pub fn reason_phrase(self) -> &'static str {
         match self.0 {
             100 => "Continue",
+            101 => "Switching Protocols",
             103 => "Early Hints",
             200 => "OK",
             201 => "Created",

@@ -80,6 +80,8 @@ pub struct Workspace {
     pub(crate) held: Arc<Held>,
     /// Whether HTTP/2 is spoken with those that begin with it.
     pub(crate) speaks_h2c: bool,
+    /// Whether clients of HTTP/2 are told that they may ask for tunnels.
+    pub(crate) offers_tunnels: bool,
     /// What connections of HTTP/2 work with.
     pub(crate) http2: http2::Desk,
 }
@@ -153,6 +155,7 @@ impl Workspace {
             tally: Arc::default(),
             held: Arc::default(),
             speaks_h2c: false,
+            offers_tunnels: false,
             http2: http2::Desk::default(),
         })
     }
@@ -189,6 +192,12 @@ impl Workspace {
     /// From now on a connection that begins with the preface of HTTP/2 is one (RFC 9113 3.3).
     pub fn speak_h2c(&mut self) {
         self.speaks_h2c = true;
+    }
+
+    /// From now on clients of HTTP/2 are told that they may ask for other protocols over a stream (RFC 8441): whoever is asked for a
+    /// CONNECT with an `upgrade` field knows what to do with it.
+    pub fn offer_tunnels(&mut self) {
+        self.offers_tunnels = true;
     }
 
     /// All connections together hold as much as they may, or no longer: see

@@ -19,6 +19,8 @@ pub(crate) enum Content {
     Sized(u64),
     /// Chunks.
     Chunked(ChunkedDecoder),
+    /// All that comes until the peer ends its side: the connection has changed to another protocol.
+    Tunnel,
 }
 
 /// A piece of content that was found at the start of some input.
@@ -58,7 +60,7 @@ impl Content {
     pub(crate) fn known_bytes(&self) -> u64 {
         match self {
             Content::Sized(left) => *left,
-            Content::Empty | Content::Chunked(_) => 0,
+            Content::Empty | Content::Chunked(_) | Content::Tunnel => 0,
         }
     }
 
@@ -66,6 +68,7 @@ impl Content {
     pub(crate) fn next(&mut self, input: &[u8]) -> Result<Piece, Refusal> {
         match self {
             Content::Empty => Ok(Piece { consumed: 0, content: 0..0, ended: true }),
+            Content::Tunnel => Ok(Piece { consumed: input.len(), content: 0..input.len(), ended: false }),
             Content::Sized(left) => {
                 let bytes = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= bytes as u64;

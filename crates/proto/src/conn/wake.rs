@@ -74,6 +74,11 @@ impl Wake {
         self.knows_end = true;
     }
 
+    /// Content follows after all, of another kind.
+    pub(crate) fn forget_end(&mut self) {
+        self.knows_end = false;
+    }
+
     /// The socket to wait for, once for each wait.
     pub(crate) fn ask<'a>(&mut self, program: &'a dyn Program) -> Option<SocketWait<'a>> {
         if self.is_asked || self.is_ready {

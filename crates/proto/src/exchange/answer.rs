@@ -13,7 +13,7 @@ use crate::exchange::ContentBuffer;
 use crate::exchange::conditional::{self, Outcome, Preconditions};
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
-use crate::message::{Field, FieldSet, Method, Request, Status};
+use crate::message::{Field, FieldSet, Method, Request, Status, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target};
 use crate::resource::{Representation, Resource, Variants, status_line};
@@ -148,11 +148,17 @@ pub(crate) fn decide(request: Request<'_>, resource: &Resource, persistence: Per
     answer
 }
 
+/// Whether the target is an authority: CONNECT has one, but for that of RFC 8441.
+pub(crate) fn asks_authority(request: Request<'_>) -> bool {
+    let has_path = request.head.version == Version::Http2 && request.target().starts_with(b"/");
+    request.head.method == Method::Connect && !has_path
+}
+
 /// The host that a request asks, without its port, if it says so in one way: it may be a request that is refused for its host.
 /// As received.
 pub(crate) fn host_of(request: Request<'_>) -> Option<&[u8]> {
     let is_told_once = !request.head.repeated.contains(Field::Host);
-    let authority = match target::parse(request.target(), request.head.method == Method::Connect) {
+    let authority = match target::parse(request.target(), asks_authority(request)) {
         Ok(Target::Absolute { authority, .. }) if is_told_once => authority,
         Ok(_) if is_told_once => request.field(Field::Host)?,
         _ => return None,

@@ -78,7 +78,7 @@ pub trait Program: fmt::Debug + Send {
 pub struct Input<'a> {
     /// The next content of the request. Empty unless the step before wanted some. Nothing of it is given again.
     pub content: &'a [u8],
-    /// No content follows this, in this step or later. Always true from the step on that was told so.
+    /// No content follows this, in this step or later: true from the step on that was told so, until a tunnel begins.
     pub is_last: bool,
     /// What was given before has been sent as far as it has to be: a part that is given now is sent next. A program gives nothing
     /// without it. One part that is given nevertheless is copied and sent behind; then the program waits until there is room.
@@ -141,11 +141,14 @@ pub struct StreamHead {
     /// Field lines as in HTTP/1.1, each with its CRLF: valid, without those of framing and connection. `Date` and `Server` are added if they
     /// are not there.
     pub fields: Vec<u8>,
-    /// Bytes of content, if that is known. More are not sent, and end the program; fewer break the answer off. Not of the content that is left out because the
-    /// request was HEAD, or for the status (204, 304).
+    /// Bytes of content, if that is known. More are not sent, and end the program; fewer break the answer off. Not of the
+    /// content that is left out because the request was HEAD, or for the status (204, 304).
     pub length: Option<u64>,
-    /// The connection changes to another protocol behind this head (101, or a 2xx to CONNECT): all that follows is content, both ways,
-    /// until either side ends.
+    /// It is the last head, and all that follows is content of another protocol, both ways. HTTP/1.1: the status is 101, the request has an
+    /// `Upgrade` field and has been received, and `fields` has the `Upgrade` field of the answer; else it is a failure. What the peer sends
+    /// until it ends its side is content. With the part that has the end our side ends; what the peer still sends is discarded.
+    /// HTTP/2: the status is 2xx, to a CONNECT with a protocol ([`Workspace::offer_tunnels`](crate::workspace::Workspace)), which the
+    /// request has in a field `upgrade`, and DATA goes both ways as with other streams.
     pub tunnels: bool,
 }
 

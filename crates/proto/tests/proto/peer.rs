@@ -308,6 +308,11 @@ impl Peer {
         self
     }
 
+    /// From now on clients of HTTP/2 are told of tunnels.
+    pub(crate) fn offer_tunnels(&mut self) {
+        self.workspace.as_mut().expect("between two calls the connection is parked").offer_tunnels();
+    }
+
     /// All connections together hold as much as they may, or no longer.
     pub(crate) fn press(&mut self, is_pressed: bool) {
         self.workspace.as_mut().expect("between two calls the connection is parked").handle_pressure(is_pressed);

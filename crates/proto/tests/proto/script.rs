@@ -109,7 +109,10 @@ impl Script {
                 "i" => part.interim.push(head(103, None)),
                 "h" => part.head = Some(head(200, number)),
                 "n" => part.head = Some(head(number.unwrap_or(200) as u16, None)),
-                "g" => part.head = Some(StreamHead { tunnels: true, ..head(self.tunnels_with.0, None) }),
+                "g" => {
+                    part.head = Some(StreamHead { tunnels: true, ..head(self.tunnels_with.0, None) });
+                    self.ended = false;
+                }
                 "c" => part.content = Some(Arc::new(Bytes(self.content(number.unwrap_or(0) as usize)))),
                 "e" => part.end = Some(Vec::new()),
                 "t" => part.end = Some(b"X-Trailer: t\r\n".to_vec()),

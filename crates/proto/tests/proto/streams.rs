@@ -362,6 +362,53 @@ fn a_connection_does_not_travel_before_the_answer_is_there() {
     assert!(peer.connection.can_travel());
 }
 
+fn upgrade(script: &str) -> String {
+    format!("GET /stream?{script} HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+}
+
+const CHANGED: &str = "HTTP/1.1 101 Switching Protocols\r\n";
+
+#[test]
+fn rfc_9110_7_8_a_connection_changes_to_another_protocol_both_ways() {
+    // What looks like a request behind the head is not one.
+    let mut peer = peer();
+    peer.converse([&upgrade("w.g.x.c5.e"), GET].concat());
+    peer.converse("abc").converse("d\r\n");
+    let output = peer.take_output();
+    let (head, content) = output.split_once("\r\n\r\n").expect("there is a head");
+    assert!(head.starts_with(CHANGED) && head.contains("\r\nConnection: upgrade"), "{head}");
+    assert!(!head.contains("Transfer-Encoding") && !head.contains("Content-Length"), "{head}");
+    assert_eq!(content, [GET, "abcd\r\n"].concat());
+    assert_eq!((peer.interest(), peer.timeout_ms(), alive()), (Interest::RECEIVE, Some(30_000), 1));
+    peer.end().settle();
+    assert_eq!((peer.take_output(), peer.interest(), alive()), ("abcde".to_owned(), Interest::CLOSE, 0));
+    assert_eq!(reported(&peer), [(101, GET.len() as u64 + 11)]);
+}
+
+#[test]
+fn our_side_of_a_tunnel_ends_with_the_part_that_has_the_end() {
+    let mut peer = peer();
+    peer.converse(upgrade("g.c5.e"));
+    assert!(peer.take_output().ends_with("\r\n\r\nabcde"));
+    assert_eq!((peer.interest(), alive()), (Interest::LINGER, 0));
+    peer.converse("still something").end();
+    assert_eq!((peer.interest(), reported(&peer)), (Interest::CLOSE, vec![(101, 5)]));
+}
+
+#[test]
+fn a_connection_does_not_change_that_was_not_asked_to() {
+    let head = "GET /stream?g.c5.e HTTP/1.0\r\nHost: a\r\nUpgrade: echo\r\n\r\n";
+    for request in [get("g.x.e"), head.to_owned()] {
+        let mut peer = peer();
+        peer.converse(request);
+        assert_eq!((statuses(&peer), alive()), (vec![500], 0));
+    }
+    // One that asks and is not answered so persists.
+    let mut peer = deferring();
+    peer.converse([&upgrade("w.h.c5.e"), GET].concat());
+    assert_eq!((statuses(&peer), peer.interest()), (vec![200, 200], Interest::RECEIVE));
+}
+
 /// A script that ends, and what is to be expected of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Scripted {
@@ -404,7 +451,7 @@ pub(crate) fn script() -> impl Strategy<Value = Scripted> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1_000), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(300), ..ProptestConfig::default() })]
 
     #[test]
     fn what_a_program_gives_arrives_however_the_world_behaves(
@@ -450,6 +497,16 @@ proptest! {
         peer.converse(input);
         prop_assert_eq!(contents(&peer), [content]);
         prop_assert_eq!(alive(), 0);
+    }
+
+    #[test]
+    fn a_tunnel_brings_back_what_is_sent_however_the_world_behaves(habits in habits(), bytes in 0..30_000_usize) {
+        let mut peer = Peer::new(habits);
+        let content = pattern(bytes);
+        peer.converse([upgrade("u.g.x.e").as_bytes(), &content].concat()).end().settle();
+        let head_end = peer.output.windows(4).position(|four| four == b"\r\n\r\n").expect("there is a head") + 4;
+        prop_assert_eq!(&peer.output[head_end..], &content[..]);
+        prop_assert_eq!((peer.interest(), alive()), (Interest::CLOSE, 0));
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl Portable for Incoming {
 impl Portable for Content {
     fn write(&self, to: &mut Encoded) {
         match self {
-            Content::Empty => 0u8.write(to),
+            // A program has a tunnel, and does not travel: see `can_travel`.
+            Content::Empty | Content::Tunnel => 0u8.write(to),
             Content::Sized(left) => {
                 1u8.write(to);
                 left.write(to);

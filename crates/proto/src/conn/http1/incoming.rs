@@ -47,7 +47,8 @@ impl Incoming {
 
     /// Until when more has to arrive, so that it does not come slower than it may.
     pub(super) fn patience(&self, limits: &Limits) -> Option<Instant> {
-        let (begun, received) = self.pace.filter(|_| limits.body_rate_min > 0)?;
+        let has_rate = limits.body_rate_min > 0 && !matches!(self.content, Content::Tunnel);
+        let (begun, received) = self.pace.filter(|_| has_rate)?;
         let earned_ms = received.saturating_mul(1000) / u64::from(limits.body_rate_min);
         Some(Instant(begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
     }
@@ -110,7 +111,9 @@ impl Connection {
         let received = self.received;
         if let Some(exchange) = self.receiving_exchange() {
             exchange.awaits_content = false;
-            exchange.started = received;
+            if !exchange.has_begun() {
+                exchange.started = received;
+            }
         }
         let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.take()) else { return };
         self.receiving = Receiving::Idle;

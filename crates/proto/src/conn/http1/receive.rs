@@ -47,7 +47,8 @@ impl Connection {
     /// Whether another request may be begun: bounds what a peer that pipelines makes us hold.
     fn has_room(&self) -> bool {
         let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        outlet.output.len() < outlet.output_bytes_max()
+        !self.may_change()
+            && outlet.output.len() < outlet.output_bytes_max()
             && self.active.as_ref().is_none_or(|active| active.has_room(&outlet.limits, outlet.held_bytes_max()))
     }
 

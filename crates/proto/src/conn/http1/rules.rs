@@ -6,7 +6,7 @@
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::Translate;
-use crate::exchange::answer::Persistence;
+use crate::exchange::answer::{self, Persistence};
 use crate::limits::Limits;
 use crate::message::{Field, Method, Request, Version};
 use crate::parse::host;
@@ -43,8 +43,7 @@ pub(in crate::conn) fn check_host_and_target(request: Request<'_>) -> Result<(),
         None if request.head.version != Version::Http10 => return Err(Refusal::HostMissing),
         None => {}
     }
-    let connect = request.head.method == Method::Connect;
-    let target = target::parse(request.target(), connect).map_err(|error| match error {
+    let target = target::parse(request.target(), answer::asks_authority(request)).map_err(|error| match error {
         TargetError::Host(_) => Refusal::HostInvalid,
         _ => Refusal::TargetForm,
     })?;

@@ -3,10 +3,11 @@
 //! Owns: [`Running`]. Guarantees: steps are in order and none is handed out twice; content is taken from the peer only as fast as
 //! the program takes it; a request runs when those before it have been answered. Does not run anything.
 
-use super::incoming::CONTINUE;
+use super::incoming::{CONTINUE, Incoming};
 use super::sending::{self, Framing, Sending};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::Interest;
+use crate::conn::framing::Content;
 use crate::conn::wake::Wake;
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Persistence};
@@ -248,7 +249,14 @@ impl Connection {
         };
         let taken = loop {
             if workspace.input.unread().is_empty() {
-                return if self.ended { Err(Refusal::Incomplete) } else { nothing(false) };
+                return match (self.ended, &incoming.content) {
+                    (true, Content::Tunnel) => {
+                        self.end_content();
+                        nothing(true)
+                    }
+                    (true, _) => Err(Refusal::Incomplete),
+                    (false, _) => nothing(false),
+                };
             }
             let at = workspace.input.position();
             let piece = incoming.take(workspace.input.unread(), self.received)?;
@@ -387,6 +395,9 @@ impl Connection {
             let Some((Exchange { request: Some(saved), .. }, _)) = self.front_running() else { return };
             Framing::of(head, saved.request())
         };
+        if framing == Framing::Tunnel && !self.begin_tunnel(head) {
+            return self.fail_program();
+        }
         if ends || framing == Framing::Nothing {
             // Now, so that the head can say that it is the last.
             self.leave_unread();
@@ -408,7 +419,7 @@ impl Connection {
         };
         let request = saved.request();
         let persistence = match framing {
-            Framing::Close => Persistence::Close,
+            Framing::Close | Framing::Tunnel => Persistence::Close,
             _ => persistence_of(request, closing || self.draining && active.receiving.is_some()),
         };
         let outlet = &mut workspace.outlet;
@@ -416,6 +427,43 @@ impl Connection {
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
         sending::write_head(head, framing, persistence, server, outlet);
         running.sending = Some(Box::new(Sending::new(head.status, framing, request)));
+    }
+
+    /// The connection changes to another protocol (RFC 9110 7.8): what follows the request is content. False if it cannot.
+    fn begin_tunnel(&mut self, head: &StreamHead) -> bool {
+        let id = self.last_id;
+        let Some(active) = &mut self.active else { return false };
+        let Some(Exchange { state: State::Running(running), request: Some(saved), awaits_content, .. }) =
+            active.exchanges.front_mut()
+        else {
+            return false;
+        };
+        if !asks_to_change(saved) || saved.head.version == Version::Http10 || head.status.0 != 101 || *awaits_content {
+            return false;
+        }
+        // What has been received behind it has not been looked at: see `may_change`.
+        running.wake.forget_end();
+        *awaits_content = true;
+        active.receiving = Some(Incoming {
+            id,
+            content: Content::Tunnel,
+            bytes_left: u64::MAX,
+            continues: false,
+            closing: true,
+            pace: None,
+        });
+        (self.closing, self.receiving) = (false, Receiving::Content);
+        true
+    }
+
+    /// Whether the newest request may change the connection to another protocol: then what follows it may not be a request.
+    pub(super) fn may_change(&self) -> bool {
+        let newest = self.active.as_ref().and_then(|active| active.exchanges.back());
+        newest.is_some_and(|exchange| match (&exchange.state, &exchange.request) {
+            (State::Wanting | State::Translating, Some(saved)) => asks_to_change(saved),
+            (State::Running(running), Some(saved)) => !running.has_begun() && asks_to_change(saved),
+            _ => false,
+        })
     }
 
     /// If `is_last`, the answer that is being sent is the last of the connection, whatever has been asked for behind it.
@@ -459,4 +507,9 @@ impl Connection {
             sending.is_cut = true;
         }
     }
+}
+
+/// Whether a request asks for another protocol.
+fn asks_to_change(saved: &Saved) -> bool {
+    saved.request().lines_named(b"upgrade").next().is_some()
 }

@@ -23,6 +23,8 @@ pub(super) enum Framing {
     Chunks,
     /// It ends with the connection.
     Close,
+    /// It is another protocol's, and ends with the connection.
+    Tunnel,
 }
 
 /// An answer that has begun.
@@ -48,6 +50,7 @@ impl Framing {
     /// Of the answer to `request` that begins with `head` (RFC 9112 6.3).
     pub(super) fn of(head: &StreamHead, request: Request<'_>) -> Framing {
         match (head.length, request.head.version) {
+            _ if head.tunnels => Framing::Tunnel,
             _ if !head.has_content(request) => Framing::Nothing,
             (Some(length), _) => Framing::Length(length),
             (None, Version::Http10) => Framing::Close,
@@ -121,7 +124,7 @@ impl Sending {
         let given = content.bytes().len();
         let length = match &mut self.framing {
             Framing::Nothing => return,
-            Framing::Chunks | Framing::Close => given,
+            Framing::Chunks | Framing::Close | Framing::Tunnel => given,
             Framing::Length(left) => {
                 let length = given.min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= length as u64;
@@ -198,9 +201,11 @@ pub(super) fn write_head(
         (Framing::Nothing, Some(length)) => push_length(output, length),
         (Framing::Length(length), _) => push_length(output, length),
         (Framing::Chunks, _) => output.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        (Framing::Nothing | Framing::Close, _) => {}
+        (Framing::Nothing | Framing::Close | Framing::Tunnel, _) => {}
     }
-    output.extend_from_slice(persistence.line());
+    // RFC 9110 7.8.
+    let connection = if framing == Framing::Tunnel { b"Connection: upgrade\r\n" } else { persistence.line() };
+    output.extend_from_slice(connection);
     output.extend_from_slice(b"\r\n");
 }
 

@@ -292,7 +292,8 @@ fn judge(request: Request<'_>, ends: bool) -> Result<Judged, Refusal> {
         request.field(Field::ContentLength).map(|length| framing::content_length(request, length)).transpose()?;
     let continues = rules::expects_continue(request)? && !ends;
     match request.head.method {
-        Method::Connect | Method::Unknown => Err(Refusal::MethodUnknown),
+        Method::Connect if answer::asks_authority(request) => Err(Refusal::MethodUnknown),
+        Method::Unknown => Err(Refusal::MethodUnknown),
         _ => Ok(Judged { expected, continues }),
     }
 }

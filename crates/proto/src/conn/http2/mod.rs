@@ -237,7 +237,8 @@ impl Connection {
         let drains = workspace.draining;
         if self.is_new && !self.broken {
             self.is_new = false;
-            settings::write_own(&mut workspace.outlet.output, &workspace.outlet.limits);
+            let Workspace { outlet, offers_tunnels, .. } = &mut *workspace;
+            settings::write_own(&mut outlet.output, &outlet.limits, *offers_tunnels);
         }
         self.workspace = Some(workspace);
         if drains {

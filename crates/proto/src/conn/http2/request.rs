@@ -7,6 +7,7 @@
 //! ```text
 //! GET /path?query HTTP/2.0        <- :method, :path
 //! host: example.org               <- :authority, or the Host field
+//! upgrade: websocket              <- :protocol (RFC 8441); nobody can send this field
 //! accept: */*                     <- in the order in which they came
 //! cookie: a=1; b=2                <- at last, from all its crumbs
 //!
@@ -51,8 +52,8 @@ pub(super) struct RequestBuilder<'a> {
     pseudo: &'a mut Vec<u8>,
     cookies: &'a mut Vec<u8>,
     limits: &'a Limits,
-    /// Where in `pseudo` the values of :method, :scheme, :authority and :path are.
-    found: [Option<Span>; 4],
+    /// Where in `pseudo` the values of :method, :scheme, :authority, :path and :protocol are.
+    found: [Option<Span>; 5],
     /// The request line has been written.
     begun: bool,
     fields: usize,
@@ -65,7 +66,9 @@ const METHOD: usize = 0;
 const SCHEME: usize = 1;
 const AUTHORITY: usize = 2;
 const PATH: usize = 3;
-const PSEUDO: [&[u8]; 4] = [b":method", b":scheme", b":authority", b":path"];
+/// RFC 8441 4.
+const PROTOCOL: usize = 4;
+const PSEUDO: [&[u8]; 5] = [b":method", b":scheme", b":authority", b":path", b":protocol"];
 
 /// RFC 9113 8.2.2: they speak of the connection, which is not one of HTTP/1.x.
 pub(super) const OF_CONNECTION: [&[u8]; 5] =
@@ -91,7 +94,7 @@ impl<'a> RequestBuilder<'a> {
             values: [Span::default(); Field::COUNT],
             fields_at: 0,
         };
-        let found = [None; 4];
+        let found = [None; 5];
         let priority = Priority::default();
         (
             RequestBuilder {
@@ -181,10 +184,15 @@ impl<'a> RequestBuilder<'a> {
         self.begun = true;
         let method = self.found[METHOD].ok_or(Wrong::Malformed)?;
         let is_connect = method.of(self.pseudo) == b"CONNECT";
-        // RFC 9113 8.3.1 and 8.5.
-        let target = match (is_connect, self.found[SCHEME], self.found[PATH]) {
-            (true, None, None) => self.found[AUTHORITY].ok_or(Wrong::Malformed)?,
-            (false, Some(_), Some(path)) => path,
+        let protocol = self.found[PROTOCOL];
+        if protocol.is_some_and(|protocol| !is_protocol(protocol.of(self.pseudo))) {
+            return Err(Wrong::Malformed);
+        }
+        // RFC 9113 8.3.1 and 8.5, RFC 8441 4.
+        let target = match (is_connect, protocol, self.found[SCHEME], self.found[PATH]) {
+            (true, None, None, None) => self.found[AUTHORITY].ok_or(Wrong::Malformed)?,
+            (true, Some(_), Some(_), Some(path)) if self.found[AUTHORITY].is_some() => path,
+            (false, None, Some(_), Some(path)) => path,
             _ => return Err(Wrong::Malformed),
         };
         let (method, scheme) = (method.of(self.pseudo), self.found[SCHEME].map(|span| span.of(self.pseudo)));
@@ -192,7 +200,9 @@ impl<'a> RequestBuilder<'a> {
         let is_http =
             scheme.is_none_or(|scheme| [&b"http"[..], b"https"].iter().any(|one| scheme.eq_ignore_ascii_case(one)));
         let text = target.of(self.pseudo);
-        let is_target = is_visible(text) && (is_connect || text == b"*" || text.first() == Some(&b'/'));
+        let is_authority = is_connect && protocol.is_none();
+        let is_path = text.first() == Some(&b'/') || text == b"*" && protocol.is_none();
+        let is_target = is_visible(text) && (is_authority || is_path);
         if !(is_token && is_http && is_target && !text.is_empty()) {
             return Err(Wrong::Malformed);
         }
@@ -207,6 +217,10 @@ impl<'a> RequestBuilder<'a> {
             // Written from one buffer of ours into another.
             let RequestBuilder { text, pseudo, head, .. } = self;
             write_line(text, head, b"host", authority.of(pseudo));
+        }
+        if let Some(protocol) = protocol {
+            let RequestBuilder { text, pseudo, head, .. } = self;
+            write_line(text, head, b"upgrade", protocol.of(pseudo));
         }
         Ok(())
     }
@@ -244,6 +258,11 @@ impl<'a> RequestBuilder<'a> {
         self.head.length = self.text.len() as u16;
         Ok((self.head, Built { priority: self.priority }))
     }
+}
+
+/// Whether this is the name of a protocol, with its version or without (RFC 9110 7.8).
+fn is_protocol(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| is_token_byte(byte) || byte == b'/')
 }
 
 /// RFC 9113 8.2.1: a value neither begins nor ends with white space.
@@ -331,6 +350,26 @@ mod tests {
     fn the_priority_of_all_its_lines_counts() {
         let (.., built) = build(&with(&[("priority", "u=1"), ("priority", "i")]), &Limits::default()).unwrap();
         assert_eq!(built.priority, Priority { urgency: 1, incremental: true });
+    }
+
+    // RFC 8441 4.
+    #[test]
+    fn a_connect_with_a_protocol_asks_for_a_path() {
+        let asked = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"), (":path", "/chat")];
+        let whole = [&asked[..], &[(":authority", "b:80")]].concat();
+        let (text, head, _) = build(&whole, &Limits::default()).unwrap();
+        assert_eq!(text, "CONNECT /chat HTTP/2.0\r\nhost: b:80\r\nupgrade: websocket\r\n\r\n");
+        assert_eq!(head.method, Method::Connect);
+        for left_out in 0..5 {
+            let fields: Vec<_> =
+                whole.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, one)| *one).collect();
+            assert_eq!(build(&fields, &Limits::default()).err(), Some(Wrong::Malformed), "{left_out}");
+        }
+        for (at, value) in [(1, ""), (1, "a b"), (1, "a\u{e9}"), (3, "*"), (3, "chat")] {
+            let mut fields = whole.clone();
+            fields[at].1 = value;
+            assert_eq!(build(&fields, &Limits::default()).err(), Some(Wrong::Malformed), "{value}");
+        }
     }
 
     // RFC 9113 8.1.1 to 8.3.1.

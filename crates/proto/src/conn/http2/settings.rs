@@ -11,6 +11,8 @@ const MAX_CONCURRENT_STREAMS: u16 = 0x3;
 const INITIAL_WINDOW_SIZE: u16 = 0x4;
 const MAX_FRAME_SIZE: u16 = 0x5;
 const MAX_HEADER_LIST_SIZE: u16 = 0x6;
+/// RFC 8441 3.
+const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 const NO_RFC7540_PRIORITIES: u16 = 0x9;
 
 /// The most settings of one frame. There are a dozen, and nobody says one twice.
@@ -59,13 +61,14 @@ impl PeerSettings {
 }
 
 /// Writes our own settings, and what the connection's window has beyond the value that holds without a word.
-pub(super) fn write_own(out: &mut Vec<u8>, limits: &Limits) {
+pub(super) fn write_own(out: &mut Vec<u8>, limits: &Limits, offers_tunnels: bool) {
     let settings = [
         (MAX_CONCURRENT_STREAMS, STREAMS_MAX as u32),
         (MAX_HEADER_LIST_SIZE, limits.head_bytes_max as u32),
         (NO_RFC7540_PRIORITIES, 1),
+        (ENABLE_CONNECT_PROTOCOL, 1),
     ];
-    frame::write_settings(out, &settings);
+    frame::write_settings(out, &settings[..if offers_tunnels { 4 } else { 3 }]);
 }
 
 #[cfg(test)]
