@@ -232,3 +232,17 @@ fn a_thousand_small_cached_answers_on_streams_beside_each_other_allocate_nothing
         assert_eq!(http2_allocations(500, 10, 100, logs), 0);
     }
 }
+
+#[test]
+fn a_thousand_cached_answers_over_http_2_too_large_to_be_written_at_once_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(http2_allocations(50_000, 1, 1_000, logs), 0);
+    }
+}
+
+#[test]
+fn large_cached_answers_on_streams_beside_each_other_allocate_nothing() {
+    for logs in [false, true] {
+        assert_eq!(http2_allocations(50_000, 10, 100, logs), 0);
+    }
+}

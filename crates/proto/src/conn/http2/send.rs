@@ -112,7 +112,7 @@ impl Connection {
         }
         let Some(saved) = &stream.request else { return };
         let answer = answer::decide(saved.request(), resource, Persistence::Implied, outlet);
-        stream.work = Work::Answering(Box::new(answer));
+        stream.work = Work::Answering(answer);
     }
 
     /// Those that there was no room for are asked for again, the first to be sent first, when there is.
@@ -149,7 +149,7 @@ impl Connection {
         let request = stream.request.as_ref().map(Saved::request);
         let answer = answer::refuse(refusal, request, Persistence::Implied, outlet);
         stream.is_early = true;
-        stream.work = Work::Answering(Box::new(answer));
+        stream.work = Work::Answering(answer);
     }
 
     /// The content of a stream cannot be had. If nothing of the answer has been written, says so; else only a reset tells the peer.

@@ -98,8 +98,8 @@ pub(super) enum Work {
     Postponed,
     /// A program answers it, or has given all of its answer, which is being sent.
     Running(Running),
-    /// It is being sent, or waits for its turn.
-    Answering(Box<Answer>),
+    /// It is being sent, or waits for its turn. In place: the space of streams is the worker's, and used again.
+    Answering(Answer),
 }
 
 /// A stream that is neither idle nor closed.
@@ -303,9 +303,8 @@ impl Stream {
             + self.text.capacity()
             + self.content.capacity()
             + match &self.work {
-                Work::Answering(_) => size_of::<Answer>(),
                 Work::Running(running) => running.memory_bytes(),
-                Work::Wanting | Work::Translating | Work::Postponed => 0,
+                Work::Wanting | Work::Translating | Work::Postponed | Work::Answering(_) => 0,
             }
     }
 }
