@@ -138,6 +138,38 @@ impl Http2 {
             .expect("the connection takes requests")
     }
 
+    /// GETs all of these at once. Nothing for those whose answers have not begun when the connection ends.
+    ///
+    /// # Panics
+    /// An answer that has begun does not come whole, or a stream ends otherwise than by the end of the connection.
+    pub(crate) fn get_all(&mut self, paths: &[&str]) -> Vec<Option<Answer>> {
+        let sender = &mut self.sender;
+        self.runtime.block_on(within(async {
+            let mut answers = Vec::new();
+            for path in paths {
+                let get = request("GET", path, &[]).map(|_| ());
+                let sent = match sender.clone().ready().await {
+                    Ok(mut ready) => ready.send_request(get, true).ok(),
+                    Err(_) => None,
+                };
+                answers.push(tokio::spawn(async move {
+                    match sent?.0.await {
+                        Ok(response) => Some(read(response).await.expect("what has begun comes whole")),
+                        Err(error) => {
+                            assert!(error.is_go_away() || error.is_io(), "{error}");
+                            None
+                        }
+                    }
+                }));
+            }
+            let mut read = Vec::new();
+            for answer in answers {
+                read.push(answer.await.expect("it is as it should be"));
+            }
+            read
+        }))
+    }
+
     pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.ask(vec![request("GET", path, &[])]).remove(0).expect("it is answered")
     }

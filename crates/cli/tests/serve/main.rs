@@ -28,6 +28,7 @@ mod server;
 mod skip;
 mod storm;
 mod suite;
+mod switching;
 mod tls;
 mod tree;
 mod upgrade;

@@ -35,7 +35,9 @@ impl RemainderThreads {
 
 impl Remainder for RemainderThreads {
     fn finish(&self, connection: ConnectionState) {
-        let Some(shared) = self.shared.upgrade().filter(|_| !connection.is_idle()) else {
+        // What a peer has just asked, or begun a handshake with, has begun as well: closing now would reset it.
+        let has_begun = !connection.is_idle() || connection.has_unread();
+        let Some(shared) = self.shared.upgrade().filter(|_| has_begun) else {
             return connection.close();
         };
         self.count.fetch_add(1, Ordering::AcqRel);
@@ -93,6 +95,13 @@ mod tests {
         let mut answer = String::new();
         busy.read_to_string(&mut answer).unwrap();
         assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
+        // It has asked, and nobody has looked.
+        let (mut asking, third) = pair();
+        asking.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        remainder.finish(third);
+        let mut answer = String::new();
+        asking.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
         while !remainder.is_empty() {
             thread::yield_now();
         }

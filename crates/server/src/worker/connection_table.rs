@@ -19,6 +19,7 @@ use crate::worker::transport::Transport;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::limits::Limits;
 use lamna_proto::time::Instant;
+use rustix::net::RecvFlags;
 
 /// One connection of a worker.
 #[derive(Debug)]
@@ -68,6 +69,12 @@ impl ConnectionState {
     /// Whether nothing is lost by closing it, and nothing is in work.
     pub fn is_idle(&self) -> bool {
         self.connection.is_idle() && self.transport.is_idle()
+    }
+
+    /// Whether bytes have arrived that nobody has looked at. Asks the kernel.
+    pub fn has_unread(&self) -> bool {
+        let peeked = rustix::net::recv(&self.transport, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(peeked, Ok((_, 1)))
     }
 
     /// Whether another process can go on with it.

@@ -16,7 +16,6 @@ use lamna_proto::conn::Interest;
 use lamna_proto::message::Version;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 
 use crate::io::accept::{DescriptorReserve, accept, concerns_one_connection};
 use crate::io::wait::{Awaited, Poll, Registrar, Token};
@@ -189,7 +188,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
             return result;
         }
         for slot in idle.into_iter().chain(self.shared.arrivals(self.index)) {
-            let is_unfinished = !slot.is_idle() || has_received(&slot);
+            let is_unfinished = !slot.is_idle() || slot.has_unread();
             if !self.shared.control.is_stopping() && is_unfinished {
                 self.hand_over(slot);
             }
@@ -234,7 +233,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         self.accept_again = None;
         for slot in self.set.parked_connections.take_idle() {
             // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
-            if has_received(&slot) || slot.connection.version() == Some(Version::Http2) {
+            if slot.has_unread() || slot.connection.version() == Some(Version::Http2) {
                 self.hand_over(slot);
             }
         }
@@ -359,12 +358,6 @@ impl<D: Dispatch> Listener<'_, D> {
         self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
         !idle.is_empty()
     }
-}
-
-/// Whether bytes have arrived that nobody has looked at.
-fn has_received(slot: &ConnectionState) -> bool {
-    let peeked = rustix::net::recv(&slot.transport, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-    matches!(peeked, Ok((_, 1)))
 }
 
 #[cfg(test)]

@@ -1,0 +1,163 @@
+//! Engines take each other's place under load from clients of TLS and HTTP/2 that check every byte.
+//!
+//! `LAMNA_SWITCHES` is how many switches each test makes. Among engines of one process no connection may end. To and from engines of
+//! processes connections of TLS and HTTP/2 end, in good order: what has begun comes whole, and what has not is asked again.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::client::Client;
+use crate::control::order;
+use crate::engine::AMPED;
+use crate::http2::Http2;
+use crate::server::Launch;
+use crate::tls::{TlsStream, trusting};
+use crate::tree::pattern;
+
+const SIZES: [usize; 6] = [0, 13, 5_000, 16_385, 60_000, 700_000];
+
+#[test]
+fn nothing_is_lost_and_no_connection_ends_while_engines_of_one_process_change() {
+    let engines = ["proactor", "thread-pool", "pipelined", "sped", "thread-per-session", "amped", "thread-per-request"];
+    let load = switch(&engines, 16, false);
+    assert_eq!(load.ended.into_inner(), 0);
+}
+
+#[test]
+fn nothing_is_lost_while_engines_of_processes_take_over_and_give_back() {
+    let engines = ["co-amped", "proactor", "mp", "thread-pool", "co-amped", "pipelined", "mp", "amped"];
+    switch(&engines, 6, true);
+}
+
+/// What clients have in common.
+struct Load {
+    address: SocketAddr,
+    /// Where it speaks in clear text.
+    path: PathBuf,
+    trusted: Arc<ClientConfig>,
+    over: AtomicBool,
+    answers: AtomicU64,
+    /// Connections that have ended before the test has.
+    ended: AtomicU64,
+}
+
+/// Changes engines so often, or as `LAMNA_SWITCHES` says, while clients ask.
+fn switch(engines: &[&str], switches: usize, with_processes: bool) -> Load {
+    let switches = std::env::var("LAMNA_SWITCHES").ok().and_then(|text| text.parse().ok()).unwrap_or(switches);
+    let launch = Launch::new(AMPED).argument("--tls").argument("--h2c");
+    let launch = SIZES.iter().fold(launch, |launch, bytes| launch.file(&format!("{bytes}.bin"), pattern(*bytes, 7)));
+    let path = launch.directory().join("clear");
+    let mut server = launch.argument("--listen").argument(&format!("unix:{}", path.display())).start();
+    let load = Load {
+        address: server.address(),
+        path,
+        trusted: trusting(&server),
+        over: AtomicBool::new(false),
+        answers: AtomicU64::new(0),
+        ended: AtomicU64::new(0),
+    };
+    let clients: [fn(&Load); 3] = [Load::by_tls, Load::by_h2c, Load::by_h2];
+    thread::scope(|scope| {
+        let running: Vec<_> = clients.iter().chain(&clients).map(|client| scope.spawn(|| client(&load))).collect();
+        // Clients go on until they are told, also if this thread panics.
+        let told = TellAtEnd(&load.over);
+        for name in engines.iter().cycle().take(switches) {
+            order(&server, &["arch", "set", name]).unwrap_or_else(|said| panic!("{name}: {said}"));
+            assert!(running.iter().all(|client| !client.is_finished()), "a client has failed with {name}");
+        }
+        drop(told);
+    });
+    let (answers, ended) = (load.answers.load(Relaxed), load.ended.load(Relaxed));
+    println!("{switches} switches, {answers} answers checked, {ended} connections ended before the test");
+    assert!(answers > switches as u64, "{answers}");
+    let said = server.said();
+    assert!(!said.contains("lost") && !said.contains("panicked"), "{said}");
+    if with_processes {
+        // The process that was started has ended long since.
+        order(&server, &["drain"]).expect("who serves now can end");
+    } else {
+        server.finish();
+    }
+    load
+}
+
+struct TellAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for TellAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+impl Load {
+    fn by_tls(&self) {
+        self.repeat(
+            || Client::new(self.secured()),
+            |client: &mut Client<TlsStream>| {
+                for bytes in SIZES {
+                    client.send(format!("GET /{bytes}.bin HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+                    // One that ends in good order has not begun to answer.
+                    let Ok(head) = client.receive_head() else { return false };
+                    assert_eq!((head.status, head.field("Content-Length")), (200, Some(&*bytes.to_string())));
+                    assert!(client.receive_exactly(bytes).expect("what has begun comes whole") == pattern(bytes, 7));
+                    self.answers.fetch_add(1, Relaxed);
+                    if head.field("Connection") == Some("close") {
+                        return false;
+                    }
+                }
+                true
+            },
+        );
+    }
+
+    fn by_h2c(&self) {
+        self.repeat(|| Http2::connect_unix(self.path.clone()), |client| self.ask_all(client));
+    }
+
+    fn by_h2(&self) {
+        self.repeat(|| Http2::connect_secured(self.address, &self.trusted, name()), |client| self.ask_all(client));
+    }
+
+    /// Twelve streams beside each other. False if the connection takes no more.
+    fn ask_all(&self, client: &mut Http2) -> bool {
+        let names = [SIZES, SIZES].concat().into_iter().map(|bytes| format!("/{bytes}.bin")).collect::<Vec<_>>();
+        let paths: Vec<&str> = names.iter().map(String::as_str).collect();
+        let answers = client.get_all(&paths);
+        let whole = answers.iter().flatten().count();
+        for (at, answer) in answers.into_iter().enumerate() {
+            let Some(answer) = answer else { continue };
+            assert_eq!(answer.status, 200);
+            assert!(answer.content == pattern(SIZES[at % SIZES.len()], 7), "{}", paths[at]);
+        }
+        self.answers.fetch_add(whole as u64, Relaxed);
+        whole == paths.len()
+    }
+
+    /// Asks again and again, of a new connection where one has ended.
+    fn repeat<C>(&self, connect: impl Fn() -> C, mut ask: impl FnMut(&mut C) -> bool) {
+        while !self.over.load(Relaxed) {
+            let mut client = connect();
+            while ask(&mut client) {
+                if self.over.load(Relaxed) {
+                    return;
+                }
+            }
+            self.ended.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn secured(&self) -> TlsStream {
+        let connection = ClientConnection::new(self.trusted.clone(), name()).expect("the configuration is whole");
+        StreamOwned::new(connection, Client::connect(self.address).stream)
+    }
+}
+
+fn name() -> ServerName<'static> {
+    ServerName::from(IpAddr::from([127, 0, 0, 1]))
+}
