@@ -318,6 +318,9 @@ impl<T: Copy, G> Ring<T, G> {
                 if let Some(buffer) = buffer {
                     self.buffers.give_back(buffer);
                 }
+                if result == Err(Errno::NOBUFS) {
+                    self.buffers.grow();
+                }
                 result.map(|_| None)
             }
         }

@@ -35,6 +35,7 @@ for_engines!([
 ] => [
     a_full_disk_is_said_and_nothing_is_left_on_it,
     what_is_too_large_leaves_nothing,
+    an_upload_takes_little_memory_however_long_it_is,
 ]);
 
 /// Bytes of the small disk.
@@ -105,6 +106,38 @@ fn what_is_too_large_leaves_nothing(engine: Engine) {
     assert_eq!(form(&mut server.connect(), "new", &content).status, 413);
     assert_eq!(server.connect().get("/hello.txt").unwrap().content, b"hello\n");
     assert_eq!(names(&server.site()), ["hello.txt".to_owned()].into());
+    server.finish();
+}
+
+/// Bytes of memory of all processes of a server that are in no file.
+fn memory(server: &Server) -> usize {
+    let of = |process: i32| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok()).unwrap_or(0) * 1024
+    };
+    processes_of(&server.directory().join("lamna.toml")).into_keys().map(of).sum()
+}
+
+fn an_upload_takes_little_memory_however_long_it_is(engine: Engine) {
+    const PIECE_BYTES: usize = 1 << 20;
+    const PIECES: usize = 96;
+    let server = Launch::new(engine).argument("--upload").start();
+    let mut client = server.connect();
+    // What the first request needs is there from then on.
+    assert_eq!(put(&mut client, "/warm", "", b"abc").status, 201);
+    let before = memory(&server);
+    let head = format!("PUT /long HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", PIECES * PIECE_BYTES);
+    client.send(head.as_bytes());
+    let piece = pattern(PIECE_BYTES, 3);
+    let sent = (0..PIECES).map(|_| {
+        client.send(&piece);
+        memory(&server)
+    });
+    let most = sent.max().unwrap_or(0);
+    assert_eq!(client.receive(true).unwrap().status, 201);
+    let grown = most.saturating_sub(before);
+    assert!(grown < 1 << 20, "an upload took {} KiB", grown >> 10);
     server.finish();
 }
 

@@ -1,8 +1,9 @@
 //! The buffers that a ring receives into: the kernel takes one when bytes have arrived, not before, so that connections
 //! without traffic need none.
 //!
-//! Owns: their memory and the queue through which they are given to the kernel. Guarantees: the bytes of a buffer are
-//! seen only while it is lent to us.
+//! Owns: their memory and the queue through which they are given to the kernel. The kernel takes them in turn, so one connection that
+//! sends much comes to use all that are queued: few are at first, and more when they have run out. Guarantees: the bytes of a
+//! buffer are seen only while it is lent to us.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -13,6 +14,8 @@ use io_uring::types::BufRingEntry;
 
 /// Names the buffers in receive operations. A ring has no others.
 pub(super) const BUFFER_GROUP: u16 = 0;
+/// Buffers that are queued at first: 256 KiB.
+const COUNT_FIRST: u16 = 128;
 /// A power of two. Enough for what arrives between two turns of a busy worker; more has to wait for the next.
 const COUNT: u16 = 1024;
 /// Bytes of one buffer: most requests fit.
@@ -27,6 +30,8 @@ pub(super) struct Buffers {
     memory: NonNull<u8>,
     /// How many entries have been queued, modulo 2^16.
     tail: u16,
+    /// How many of the buffers are in use, queued or lent.
+    used: u16,
     /// Which buffers are ours to read, because they have been received into and not given back.
     lent: Vec<bool>,
     leaked: bool,
@@ -46,12 +51,26 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 }
 
 impl Buffers {
-    /// Buffers that are all queued.
+    /// Buffers of which the first are queued.
     pub(super) fn new() -> Buffers {
         let (queue, memory) = (allocate(queue_layout()).cast(), allocate(memory_layout()));
-        let mut buffers = Buffers { queue, memory, tail: 0, lent: vec![true; usize::from(COUNT)], leaked: false };
-        (0..COUNT).for_each(|buffer| buffers.give_back(buffer));
+        let lent = vec![false; usize::from(COUNT)];
+        let mut buffers = Buffers { queue, memory, tail: 0, used: 0, lent, leaked: false };
+        buffers.use_up_to(COUNT_FIRST);
         buffers
+    }
+
+    /// The kernel has found none: there are to be twice as many, as long as there are others.
+    pub(super) fn grow(&mut self) {
+        self.use_up_to((2 * self.used).min(COUNT));
+    }
+
+    fn use_up_to(&mut self, count: u16) {
+        for buffer in self.used..count {
+            self.lent[usize::from(buffer)] = true;
+            self.give_back(buffer);
+        }
+        self.used = count;
     }
 
     /// Has the ring of `submitter` receive into them.
@@ -133,6 +152,17 @@ mod tests {
         assert_eq!(buffers.lent(3, u32::MAX).len(), BYTES);
         buffers.give_back(3);
         assert!(buffers.lent(3, 10).is_empty());
+    }
+
+    #[test]
+    fn there_are_more_when_they_run_out_and_never_more_than_there_is_room_for() {
+        let mut buffers = Buffers::new();
+        let mut queued = vec![buffers.tail];
+        for _ in 0..5 {
+            buffers.grow();
+            queued.push(buffers.tail);
+        }
+        assert_eq!(queued, [128, 256, 512, 1024, 1024, 1024]);
     }
 
     #[test]
