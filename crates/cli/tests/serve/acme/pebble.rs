@@ -101,9 +101,9 @@ impl Pebble {
         authority
             .args(["-config", &self.files.path().join("pebble.json").display().to_string()])
             .args(["-dnsserver", &format!("{address}:{DNS}")])
-            // Validates at once, and refuses one nonce in five.
+            // Validates at once, and refuses one nonce in twenty. One that is refused three times in a row is a failure.
             .env("PEBBLE_VA_NOSLEEP", "1")
-            .env("PEBBLE_WFE_NONCEREJECT", "20")
+            .env("PEBBLE_WFE_NONCEREJECT", "5")
             .stdout(log("pebble.log"))
             .stderr(log("pebble-errors.log"));
         for mut command in [dns, authority] {
