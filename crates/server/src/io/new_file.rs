@@ -2,11 +2,14 @@
 //!
 //! Owns: [`NewFile`]. Guarantees: whoever looks at the name sees what was there before or all of what was written; a file that is not
 //! moved into place leaves nothing behind, not even if the process is killed, where the file system has files without names
-//! (`O_TMPFILE`, open(2)). Elsewhere it has a hidden name meanwhile, which a killed process leaves. Does not write to stable storage: after a
+//! (`O_TMPFILE`, open(2)). Elsewhere it has a hidden name meanwhile, which a killed process leaves. Giving a file up does not wait for the
+//! disk: freeing gigabytes takes seconds. Does not write to stable storage: after a
 //! loss of power the file is what the file system makes of it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -15,7 +18,10 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub struct NewFile {
     directory: OwnedFd,
-    file: OwnedFd,
+    /// Absent once it has been given up.
+    file: Option<OwnedFd>,
+    /// Something has been written to it, and it has no name that stays.
+    holds_space: bool,
     /// Its name meanwhile, if it has to have one.
     name: Option<Named>,
 }
@@ -48,7 +54,7 @@ impl NewFile {
     /// What `open(2)` says.
     pub fn create(directory: OwnedFd) -> Result<NewFile, Errno> {
         match retry(|| rustix::fs::openat(&directory, ".", WRITE | OFlags::TMPFILE, MODE)) {
-            Ok(file) => Ok(NewFile { directory, file, name: None }),
+            Ok(file) => Ok(NewFile::of(directory, file, None)),
             // Not every file system has them.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => NewFile::create_named(directory),
             Err(errno) => Err(errno),
@@ -59,12 +65,20 @@ impl NewFile {
         let name = unused_name();
         let file =
             retry(|| rustix::fs::openat(&directory, name.as_str(), WRITE | OFlags::CREATE | OFlags::EXCL, MODE))?;
-        Ok(NewFile { directory, file, name: Some(Named { directory: None, name }) })
+        Ok(NewFile::of(directory, file, Some(Named { directory: None, name })))
+    }
+
+    fn of(directory: OwnedFd, file: OwnedFd, name: Option<Named>) -> NewFile {
+        NewFile { directory, file: Some(file), holds_space: false, name }
+    }
+
+    fn file(&self) -> Result<&OwnedFd, Errno> {
+        self.file.as_ref().ok_or(Errno::BADF)
     }
 
     /// `file`, which is complete and has the name `name` in `place`, to be moved into `directory`.
     pub(super) fn complete(directory: OwnedFd, file: OwnedFd, place: OwnedFd, name: String) -> NewFile {
-        NewFile { directory, file, name: Some(Named { directory: Some(place), name }) }
+        NewFile::of(directory, file, Some(Named { directory: Some(place), name }))
     }
 
     /// Writes `bytes` behind what has been written.
@@ -73,7 +87,9 @@ impl NewFile {
     /// What `write(2)` says.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
-            let written = retry(|| rustix::io::write(&self.file, bytes))?;
+            self.holds_space = true;
+            let file = self.file()?;
+            let written = retry(|| rustix::io::write(file, bytes))?;
             bytes = &bytes[written..];
         }
         Ok(())
@@ -87,7 +103,10 @@ impl NewFile {
     pub fn move_to(mut self, name: &[u8]) -> Result<Before, Errno> {
         if self.name.is_none() {
             match self.link(name) {
-                Ok(()) => return Ok(Before::Nothing),
+                Ok(()) => {
+                    self.holds_space = false;
+                    return Ok(Before::Nothing);
+                }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -99,7 +118,7 @@ impl NewFile {
         let Some(own) = &self.name else { return Err(Errno::NOENT) };
         let place = own.directory.as_ref().unwrap_or(&self.directory);
         retry(|| rustix::fs::renameat(place, own.name.as_str(), &self.directory, name))?;
-        self.name = None;
+        (self.name, self.holds_space) = (None, false);
         Ok(before)
     }
 
@@ -108,16 +127,20 @@ impl NewFile {
     /// # Errors
     /// `EEXIST` if something is there, which stays; else what the system calls say.
     pub fn move_to_unused(mut self, name: &[u8]) -> Result<(), Errno> {
-        let Some(own) = &self.name else { return self.link(name) };
+        let Some(own) = &self.name else {
+            self.link(name)?;
+            self.holds_space = false;
+            return Ok(());
+        };
         let flags = RenameFlags::NOREPLACE;
         let place = own.directory.as_ref().unwrap_or(&self.directory);
         retry(|| rustix::fs::renameat_with(place, own.name.as_str(), &self.directory, name, flags))?;
-        self.name = None;
+        (self.name, self.holds_space) = (None, false);
         Ok(())
     }
 
     fn link(&self, name: &[u8]) -> Result<(), Errno> {
-        let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let descriptor = format!("/proc/self/fd/{}", self.file()?.as_raw_fd());
         retry(|| rustix::fs::linkat(CWD, descriptor.as_str(), &self.directory, name, AtFlags::SYMLINK_FOLLOW))
     }
 
@@ -126,7 +149,7 @@ impl NewFile {
             Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => Err(Errno::ISDIR),
             Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {
                 // Without the right to, it has those of a new file.
-                let _ = rustix::fs::fchmod(self.file.as_fd(), Mode::from_raw_mode(stat.st_mode & 0o777));
+                let _ = rustix::fs::fchmod(self.file()?.as_fd(), Mode::from_raw_mode(stat.st_mode & 0o777));
                 Ok(Before::File)
             }
             Ok(_) => Ok(Before::File),
@@ -143,7 +166,23 @@ impl Drop for NewFile {
             // If that fails, it stays: there is nobody to tell.
             let _ = rustix::fs::unlinkat(place, own.name.as_str(), AtFlags::empty());
         }
+        if let Some(file) = self.file.take().filter(|_| self.holds_space) {
+            close_elsewhere(file);
+        }
     }
+}
+
+/// Closes a file without a name, whose space is freed with that, in a thread for that: who gives a file up may be an event loop.
+fn close_elsewhere(file: OwnedFd) {
+    static CLOSER: OnceLock<Sender<OwnedFd>> = OnceLock::new();
+    let closer = CLOSER.get_or_init(|| {
+        let (sender, files) = channel();
+        // Without the thread nobody listens.
+        let _ = std::thread::Builder::new().name("closer".to_owned()).spawn(move || files.into_iter().for_each(drop));
+        sender
+    });
+    // If nobody listens, it comes back with the error, and is closed here.
+    let _ = closer.send(file);
 }
 
 /// A hidden name, which is not served and which no other process uses.
@@ -216,6 +255,21 @@ mod tests {
             other.write(b"b").unwrap();
             assert_eq!(other.move_to_unused(b"a"), Err(Errno::EXIST));
             assert_eq!((fs::read(directory.path().join("a")).unwrap(), names(directory.path()).len()), (Vec::new(), 1));
+        }
+    }
+
+    #[test]
+    fn the_space_of_what_is_given_up_is_freed_by_a_thread_for_that() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut file = create(directory.path(), false);
+        file.write(b"abc").unwrap();
+        drop(file);
+        let is_closer = |task: fs::DirEntry| fs::read(task.path().join("comm")).is_ok_and(|name| name == b"closer\n");
+        let names_itself = || fs::read_dir("/proc/self/task").unwrap().flatten().any(is_closer);
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !names_itself() {
+            assert!(std::time::Instant::now() < end, "there is such a thread");
+            std::thread::yield_now();
         }
     }
 
