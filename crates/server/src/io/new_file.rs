@@ -89,8 +89,14 @@ impl NewFile {
         while !bytes.is_empty() {
             self.holds_space = true;
             let file = self.file()?;
-            let written = retry(|| rustix::io::write(file, bytes))?;
-            bytes = &bytes[written..];
+            match retry(|| rustix::io::write(file, bytes)) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(errno) => {
+                    // Whoever writes may wait, and gives it up now: who is told that the disk is full finds room again.
+                    self.holds_space = false;
+                    return Err(errno);
+                }
+            }
         }
         Ok(())
     }
