@@ -9,6 +9,7 @@ mod compression;
 mod control;
 mod counts;
 mod crowds;
+mod downloads;
 mod ends;
 mod engine;
 mod errors;

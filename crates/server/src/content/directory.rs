@@ -26,6 +26,8 @@ pub struct Place<'a> {
     pub path: &'a [u8],
     /// What clients may change in it.
     pub changes: Changes,
+    /// Whether it can be had as an archive.
+    pub downloads: bool,
     /// What the kernel can do.
     pub abilities: &'a KernelFeatures,
 }
@@ -43,7 +45,7 @@ pub fn list(
 ) -> Result<Resource, Blocked> {
     let entries = entries(&directory, place, LOOKED_AT_MAX)?;
     let path = String::from_utf8_lossy(place.path);
-    let listing = Listing { path: &path, entries, changes: place.changes };
+    let listing = Listing { path: &path, entries, changes: place.changes, downloads: place.downloads };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
     Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
@@ -65,6 +67,20 @@ fn entries(directory: &OwnedFd, place: &Place<'_>, looked_at_max: usize) -> Resu
         entries.extend(item(directory, place, name));
     }
     Ok(entries)
+}
+
+/// What is listed of a directory, but for links that lead to other directories: whoever goes on into what this returns comes to an end.
+///
+/// # Errors
+/// What `getdents64(2)` says.
+pub fn reachable(directory: &OwnedFd, place: &Place<'_>) -> Result<Vec<(Vec<u8>, Kind)>, Errno> {
+    let is_link = |item: &Item| {
+        let stat = rustix::fs::statat(directory, &*item.name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+    };
+    let mut entries = entries(directory, place, LOOKED_AT_MAX)?;
+    entries.retain(|item| item.kind == Kind::File || !is_link(item));
+    Ok(entries.into_iter().map(|item| (item.name, item.kind)).collect())
 }
 
 /// Names that are looked at, each at the cost of a `stat`, whether they are listed or not: bounds the time that one request can
@@ -110,6 +126,7 @@ mod tests {
             name: b"",
             path: b"/",
             changes: Changes::default(),
+            downloads: false,
             abilities: &abilities,
         };
         let listed = |looked_at_max| entries(&directory, &place, looked_at_max).unwrap().len();

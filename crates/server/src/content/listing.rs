@@ -27,6 +27,8 @@ pub struct Listing<'a> {
     pub entries: Vec<Item>,
     /// What clients may change here: the page has forms and buttons for that.
     pub changes: Changes,
+    /// Whether the page has a link to the folder as an archive.
+    pub downloads: bool,
 }
 
 /// One entry of a directory.
@@ -245,8 +247,11 @@ mod tests {
     }
 
     fn value(path: &str, entries: Vec<Item>, query: &str) -> serde_json::Value {
-        serde_json::from_slice(&json(&Listing { path, entries, changes: Changes::default() }, Order::from_query(query)))
-            .expect("JSON")
+        serde_json::from_slice(&json(
+            &Listing { path, entries, changes: Changes::default(), downloads: false },
+            Order::from_query(query),
+        ))
+        .expect("JSON")
     }
 
     fn names_in_order(entries: Vec<Item>, query: &str) -> Vec<String> {

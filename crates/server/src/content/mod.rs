@@ -5,6 +5,7 @@
 pub mod action;
 pub mod answers;
 pub mod directory;
+pub mod download;
 mod escape;
 pub mod explain;
 pub mod listing;

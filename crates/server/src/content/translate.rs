@@ -24,9 +24,9 @@ use lamna_proto::resource::{Description, HeadTooLong, Representation, Resource, 
 use rustix::io::Errno;
 
 use super::answers;
-use super::directory;
 use super::listing::View;
 use super::media_type;
+use super::{directory, download};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
@@ -246,7 +246,8 @@ impl Question<'_> {
         // Directories of users are theirs alone.
         let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
         let changes = if is_users { Changes::default() } else { self.rules.changes };
-        let listed = directory::Place { root, name, path: self.path, changes, abilities: self.abilities };
+        let downloads = !is_users && download::leads_to_files(&self.rules.rules);
+        let listed = directory::Place { root, name, path: self.path, changes, downloads, abilities: self.abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.

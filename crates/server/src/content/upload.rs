@@ -113,7 +113,7 @@ struct Place {
 
 /// What routes look at besides the path, in values of its own: the names of files in a form are known later.
 #[derive(Debug)]
-struct Asking {
+pub(super) struct Asking {
     host: Option<Vec<u8>>,
     query: Option<Vec<u8>>,
     bytes: Vec<u8>,
@@ -122,7 +122,7 @@ struct Asking {
 }
 
 impl Asking {
-    fn of(translate: &Translate<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
+    pub(super) fn of(translate: &Translate<'_>, request: Request<'_>, client: Option<IpAddr>) -> Asking {
         Asking {
             host: translate.host.map(<[u8]>::to_vec),
             query: translate.query.map(<[u8]>::to_vec),
@@ -132,7 +132,7 @@ impl Asking {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
+    pub(super) fn asked(&self) -> Asked<'_> {
         let request = Some(Request { bytes: &self.bytes, head: &self.head });
         Asked { host: self.host.as_deref(), query: self.query.as_deref(), method: None, request, client: self.client }
     }

@@ -160,12 +160,17 @@ fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
         page,
         format_args!("<p>{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"),
     );
+    if listing.downloads {
+        page.push_str(DOWNLOAD);
+    }
     page.push_str(KEYS);
     if omitted > 0 {
         let shown = listing.entries.len() - omitted;
         push_formatted(page, format_args!("<p>The first {shown} entries are shown, {omitted} more are not.</p>\n"));
     }
 }
+
+const DOWNLOAD: &str = "<p><a rel=\"nofollow\" href=\"?download=tar\" download>Download this folder (.tar)</a></p>\n";
 
 /// Shown where there is a pointer, and so probably a keyboard.
 const KEYS: &str = "<p class=\"k\"><kbd>/</kbd> search, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> open, <kbd>Backspace</kbd> parent folder</p>\n";
@@ -203,7 +208,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
-        String::from_utf8(html(&Listing { path, entries, changes: ALL }, Order::from_query(query))).expect("UTF-8")
+        String::from_utf8(html(&Listing { path, entries, changes: ALL, downloads: true }, Order::from_query(query)))
+            .expect("UTF-8")
     }
 
     const ALL: Changes = Changes { upload: true, delete: true, mkdir: true };
@@ -261,7 +267,7 @@ mod tests {
     #[test]
     fn forms_and_buttons_are_there_for_what_clients_may_change() {
         let page = |changes| {
-            let listing = Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes };
+            let listing = Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes, downloads: false };
             String::from_utf8(html(&listing, Order::default())).unwrap()
         };
         let nothing = Changes::default();

@@ -13,7 +13,7 @@ use super::{Target, WorkerContext};
 use crate::cache::{Entry, Script};
 use crate::content::answers;
 use crate::content::route::Effective;
-use crate::content::upload;
+use crate::content::{download, upload};
 use crate::gateway::{self, Asking};
 use crate::tls::Over;
 use crate::upstream::group::Group;
@@ -52,10 +52,17 @@ impl WorkerContext<'_> {
             Gate::RunsFiles => return None,
             Gate::None => {}
         }
+        let means = upload::Means { sites, store, abilities, clock: *clock };
+        if translate.query.is_some()
+            && let Some(program) = download::begin(sites.find(translate.host), translate, client, means)
+        {
+            self.requests += 1;
+            return Some(Done::Run(program));
+        }
         translate.request.filter(|request| !request.head.method.reads())?;
         self.requests += 1;
         let site = sites.find(translate.host);
-        let program = upload::begin(site, translate, client, upload::Means { sites, store, abilities, clock: *clock });
+        let program = upload::begin(site, translate, client, means);
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
     }
 

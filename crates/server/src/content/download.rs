@@ -1,0 +1,378 @@
+//! Folders as archives: what a visitor can reach from a listing, sent while it is read.
+//!
+//! Owns: what is in an archive, and in which order. Guarantees: nothing is in it that its listings do not lead to, or that is
+//! answered in another way than as a file (a route redirects it, an application answers it); the same tree gives the same bytes;
+//! memory is bounded by one part and the names of the directories on the way to the file that is read. A file that becomes shorter while
+//! it is read breaks the download off, so that nobody takes it for whole; one that is gone before is left out.
+
+mod tar;
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::{ContentBuffer, Translate};
+use lamna_proto::message::Status;
+use lamna_proto::parse::path;
+use lamna_proto::resource::Resource;
+use rustix::io::{pread, retry_on_intr};
+
+use super::directory;
+use super::listing::Kind;
+use super::route::Effective;
+use super::site::{Site, Sites};
+use super::upload::{Asking, Means};
+use crate::config::route::{Changes, Rules};
+use crate::io::file_state;
+use crate::io::{Blocked, KernelFeatures, Wait, open};
+use crate::sys::clock::Clock;
+
+/// The query that asks for a folder as an archive.
+const TAR_QUERY: &[u8] = b"download=tar";
+/// Directories within each other. Links to directories are not followed, so that there are no circles.
+const DEPTH_MAX: usize = 64;
+/// Bytes of a part, and what a file may add to it beyond.
+const PART_BYTES: usize = 128 * 1024;
+
+/// The program that answers a request for a folder as an archive; none if it is not one, or there is none to be had here.
+pub fn begin(
+    site: &Site,
+    translate: &Translate<'_>,
+    client: Option<IpAddr>,
+    means: Means<'_>,
+) -> Option<Box<dyn Program>> {
+    let request = translate.request.filter(|request| request.head.method.reads())?;
+    if translate.query != Some(TAR_QUERY) || !site.settings.browse {
+        return None;
+    }
+    let mut path = Vec::new();
+    path::normalise(translate.path, &mut path).ok()?;
+    let is_of_user = site.settings.user_directory.is_some() && path.starts_with(b"/~");
+    if is_of_user || !path.ends_with(b"/") {
+        return None;
+    }
+    let tree = Tree {
+        sites: means.sites.clone(),
+        abilities: means.abilities.clone(),
+        clock: means.clock,
+        site: site.index,
+        asking: site.routes.depends_on_requests().then(|| Asking::of(translate, request, client)),
+    };
+    // What is answered in another way is, here as well.
+    tree.serves(&path).then(|| Box::new(Download { tree, path, walk: None }) as Box<dyn Program>)
+}
+
+/// Whether what these rules apply to is answered with the file or the folder that is there, to whoever gets the folder around it.
+pub fn leads_to_files(rules: &Rules) -> bool {
+    // All of them are named: whoever adds one decides here whether it matters.
+    let Rules {
+        headers: _,
+        immutable: _,
+        media_type: _,
+        redirect,
+        rewrite,
+        try_files,
+        index: _,
+        error_pages: _,
+        cors: _,
+        gateway,
+        changes: _,
+    } = rules;
+    redirect.is_none() && rewrite.is_none() && try_files.is_none() && gateway.is_none()
+}
+
+/// What is served to who asks.
+#[derive(Debug)]
+struct Tree {
+    sites: Arc<Sites>,
+    abilities: Arc<KernelFeatures>,
+    clock: Clock,
+    site: u32,
+    /// Who asks, if routes of the site look at more than paths.
+    asking: Option<Asking>,
+}
+
+impl Tree {
+    fn site(&self) -> &Site {
+        self.sites.at(self.site)
+    }
+
+    fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
+        match &self.asking {
+            Some(asking) => self.site().routes.applying(path, &asking.asked()),
+            None => self.site().routes.effective(path, &[]),
+        }
+    }
+
+    /// Whether `path`, which is normalised, is answered with what is there.
+    fn serves(&self, path: &[u8]) -> bool {
+        let site = self.site();
+        let is_moved = std::str::from_utf8(path)
+            .is_ok_and(|text| site.settings.redirects.iter().any(|redirect| redirect.location(text).is_some()));
+        leads_to_files(&self.rules_of(path).rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
+    }
+
+    /// What is served in the directory `path` is beneath another root than it.
+    fn is_elsewhere(&self, path: &[u8], entry: &[u8]) -> bool {
+        !std::ptr::eq(self.site().root_of(path).0, self.site().root_of(entry).0)
+    }
+}
+
+/// Sends a folder.
+#[derive(Debug)]
+struct Download {
+    tree: Tree,
+    /// What is asked for, which ends with a slash.
+    path: Vec<u8>,
+    walk: Option<Walk>,
+}
+
+/// On the way through a tree.
+#[derive(Debug)]
+struct Walk {
+    root: Arc<OwnedFd>,
+    /// The directories on the way, the innermost last.
+    levels: Vec<Level>,
+    /// The file that is read: its size, and how much of it has been.
+    file: Option<(OwnedFd, u64, u64)>,
+}
+
+/// A directory, and what of it has not been sent.
+#[derive(Debug)]
+struct Level {
+    /// The path that it is asked for by, with a slash at the end.
+    path: Vec<u8>,
+    /// Its name beneath the root, without one.
+    name: Vec<u8>,
+    /// Its name in the archive, with one.
+    shown: Vec<u8>,
+    entries: std::vec::IntoIter<(Vec<u8>, Kind)>,
+}
+
+/// What the next part is.
+#[derive(Debug)]
+struct Bytes(Vec<u8>);
+
+impl ContentBuffer for Bytes {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// It cannot be gone on with.
+struct Broken;
+
+impl Program for Download {
+    fn content_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn begins_with(&self) -> Next {
+        Next::ROOM
+    }
+
+    fn run(&mut self, input: Input<'_>) -> Ran {
+        if !input.room {
+            return Ran::Waits(Next::ROOM);
+        }
+        let mut part = Part::default();
+        if self.walk.is_none() {
+            match self.begin() {
+                Ok(walk) => self.walk = Some(walk),
+                Err(answer) => return Ran::Answer(answer),
+            }
+            part.head = Some(self.head());
+        }
+        let Download { tree, walk: Some(walk), .. } = self else { return Ran::Failed };
+        let mut content = Vec::with_capacity(PART_BYTES + PART_BYTES / 4);
+        match walk.fill(tree, &mut content) {
+            Ok(true) => {}
+            Ok(false) => {
+                content.extend_from_slice(&tar::END);
+                part.end = Some(Vec::new());
+            }
+            Err(Broken) => return Ran::Failed,
+        }
+        part.content = Some(Arc::new(Bytes(content)));
+        Ran::Gives(Box::new(part), Next::ROOM)
+    }
+}
+
+impl Download {
+    /// Opens the folder; or what is answered if it is none that is listed.
+    fn begin(&self) -> Result<Walk, Arc<Resource>> {
+        let (tree, errors) = (&self.tree, self.tree.rules_of(&self.path).errors.clone());
+        let refused = |blocked| match blocked {
+            Blocked::Failed(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => errors.forbidden.clone(),
+            Blocked::Failed(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => errors.overloaded.clone(),
+            Blocked::Failed(_) | Blocked::Disk => errors.not_found.clone(),
+        };
+        let (root, name) = tree.site().root_of(&self.path);
+        let root = root.directory(Wait::Yes, tree.clock.now().0).map_err(refused)?;
+        let name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
+        let shown = [self.title(), b"/"].concat();
+        let level = Level::open(tree, &root, self.path.clone(), name, shown).map_err(refused)?;
+        // One with an index file is not listed.
+        let level = level.filter(|level| !level.has_index).ok_or_else(|| errors.not_found.clone())?.level;
+        Ok(Walk { root, levels: vec![level], file: None })
+    }
+
+    /// What the folder is called.
+    fn title(&self) -> &[u8] {
+        let inner = self.path.strip_suffix(b"/").unwrap_or(&self.path);
+        match memchr::memrchr(b'/', inner).map(|at| &inner[at + 1..]) {
+            None | Some([]) => b"files",
+            Some(name) => name,
+        }
+    }
+
+    fn head(&self) -> StreamHead {
+        let rules = self.tree.rules_of(&self.path);
+        let extras = rules.extras(200);
+        let mut fields = Vec::new();
+        let mut line = |name: &str, value: &[u8]| {
+            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                fields.extend_from_slice(part);
+            }
+        };
+        line("Content-Type", b"application/x-tar");
+        // RFC 6266 and RFC 8187: names of any bytes.
+        let mut disposition = b"attachment; filename*=UTF-8''".to_vec();
+        for byte in self.title() {
+            match byte {
+                byte if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) => disposition.push(*byte),
+                byte => disposition.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            }
+        }
+        disposition.extend_from_slice(b".tar");
+        line("Content-Disposition", &disposition);
+        if let Some(vary) = extras.vary_with(None) {
+            line("Vary", vary.as_bytes());
+        }
+        let is_said = |name: &str| extras.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        for (name, value) in [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache")] {
+            if !is_said(name) {
+                line(name, value.as_bytes());
+            }
+        }
+        let is_ours =
+            |name: &str| ["Content-Type", "Content-Disposition"].iter().any(|own| own.eq_ignore_ascii_case(name));
+        for (name, value) in extras.fields.iter().filter(|(name, _)| !is_ours(name)) {
+            line(name, value.as_bytes());
+        }
+        StreamHead { status: Status(200), fields, length: None, tunnels: false }
+    }
+}
+
+/// A directory that has been opened.
+struct Opened {
+    level: Level,
+    /// It has an index file: that is all that a visitor gets to see of it.
+    has_index: bool,
+}
+
+impl Level {
+    /// The directory `name` beneath `root`, and what is listed in it. Nothing if it is not one.
+    fn open(
+        tree: &Tree,
+        root: &OwnedFd,
+        path: Vec<u8>,
+        name: Vec<u8>,
+        shown: Vec<u8>,
+    ) -> Result<Option<Opened>, Blocked> {
+        let opened = open::open_beneath(root.as_fd(), &name, Wait::Yes, &tree.abilities)?;
+        if file_state::inspect(opened.as_fd())?.0 != file_state::Kind::Directory {
+            return Ok(None);
+        }
+        let bare = if name == b"." { b"" } else { &name[..] };
+        let place = directory::Place {
+            root: root.as_fd(),
+            name: bare,
+            path: &path,
+            changes: Changes::default(),
+            downloads: false,
+            abilities: &tree.abilities,
+        };
+        let rules = tree.rules_of(&path);
+        let indices = rules.rules.index.as_deref().unwrap_or(&tree.site().settings.index);
+        let mut entries = directory::reachable(&opened, &place)?;
+        let is_index =
+            |entry: &(Vec<u8>, Kind)| entry.1 == Kind::File && indices.iter().any(|index| index.as_bytes() == entry.0);
+        let has_index = entries.iter().any(is_index);
+        if has_index {
+            entries.retain(is_index);
+        }
+        entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        let level = Level { path, name: bare.to_vec(), shown, entries: entries.into_iter() };
+        Ok(Some(Opened { level, has_index }))
+    }
+}
+
+impl Walk {
+    /// Writes what comes next, until there is enough for a part. False if that was all.
+    fn fill(&mut self, tree: &Tree, out: &mut Vec<u8>) -> Result<bool, Broken> {
+        while out.len() < PART_BYTES {
+            if self.file.is_some() {
+                self.read(out)?;
+            } else if !self.next(tree, out) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the head of the next entry, if there is one that is served. False if there is none left.
+    fn next(&mut self, tree: &Tree, out: &mut Vec<u8>) -> bool {
+        let Some(level) = self.levels.last_mut() else { return false };
+        let Some((entry, kind)) = level.entries.next() else {
+            self.levels.pop();
+            return true;
+        };
+        let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
+        let [path, shown] = [&level.path, &level.shown].map(|before| [before, &entry[..], slash].concat());
+        let name = if level.name.is_empty() { entry } else { [&level.name, &b"/"[..], &entry].concat() };
+        if !tree.serves(&path) || tree.is_elsewhere(&level.path, &path) {
+            return true;
+        }
+        match kind {
+            Kind::File => self.open_file(tree, &name, &shown, out),
+            Kind::Directory if self.levels.len() >= DEPTH_MAX => {}
+            // One that cannot be read is shown and is empty, as in listings.
+            Kind::Directory => {
+                let opened = Level::open(tree, &self.root, path, name, shown.clone());
+                tar::write_head(&shown, tar::Kind::Directory, 0, out);
+                self.levels.extend(opened.ok().flatten().map(|opened| opened.level));
+            }
+        }
+        true
+    }
+
+    fn open_file(&mut self, tree: &Tree, name: &[u8], shown: &[u8], out: &mut Vec<u8>) {
+        let Ok(file) = open::open_beneath(self.root.as_fd(), name, Wait::Yes, &tree.abilities) else { return };
+        let Ok((file_state::Kind::Regular, stamp)) = file_state::inspect(file.as_fd()) else { return };
+        tar::write_head(shown, tar::Kind::File(stamp.size), stamp.modified_unix_seconds().unwrap_or(0), out);
+        self.file = Some((file, stamp.size, 0));
+    }
+
+    /// Reads on in the file.
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Some((file, size, at)) = &mut self.file else { return Ok(()) };
+        let wanted = (*size - *at).min(PART_BYTES as u64) as usize;
+        if wanted > 0 {
+            let before = out.len();
+            out.resize(before + wanted, 0);
+            let bytes = retry_on_intr(|| pread(&*file, &mut out[before..], *at)).map_err(|_| Broken)?;
+            out.truncate(before + bytes);
+            if bytes == 0 {
+                return Err(Broken);
+            }
+            *at += bytes as u64;
+        }
+        if *at == *size {
+            out.extend(std::iter::repeat_n(0, tar::padding(*size)));
+            self.file = None;
+        }
+        Ok(())
+    }
+}
