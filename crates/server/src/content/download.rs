@@ -6,6 +6,7 @@
 //! it is read breaks the download off, so that nobody takes it for whole; one that is gone before is left out.
 
 mod tar;
+mod zip;
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +19,7 @@ use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 use rustix::io::{pread, retry_on_intr};
 
+use self::zip::{TooMany, Zip};
 use super::directory;
 use super::listing::Kind;
 use super::route::Effective;
@@ -28,12 +30,15 @@ use crate::io::file_state;
 use crate::io::{Blocked, KernelFeatures, Wait, open};
 use crate::sys::clock::Clock;
 
-/// The query that asks for a folder as an archive.
+/// The queries that ask for a folder as an archive.
 const TAR_QUERY: &[u8] = b"download=tar";
+const ZIP_QUERY: &[u8] = b"download=zip";
 /// Directories within each other. Links to directories are not followed, so that there are no circles.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a part, and what a file may add to it beyond.
 const PART_BYTES: usize = 128 * 1024;
+/// Entries and pieces of files of one step, whatever becomes of them: bounds the time that it takes.
+const PIECES_MAX: usize = 128;
 
 /// The program that answers a request for a folder as an archive; none if it is not one, or there is none to be had here.
 pub fn begin(
@@ -43,7 +48,12 @@ pub fn begin(
     means: Means<'_>,
 ) -> Option<Box<dyn Program>> {
     let request = translate.request.filter(|request| request.head.method.reads())?;
-    if translate.query != Some(TAR_QUERY) || !site.settings.browse {
+    let form = match translate.query? {
+        TAR_QUERY => Form::Tar,
+        ZIP_QUERY => Form::Zip(Box::default()),
+        _ => return None,
+    };
+    if !site.settings.browse {
         return None;
     }
     let mut path = Vec::new();
@@ -60,7 +70,7 @@ pub fn begin(
         asking: site.routes.depends_on_requests().then(|| Asking::of(translate, request, client)),
     };
     // What is answered in another way is, here as well.
-    tree.serves(&path).then(|| Box::new(Download { tree, path, walk: None }) as Box<dyn Program>)
+    tree.serves(&path).then(|| Box::new(Download { tree, path, form, walk: None }) as Box<dyn Program>)
 }
 
 /// Whether what these rules apply to is answered with the file or the folder that is there, to whoever gets the folder around it.
@@ -125,7 +135,15 @@ struct Download {
     tree: Tree,
     /// What is asked for, which ends with a slash.
     path: Vec<u8>,
+    form: Form,
     walk: Option<Walk>,
+}
+
+/// The form of an archive.
+#[derive(Debug)]
+enum Form {
+    Tar,
+    Zip(Box<Zip>),
 }
 
 /// On the way through a tree.
@@ -136,6 +154,8 @@ struct Walk {
     levels: Vec<Level>,
     /// The file that is read: its size, and how much of it has been.
     file: Option<(OwnedFd, u64, u64)>,
+    /// What of it is to be compressed.
+    coded: Vec<u8>,
 }
 
 /// A directory, and what of it has not been sent.
@@ -163,6 +183,12 @@ impl ContentBuffer for Bytes {
 /// It cannot be gone on with.
 struct Broken;
 
+impl From<TooMany> for Broken {
+    fn from(TooMany: TooMany) -> Broken {
+        Broken
+    }
+}
+
 impl Program for Download {
     fn content_bytes_max(&self) -> u64 {
         0
@@ -184,12 +210,15 @@ impl Program for Download {
             }
             part.head = Some(self.head());
         }
-        let Download { tree, walk: Some(walk), .. } = self else { return Ran::Failed };
+        let Download { tree, form, walk: Some(walk), .. } = self else { return Ran::Failed };
         let mut content = Vec::with_capacity(PART_BYTES + PART_BYTES / 4);
-        match walk.fill(tree, &mut content) {
+        match walk.fill(tree, form, &mut content) {
             Ok(true) => {}
             Ok(false) => {
-                content.extend_from_slice(&tar::END);
+                match form {
+                    Form::Tar => content.extend_from_slice(&tar::END),
+                    Form::Zip(zip) => zip.end(&mut content),
+                }
                 part.end = Some(Vec::new());
             }
             Err(Broken) => return Ran::Failed,
@@ -215,7 +244,7 @@ impl Download {
         let level = Level::open(tree, &root, self.path.clone(), name, shown).map_err(refused)?;
         // One with an index file is not listed.
         let level = level.filter(|level| !level.has_index).ok_or_else(|| errors.not_found.clone())?.level;
-        Ok(Walk { root, levels: vec![level], file: None })
+        Ok(Walk { root, levels: vec![level], file: None, coded: Vec::new() })
     }
 
     /// What the folder is called.
@@ -236,7 +265,11 @@ impl Download {
                 fields.extend_from_slice(part);
             }
         };
-        line("Content-Type", b"application/x-tar");
+        let (media_type, suffix): (&[u8], &[u8]) = match self.form {
+            Form::Tar => (b"application/x-tar", b".tar"),
+            Form::Zip(_) => (b"application/zip", b".zip"),
+        };
+        line("Content-Type", media_type);
         // RFC 6266 and RFC 8187: names of any bytes.
         let mut disposition = b"attachment; filename*=UTF-8''".to_vec();
         for byte in self.title() {
@@ -245,7 +278,7 @@ impl Download {
                 byte => disposition.extend_from_slice(format!("%{byte:02X}").as_bytes()),
             }
         }
-        disposition.extend_from_slice(b".tar");
+        disposition.extend_from_slice(suffix);
         line("Content-Disposition", &disposition);
         if let Some(vary) = extras.vary_with(None) {
             line("Vary", vary.as_bytes());
@@ -311,11 +344,15 @@ impl Level {
 
 impl Walk {
     /// Writes what comes next, until there is enough for a part. False if that was all.
-    fn fill(&mut self, tree: &Tree, out: &mut Vec<u8>) -> Result<bool, Broken> {
-        while out.len() < PART_BYTES {
+    fn fill(&mut self, tree: &Tree, form: &mut Form, out: &mut Vec<u8>) -> Result<bool, Broken> {
+        // What compresses well is read for long.
+        for _ in 0..PIECES_MAX {
+            if out.len() >= PART_BYTES {
+                break;
+            }
             if self.file.is_some() {
-                self.read(out)?;
-            } else if !self.next(tree, out) {
+                self.read(form, out)?;
+            } else if !self.next(tree, form, out)? {
                 return Ok(false);
             }
         }
@@ -323,54 +360,84 @@ impl Walk {
     }
 
     /// Writes the head of the next entry, if there is one that is served. False if there is none left.
-    fn next(&mut self, tree: &Tree, out: &mut Vec<u8>) -> bool {
-        let Some(level) = self.levels.last_mut() else { return false };
+    fn next(&mut self, tree: &Tree, form: &mut Form, out: &mut Vec<u8>) -> Result<bool, Broken> {
+        let Some(level) = self.levels.last_mut() else { return Ok(false) };
         let Some((entry, kind)) = level.entries.next() else {
             self.levels.pop();
-            return true;
+            return Ok(true);
         };
         let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
         let [path, shown] = [&level.path, &level.shown].map(|before| [before, &entry[..], slash].concat());
         let name = if level.name.is_empty() { entry } else { [&level.name, &b"/"[..], &entry].concat() };
         if !tree.serves(&path) || tree.is_elsewhere(&level.path, &path) {
-            return true;
+            return Ok(true);
         }
         match kind {
-            Kind::File => self.open_file(tree, &name, &shown, out),
+            Kind::File => self.open_file(tree, &name, &shown, form, out)?,
             Kind::Directory if self.levels.len() >= DEPTH_MAX => {}
             // One that cannot be read is shown and is empty, as in listings.
             Kind::Directory => {
                 let opened = Level::open(tree, &self.root, path, name, shown.clone());
-                tar::write_head(&shown, tar::Kind::Directory, 0, out);
+                match form {
+                    Form::Tar => tar::write_head(&shown, tar::Kind::Directory, 0, out),
+                    Form::Zip(zip) => zip.begin(&shown, None, 0, out)?,
+                }
                 self.levels.extend(opened.ok().flatten().map(|opened| opened.level));
             }
         }
-        true
+        Ok(true)
     }
 
-    fn open_file(&mut self, tree: &Tree, name: &[u8], shown: &[u8], out: &mut Vec<u8>) {
-        let Ok(file) = open::open_beneath(self.root.as_fd(), name, Wait::Yes, &tree.abilities) else { return };
-        let Ok((file_state::Kind::Regular, stamp)) = file_state::inspect(file.as_fd()) else { return };
-        tar::write_head(shown, tar::Kind::File(stamp.size), stamp.modified_unix_seconds().unwrap_or(0), out);
+    /// Writes the head of a file, if it is still there.
+    fn open_file(
+        &mut self,
+        tree: &Tree,
+        name: &[u8],
+        shown: &[u8],
+        form: &mut Form,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let Ok(file) = open::open_beneath(self.root.as_fd(), name, Wait::Yes, &tree.abilities) else { return Ok(()) };
+        let Ok((file_state::Kind::Regular, stamp)) = file_state::inspect(file.as_fd()) else { return Ok(()) };
+        let modified_unix_seconds = stamp.modified_unix_seconds().unwrap_or(0);
+        match form {
+            Form::Tar => tar::write_head(shown, tar::Kind::File(stamp.size), modified_unix_seconds, out),
+            Form::Zip(zip) => zip.begin(shown, Some(stamp.size), modified_unix_seconds, out)?,
+        }
         self.file = Some((file, stamp.size, 0));
+        Ok(())
     }
 
     /// Reads on in the file.
-    fn read(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        let Some((file, size, at)) = &mut self.file else { return Ok(()) };
+    fn read(&mut self, form: &mut Form, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Walk { file: Some((file, size, at)), coded, .. } = self else { return Ok(()) };
         let wanted = (*size - *at).min(PART_BYTES as u64) as usize;
         if wanted > 0 {
             let before = out.len();
-            out.resize(before + wanted, 0);
-            let bytes = retry_on_intr(|| pread(&*file, &mut out[before..], *at)).map_err(|_| Broken)?;
-            out.truncate(before + bytes);
+            let bytes = match form {
+                Form::Tar => {
+                    out.resize(before + wanted, 0);
+                    let bytes = retry_on_intr(|| pread(&*file, &mut out[before..], *at)).map_err(|_| Broken)?;
+                    out.truncate(before + bytes);
+                    bytes
+                }
+                Form::Zip(zip) => {
+                    coded.resize(PART_BYTES, 0);
+                    let bytes = retry_on_intr(|| pread(&*file, &mut coded[..wanted], *at)).map_err(|_| Broken)?;
+                    zip.write(&coded[..bytes], out);
+                    bytes
+                }
+            };
             if bytes == 0 {
                 return Err(Broken);
             }
             *at += bytes as u64;
         }
         if *at == *size {
-            out.extend(std::iter::repeat_n(0, tar::padding(*size)));
+            match form {
+                Form::Tar => out.extend(std::iter::repeat_n(0, tar::padding(*size))),
+                Form::Zip(zip) => zip.end_file(out)?,
+            }
             self.file = None;
         }
         Ok(())

@@ -170,7 +170,7 @@ fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
     }
 }
 
-const DOWNLOAD: &str = "<p><a rel=\"nofollow\" href=\"?download=tar\" download>Download this folder (.tar)</a></p>\n";
+const DOWNLOAD: &str = "<p><a rel=\"nofollow\" href=\"?download=zip\" download>Download this folder (.zip)</a> <a rel=\"nofollow\" href=\"?download=tar\" download>.tar</a></p>\n";
 
 /// Shown where there is a pointer, and so probably a keyboard.
 const KEYS: &str = "<p class=\"k\"><kbd>/</kbd> search, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> open, <kbd>Backspace</kbd> parent folder</p>\n";
