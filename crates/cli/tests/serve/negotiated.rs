@@ -67,13 +67,13 @@ fn what_a_client_has_agreed_on_is_told(engine: Engine) {
         let tls = (words(tls.0), words(tls.1), Some(tls.2));
         (words(path), words(http), tls, words(cipher), words(group), words("none"))
     };
-    let old_cipher = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384";
+    let old_cipher = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
     assert_eq!(
         seen,
         [
             expected("/a.txt", "1.1", ("1.2", "http/1.1", false), old_cipher, "x25519"),
             expected("/a.txt", "1.1", ("1.2", "http/1.1", true), old_cipher, "none"),
-            expected("/b.txt", "2.0", ("1.3", "h2", false), "TLS_AES_256_GCM_SHA384", "x25519"),
+            expected("/b.txt", "2.0", ("1.3", "h2", false), "TLS_AES_128_GCM_SHA256", "x25519"),
         ]
     );
 
@@ -82,7 +82,7 @@ fn what_a_client_has_agreed_on_is_told(engine: Engine) {
         (status["protocols"] == serde_json::json!({"http1": 2, "http2": 1})).then_some(status)
     });
     let tls = &status["tls"];
-    let ciphers = serde_json::json!({ old_cipher: 2, "TLS_AES_256_GCM_SHA384": 1 });
+    let ciphers = serde_json::json!({ old_cipher: 2, "TLS_AES_128_GCM_SHA256": 1 });
     assert_eq!((&tls["ciphers"], &tls["groups"]), (&ciphers, &serde_json::json!({ "x25519": 2 })));
     assert_eq!(tls["failed"], 1);
     let told = order(&server, &["status"]).unwrap();
@@ -102,7 +102,7 @@ fn what_a_client_has_agreed_on_is_told(engine: Engine) {
         "lamna_tls_handshakes_total{version=\"1.2\",protocol=\"http/1.1\",resumed=\"true\"} 1",
         "lamna_tls_handshakes_total{version=\"1.3\",protocol=\"h2\",resumed=\"false\"} 1",
         "lamna_tls_handshakes_failed_total 1",
-        "lamna_tls_ciphers_total{cipher=\"TLS_AES_256_GCM_SHA384\"} 1",
+        "lamna_tls_ciphers_total{cipher=\"TLS_AES_128_GCM_SHA256\"} 1",
         "lamna_tls_groups_total{group=\"x25519\"} 2",
     ] {
         assert!(metrics.contains(&format!("\n{line}\n")), "{line} in {metrics}");

@@ -113,6 +113,24 @@ fn extension(content: &[u8], wanted: u16) -> Option<&[u8]> {
     None
 }
 
+/// Whether the first cipher suite of a ClientHello, which is there in one record, is one of ChaCha20: who has no instructions for AES
+/// says so by this order.
+pub fn prefers_chacha20(received: &[u8]) -> bool {
+    /// For TLS 1.3, and for TLS 1.2 with ECDSA and with RSA (RFC 8446, RFC 7905).
+    const CHACHA20: [usize; 3] = [0x1303, 0xcca9, 0xcca8];
+    let first = || {
+        let mut reader = Reader(message(received.get(HEADER_BYTES..)?)?);
+        reader.take(2 + 32)?;
+        reader.vector(1)?;
+        let mut suites = Reader(reader.vector(2)?);
+        // Some clients begin with a value that means nothing (RFC 8701).
+        let is_grease = |suite: usize| suite & 0x0f0f == 0x0a0a && suite >> 8 == suite & 0xff;
+        let first = suites.number(2)?;
+        if is_grease(first) { suites.number(2) } else { Some(first) }
+    };
+    first().is_some_and(|suite| CHACHA20.contains(&suite))
+}
+
 struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {

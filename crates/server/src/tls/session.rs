@@ -26,7 +26,7 @@ use super::buffers::Window;
 use super::client_hello::{self, Hello};
 use super::endpoint::Endpoint;
 use super::handshake::{Handshake, Outcome};
-use super::negotiated::Negotiated;
+use super::negotiated::{Chosen, Negotiated};
 use super::plain_http;
 use super::record::{
     ContentType, HEADER_BYTES, OVERHEAD_BYTES_MAX, Opener, PLAINTEXT_BYTES_MAX, Sealer, Version, record_length,
@@ -205,8 +205,10 @@ impl TlsSession {
         };
         let challenge = endpoint.choose_for_challenge(received, name.as_deref());
         let chosen = challenge.or_else(|| endpoint.choose(name.as_deref()));
-        let config = chosen.ok_or_else(|| endpoint.refusal(name.as_deref()))?;
+        let chosen = chosen.ok_or_else(|| endpoint.refusal(name.as_deref()))?;
         let name = name.map(|name| name.to_ascii_lowercase().into());
+        let prefers_chacha20 = client_hello::prefers_chacha20(self.input.bytes());
+        let config = Chosen { config: chosen.for_client(prefers_chacha20), ..chosen };
         let handshake = Handshake::begin(endpoint.clone(), config, name)?;
         self.state = State::Handshake(Box::new(handshake));
         Ok(true)

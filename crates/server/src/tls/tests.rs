@@ -122,6 +122,26 @@ fn every_cipher_suite_of_both_versions_carries_bytes_both_ways() {
 }
 
 #[test]
+fn the_cheapest_suite_is_chosen_but_for_clients_that_say_which_is_cheapest_for_them() {
+    let served = serve(&["example.org"]);
+    for version in [&TLS12, &TLS13] {
+        for (first, expected) in [("AES_256", "AES_128"), ("AES_128", "AES_128"), ("CHACHA20", "CHACHA20")] {
+            let mut own = (*provider()).clone();
+            own.cipher_suites.sort_by_key(|suite| !format!("{suite:?}").contains(first));
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(CertificateDer::from(served.made[0].certificate.clone())).unwrap();
+            let builder =
+                ClientConfig::builder_with_provider(Arc::new(own)).with_protocol_versions(&[version]).unwrap();
+            let config = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
+            let mut pair = served.pair(&config, "example.org");
+            pair.exchange().unwrap();
+            let name = pair.server.negotiated().unwrap().suite_name();
+            assert!(name.contains(expected), "{first} first, TLS {version:?}: {name}");
+        }
+    }
+}
+
+#[test]
 fn what_was_agreed_on_is_known() {
     let served = serve(&["example.org"]);
     for (version, name) in [(&TLS12, "1.2"), (&TLS13, "1.3")] {
