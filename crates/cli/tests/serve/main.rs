@@ -18,6 +18,7 @@ mod foresight;
 mod goaway;
 mod held;
 mod http2;
+mod limits;
 mod negotiated;
 mod panics;
 mod processes;

@@ -24,6 +24,7 @@ pub mod import;
 mod limits;
 mod load;
 pub mod profile;
+pub mod proxies;
 mod redirect;
 mod render;
 pub mod route;

@@ -10,6 +10,7 @@ use std::path::Path;
 use lamna_proto::limits::Limits;
 
 use super::limits::{ROWS, Unit};
+use super::proxies::UNIX;
 use super::route::{self, Source};
 use super::settings::{LogTarget, Settings, SiteSettings, SiteTls};
 use lamna_policy::size::format_size;
@@ -23,6 +24,9 @@ pub fn render(settings: &Settings) -> String {
     page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
     page.line("pin", settings.pin);
     page.line("h2c", settings.h2c);
+    let unix = settings.proxies.unix.then(|| UNIX.to_owned());
+    page.line("trusted_proxies", list(settings.proxies.networks.iter().map(ToString::to_string).chain(unix)));
+    page.line("forwarded_field", quoted(settings.proxies.field.name()));
     page.line("account", settings.account);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
@@ -219,6 +223,7 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::parse;
+    use super::super::proxies::TrustedProxies;
     use super::super::settings::{
         Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
         LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, TlsFiles, WORKERS,
@@ -379,6 +384,11 @@ mod tests {
                     pin,
                     account: !pin,
                     h2c: !pin,
+                    proxies: TrustedProxies {
+                        unix: pin,
+                        networks: vec!["10.0.0.0/8".parse().unwrap()],
+                        ..TrustedProxies::default()
+                    },
                     sending: Plan { strategy, stretch_copy_bytes_max, message_copy_bytes_max },
                     listen,
                     workers: if workers_adapt { 1 } else { workers },

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::error_log::{ErrorLogFormat, Level};
 use super::limits::{ROWS, Unit};
+use super::proxies::ForwardedField;
 use super::sending::SendStrategy;
 use super::settings::{
     CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, LogFormat,
@@ -45,6 +46,14 @@ fn top_level() -> Map<String, Value> {
         ("workers", or_auto(&WORKERS, "Event loops, or processes with co-amped")),
         ("pin", switch("Keep each worker on one processor")),
         ("h2c", switch("Speak HTTP/2 in clear text with clients that begin with it")),
+        ("trusted_proxies", list_of(text("A network of proxies that are believed about their clients, or unix"))),
+        (
+            "forwarded_field",
+            names(
+                ForwardedField::ALL.map(ForwardedField::name).into(),
+                "The field in which trusted proxies name their clients",
+            ),
+        ),
         ("account", switch("Keep books of where the time goes")),
         ("helpers", names(HelperKind::ALL.map(HelperKind::name).into(), "What helpers of amped and co-amped are")),
         ("helpers_max", count(&HELPERS, "The most helpers of each worker")),

@@ -17,6 +17,7 @@ use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
+use crate::config::proxies::TrustedProxies;
 use crate::config::route::{Changes, RouteSettings, Skipped, Switch};
 use crate::config::sending::Plan;
 
@@ -239,6 +240,8 @@ pub struct Settings {
     pub pin: bool,
     /// Whether HTTP/2 in clear text is spoken with clients that begin with it.
     pub h2c: bool,
+    /// The proxies that are believed about who their clients are.
+    pub proxies: TrustedProxies,
     /// Whether books are kept of where the time goes.
     pub account: bool,
     /// What helpers of `amped` and `co-amped` are.
@@ -362,6 +365,7 @@ impl Default for Settings {
             profile_file: None,
             pin: false,
             h2c: false,
+            proxies: TrustedProxies::default(),
             account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,

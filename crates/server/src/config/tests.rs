@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use super::limits::Unit;
+use super::proxies::{ForwardedField, TrustedProxies};
 use super::settings::*;
 use super::{ConfigError, Overrides, Workers, check, field_from_text, load, parse};
 use crate::config::sending::{Plan, SendStrategy};
@@ -66,6 +67,8 @@ fn one_file_holds_everything() {
         workers = 2
         pin = true
         h2c = true
+        trusted_proxies = ["10.0.0.0/8", "unix", "::1"]
+        forwarded_field = "forwarded"
         account = true
         helpers_max = 8
         threads = 9
@@ -144,6 +147,11 @@ fn one_file_holds_everything() {
         profile_file: None,
         pin: true,
         h2c: true,
+        proxies: TrustedProxies {
+            networks: ["10.0.0.0/8", "::1"].map(|text| text.parse().unwrap()).to_vec(),
+            unix: true,
+            field: ForwardedField::Forwarded,
+        },
         account: true,
         helpers_max: 8,
         threads: 9,

@@ -20,6 +20,7 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::profile;
+use super::proxies::{ForwardedField, TrustedProxies, UNIX};
 use super::settings::{
     CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress,
     LogFormat, LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
@@ -61,6 +62,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     }
     settings.pin = file.pin.unwrap_or(settings.pin);
     settings.h2c = file.h2c.unwrap_or(settings.h2c);
+    proxies(file, &mut checker, &mut settings.proxies);
     settings.account = file.account.unwrap_or(settings.account);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
@@ -85,6 +87,22 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     settings.limits = checker.limits(&file.limits);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
+}
+
+/// Which proxies are trusted.
+fn proxies(file: &File, checker: &mut Checker<'_>, proxies: &mut TrustedProxies) {
+    for text in &file.trusted_proxies {
+        match text.get_ref().parse() {
+            Ok(network) => proxies.networks.push(network),
+            Err(_) if text.get_ref() == UNIX => proxies.unix = true,
+            Err(why) => checker.problem(text.span(), format!("`{}` {why}, or unix", text.get_ref().escape_debug())),
+        }
+    }
+    if let Some(name) = &file.forwarded_field {
+        let names = ForwardedField::ALL.map(ForwardedField::name);
+        let found = checker.name("forwarded_field", name, &names, ForwardedField::from_name);
+        proxies.field = found.unwrap_or(proxies.field);
+    }
 }
 
 /// Where the error log goes.

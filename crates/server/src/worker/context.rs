@@ -214,8 +214,9 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// What is known about the target of a new request.
-    pub fn look_up(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Found<'_> {
+    pub fn look_up(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Found<'_> {
         self.requests += 1;
+        let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         self.look_up_address(address)
     }
@@ -226,7 +227,8 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The target of a request that is about to be looked up with others.
-    pub fn foresee(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) {
+    pub fn foresee(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) {
+        let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.0);
         self.addresses.take_back(address);
@@ -238,8 +240,9 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The target of a new request, in values of its own, to be looked up at another context.
-    pub fn take(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Target {
+    pub fn take(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Target {
         self.requests += 1;
+        let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         let target = Target::new(self.shared, &address, None);
         self.addresses.take_back(address);
@@ -349,11 +352,12 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
-    /// Logs what `connection`, which is with `client` over `transport`, has answered.
-    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, client: Option<IpAddr>) {
+    /// Logs what `connection`, which is with `peer` over `transport`, has answered.
+    pub fn report(&mut self, connection: &mut Connection, transport: &Transport, peer: Option<IpAddr>) {
         if let Some(log) = &mut self.log {
             let _step = step_timer::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
+                let client = self.shared.proxies.client(peer, answered.request);
                 let tls = transport.negotiated().map(Negotiated::told);
                 log.push(self.unix_ms, &Record { tls, ..record(&answered, client, self.now) });
             }

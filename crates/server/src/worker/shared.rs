@@ -10,6 +10,7 @@ use lamna_proto::limits::Limits;
 use rustix::io::Errno;
 
 use crate::cache::{self, Store};
+use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
 use crate::content::site::Sites;
 use crate::io::KernelFeatures;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub sending: Plan,
     /// Whether HTTP/2 in clear text is spoken.
     pub h2c: bool,
+    /// The proxies that are believed about who their clients are.
+    pub proxies: TrustedProxies,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Where connections come from.

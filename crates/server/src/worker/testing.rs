@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lamna_proto::limits::Limits;
 
 use crate::cache::Store;
+use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
 use crate::content::site::Sites;
 use crate::io::waker::Waker;
@@ -39,6 +40,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         abilities: Arc::default(),
         sending: Plan::default(),
         h2c: true,
+        proxies: TrustedProxies::default(),
         limits: Arc::new(Limits::default()),
         listeners: Arc::default(),
         tls: None,

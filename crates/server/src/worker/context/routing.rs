@@ -21,8 +21,9 @@ use crate::worker::shared::Shared;
 
 impl WorkerContext<'_> {
     /// What a request is answered with that reads nothing, or that is refused. Nothing for those whose target is to be looked up.
-    pub fn route(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Option<Done<'_>> {
-        let Shared { sites, store, abilities, clock, .. } = self.shared;
+    pub fn route(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>, over: Over) -> Option<Done<'_>> {
+        let Shared { sites, store, abilities, clock, proxies, .. } = self.shared;
+        let client = proxies.client(peer, translate.request);
         if self.refuses {
             let address = self.addresses.address(sites, translate, client);
             let rules = Target::new(self.shared, &address, None).rules;
@@ -34,7 +35,7 @@ impl WorkerContext<'_> {
             Some(shown) if sites.certificate_of(translate.host) != Some(shown) => {
                 return Some(Done::Refused(Refusal::Misdirected));
             }
-            None if over.is_to_be_secured => {
+            None if over.is_to_be_secured && !proxies.is_secure(peer, translate.request) => {
                 let challenge = self.shared.tls.as_ref();
                 let challenge = challenge.and_then(|tls| tls.answer_challenge(translate.host, translate.path));
                 let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
@@ -87,10 +88,11 @@ impl WorkerContext<'_> {
     pub fn run_script(
         &mut self,
         translate: &Translate<'_>,
-        client: Option<IpAddr>,
+        peer: Option<IpAddr>,
         over: Over,
         entry: &Entry,
     ) -> Done<'static> {
+        let client = self.shared.proxies.client(peer, translate.request);
         let rules = self.addresses.rules(&self.shared.sites, translate, client);
         match (&rules.gateway, entry.script.as_deref()) {
             (Some(group), Some(script)) => self.ask(translate, client, over, &rules, group, Some(script)),

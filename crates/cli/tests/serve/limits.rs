@@ -1,0 +1,75 @@
+//! Who a client is behind a proxy, and what clients may take: with every engine.
+
+use std::fs;
+use std::path::Path;
+
+use crate::client::{PATIENCE, Response};
+use crate::engine::{Engine, for_engines};
+use crate::server::{Launch, Server, eventually};
+
+for_engines!([
+    sped = SPED,
+    amped = AMPED,
+    co_amped = CO_AMPED,
+    proactor = PROACTOR,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
+    pipelined = PIPELINED,
+    mp = MP,
+] => [
+    routes_and_the_log_see_the_client_behind_a_trusted_proxy, nobody_else_says_where_he_comes_from,
+]);
+
+/// A page for a network, and another one for everybody.
+const BY_CLIENT: &str = "[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = { client = \"192.0.2.0/24\" }\n\
+                         headers = { X-From = \"them\" }\n";
+
+fn ask(server: &Server, fields: &str) -> Response {
+    let mut client = server.connect();
+    client.send(format!("GET /a HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{fields}\r\n").as_bytes());
+    client.receive(true).unwrap_or_else(|fault| panic!("{fields}: {fault}"))
+}
+
+/// The values of `key` in the lines of an access log in JSON, once there are so many lines.
+fn logged(log: &Path, key: &str, lines: usize) -> Vec<String> {
+    eventually("the lines are written", PATIENCE, || {
+        let text = fs::read_to_string(log).unwrap_or_default();
+        let all: Vec<serde_json::Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let value = |line: &serde_json::Value| line[key].as_str().unwrap_or_default().to_owned();
+        (all.len() >= lines).then(|| all.iter().map(value).collect())
+    })
+}
+
+fn planted(engine: Engine, config: &str) -> (Launch, std::path::PathBuf) {
+    let launch = Launch::new(engine).file("a", "hello").config(config);
+    let log = launch.directory().join("access.log");
+    let launch =
+        launch.argument("--log").argument(&log.display().to_string()).argument("--log-format").argument("json");
+    (launch, log)
+}
+
+fn routes_and_the_log_see_the_client_behind_a_trusted_proxy(engine: Engine) {
+    let (launch, log) = planted(engine, &format!("trusted_proxies = [\"127.0.0.0/8\"]\n{BY_CLIENT}"));
+    let server = launch.start();
+    // Found out, and cached.
+    for _ in 0..2 {
+        let theirs = ask(&server, "X-Forwarded-For: 6.6.6.6, 192.0.2.7, 127.0.0.9\r\n");
+        assert_eq!((theirs.status, theirs.field("X-From")), (200, Some("them")));
+        let others = ask(&server, "X-Forwarded-For: 192.0.2.7, 198.51.100.1\r\n");
+        assert_eq!((others.status, others.field("X-From")), (200, None));
+    }
+    let clients = logged(&log, "client.address", 4);
+    let count = |client: &str| clients.iter().filter(|one| *one == client).count();
+    assert_eq!((count("192.0.2.7"), count("198.51.100.1")), (2, 2), "{clients:?}");
+    server.finish();
+}
+
+fn nobody_else_says_where_he_comes_from(engine: Engine) {
+    let (launch, log) = planted(engine, &format!("trusted_proxies = [\"192.0.2.0/24\", \"unix\"]\n{BY_CLIENT}"));
+    let server = launch.start();
+    let response = ask(&server, "X-Forwarded-For: 192.0.2.7\r\nForwarded: for=192.0.2.7\r\n");
+    assert_eq!((response.status, response.field("X-From")), (200, None));
+    assert_eq!(logged(&log, "client.address", 1), ["127.0.0.1"]);
+    server.finish();
+}
