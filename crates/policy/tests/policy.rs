@@ -3,6 +3,7 @@
 mod cache;
 mod hinted;
 mod hints;
+mod limit;
 mod reference;
 mod schedule;
 mod stats;

@@ -32,6 +32,7 @@ use lamna_server::sys::shared_memory::SharedMemory;
 use lamna_server::tls::{Alpn, Endpoint, Tickets};
 use lamna_server::worker::connection_counter::ConnectionCounter;
 use lamna_server::worker::control::Control;
+use lamna_server::worker::limiter::{Counted, Limiter};
 use lamna_server::worker::migration::handover::Handover;
 use lamna_server::worker::shared::Shared;
 use rustls::pki_types::CertificateDer;
@@ -216,7 +217,9 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let any_port = ListenAddress::Tcp(([127, 0, 0, 1], 0).into());
     let tls = tls.cloned().map(SiteTls::Files);
     let sites = vec![SiteSettings { routes, tls, ..SiteSettings::new(root.to_owned()) }];
-    let settings = Settings { sites, ..Settings::default() };
+    // A limit that is looked at with each request and never met.
+    let request_limit = "60000/s burst 10000000".parse().ok();
+    let settings = Settings { sites, request_limit, limit_exempt: Vec::new(), ..Settings::default() };
     let listeners = lamna_server::listen::bind(&[any_port]).expect("loopback has a free port");
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
     let tickets = Arc::new(Tickets::new().expect("the kernel gives random bytes"));
@@ -228,6 +231,8 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         abilities: Arc::new(KernelFeatures::default()),
         sending: Plan::default(),
         h2c: true,
+        proxies: settings.proxies.clone(),
+        limiter: Limiter::new(&settings, Counted::new().expect("there is room")),
         limits: Arc::new(settings.limits),
         listeners: Arc::new(listeners),
         tickets,

@@ -19,6 +19,7 @@ for_engines!([
     mp = MP,
 ] => [
     routes_and_the_log_see_the_client_behind_a_trusted_proxy, nobody_else_says_where_he_comes_from,
+    who_asks_too_often_is_told_when_to_come_back, the_limit_of_a_path_counts_however_it_is_spelled,
 ]);
 
 /// A page for a network, and another one for everybody.
@@ -71,5 +72,54 @@ fn nobody_else_says_where_he_comes_from(engine: Engine) {
     let response = ask(&server, "X-Forwarded-For: 192.0.2.7\r\nForwarded: for=192.0.2.7\r\n");
     assert_eq!((response.status, response.field("X-From")), (200, None));
     assert_eq!(logged(&log, "client.address", 1), ["127.0.0.1"]);
+    server.finish();
+}
+
+/// A field by which the trusted proxy says who asks.
+fn from(client: &str) -> String {
+    format!("X-Forwarded-For: {client}\r\n")
+}
+
+fn who_asks_too_often_is_told_when_to_come_back(engine: Engine) {
+    let config = "trusted_proxies = [\"127.0.0.0/8\"]\nrequest_limit = \"2/h burst 3\"\n";
+    let server = Launch::new(engine).file("a", "hello").config(config).start();
+    for _ in 0..3 {
+        assert_eq!(ask(&server, &from("2001:db8::1")).status, 200);
+    }
+    // Another address of the same network.
+    let refused = ask(&server, &from("2001:db8::2"));
+    assert_eq!(refused.status, 429);
+    refused.check().unwrap();
+    let wait: u64 = refused.field("Retry-After").and_then(|text| text.parse().ok()).expect("it is a number");
+    assert!((1..=1800).contains(&wait), "{wait}");
+    assert_eq!(refused.field("RateLimit"), Some(&*format!("\"server\";r=0;t={wait}")));
+    assert_eq!(refused.field("RateLimit-Policy"), Some("\"server\";q=3;w=5400"));
+    assert_eq!(ask(&server, &from("2001:db8:0:1::1")).status, 200, "another network");
+    assert_eq!(ask(&server, &from("192.0.2.1")).status, 200, "another network");
+    // The proxy itself is not limited, nor is this machine.
+    assert!((0..10).all(|_| ask(&server, "").status == 200));
+    server.finish();
+}
+
+fn the_limit_of_a_path_counts_however_it_is_spelled(engine: Engine) {
+    let config = "trusted_proxies = [\"127.0.0.0/8\"]\nrequest_limit = \"off\"\n[[site]]\nroot = \"site\"\n[[site.limit]]\n\
+                  path = \"/api/\"\nrequests = \"1/h burst 2\"\n";
+    let server = Launch::new(engine).file("a", "hello").file("api/a", "hello").config(config).start();
+    let get = |target: &str| {
+        let mut client = server.connect();
+        let fields = from("192.0.2.1");
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n").as_bytes());
+        client.receive(true).unwrap_or_else(|fault| panic!("{target}: {fault}"))
+    };
+    assert_eq!((get("/api/a").status, get("/%61pi/a").status), (200, 200));
+    for target in ["/api/a", "//api/a", "/x/../api/a", "/%61pi/a?b"] {
+        let refused = get(target);
+        assert_eq!(
+            (refused.status, refused.field("RateLimit-Policy")),
+            (429, Some("\"site-1\";q=2;w=7200")),
+            "{target}"
+        );
+    }
+    assert!((0..5).all(|_| get("/a").status == 200), "other paths are free");
     server.finish();
 }

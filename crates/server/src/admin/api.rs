@@ -434,6 +434,9 @@ pub struct ConnectionStats {
     pub accept_pauses: u64,
     /// Idle ones closed to get descriptors.
     pub idle_shed: u64,
+    /// Requests refused because their client network was over a limit.
+    #[serde(default)]
+    pub requests_limited: u64,
 }
 
 /// What was answered.

@@ -102,6 +102,11 @@ fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {
     }
     page.counter("lamna_connections_total", "Connections accepted.", connections.accepted);
     page.counter("lamna_accept_pauses_total", "Pauses for want of descriptors.", connections.accept_pauses);
+    page.counter(
+        "lamna_requests_limited_total",
+        "Requests refused with 429 because their client network was over a limit.",
+        connections.requests_limited,
+    );
     page.counter("lamna_connections_shed_total", "Idle connections closed for descriptors.", connections.idle_shed);
 }
 

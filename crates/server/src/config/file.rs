@@ -25,6 +25,8 @@ pub(super) struct File {
     pub(super) h2c: Option<bool>,
     pub(super) trusted_proxies: Vec<Text>,
     pub(super) forwarded_field: Option<Text>,
+    pub(super) request_limit: Option<Text>,
+    pub(super) limit_exempt: Option<Vec<Text>>,
     pub(super) account: Option<bool>,
     pub(super) helpers_max: Option<Spanned<Amount>>,
     pub(super) threads: Option<Spanned<Amount>>,
@@ -90,6 +92,7 @@ pub(super) struct SiteTable {
     pub(super) error_pages: BTreeMap<Text, Text>,
     pub(super) redirect: Vec<RedirectTable>,
     pub(super) alias: Vec<AliasTable>,
+    pub(super) limit: Vec<LimitTable>,
     pub(super) rule_files: bool,
     pub(super) route: Vec<Spanned<RouteTable>>,
 }
@@ -111,8 +114,16 @@ pub(super) struct AliasTable {
     pub(super) root: Text,
 }
 
+/// `[[site.limit]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct LimitTable {
+    pub(super) path: Option<Text>,
+    pub(super) requests: Text,
+}
+
 /// Keys that people put into the wrong table, and where they belong.
-pub(super) const KEYS: [(&str, &[&str]); 7] = [
+pub(super) const KEYS: [(&str, &[&str]); 8] = [
     (
         "at the top of the file, before the first table",
         &[
@@ -123,6 +134,8 @@ pub(super) const KEYS: [(&str, &[&str]); 7] = [
             "h2c",
             "trusted_proxies",
             "forwarded_field",
+            "request_limit",
+            "limit_exempt",
             "account",
             "helpers",
             "helpers_max",
@@ -184,12 +197,14 @@ pub(super) const KEYS: [(&str, &[&str]); 7] = [
             "error_pages",
             "redirect",
             "alias",
+            "limit",
             "rule_files",
             "route",
         ],
     ),
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
+    ("in a [[site.limit]] table", &["requests"]),
     ("in a [[site.route]] table", &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi"]),
     (
         "in the `match` of a [[site.route]] table",

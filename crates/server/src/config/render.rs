@@ -27,6 +27,11 @@ pub fn render(settings: &Settings) -> String {
     let unix = settings.proxies.unix.then(|| UNIX.to_owned());
     page.line("trusted_proxies", list(settings.proxies.networks.iter().map(ToString::to_string).chain(unix)));
     page.line("forwarded_field", quoted(settings.proxies.field.name()));
+    page.line(
+        "request_limit",
+        quoted(&settings.request_limit.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
+    );
+    page.line("limit_exempt", list(settings.limit_exempt.iter().map(ToString::to_string)));
     page.line("account", settings.account);
     page.line("helpers", quoted(settings.helpers.name()));
     page.line("helpers_max", settings.helpers_max);
@@ -153,6 +158,11 @@ fn site(site: &SiteSettings, page: &mut Page) {
         page.line("to", quoted(&redirect.to));
         page.line("status", redirect.status);
     }
+    for limit in &site.limits {
+        page.table("[[site.limit]]");
+        page.line("path", quoted(&limit.path));
+        page.line("requests", quoted(&limit.rate.to_string()));
+    }
     for alias in &site.aliases {
         page.table("[[site.alias]]");
         page.line("prefix", quoted(&alias.prefix));
@@ -226,7 +236,7 @@ mod tests {
     use super::super::proxies::TrustedProxies;
     use super::super::settings::{
         Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
-        LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, THREADS, TRANSLATIONS, TlsFiles, WORKERS,
+        LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, SiteLimit, THREADS, TRANSLATIONS, TlsFiles, WORKERS,
     };
     use super::*;
     use crate::config::acme::AcmeSettings;
@@ -274,6 +284,10 @@ mod tests {
                 index,
                 browse,
                 upload: !browse,
+                limits: browse
+                    .then(|| SiteLimit { path: "/a".into(), rate: "3/m burst 7".parse().unwrap() })
+                    .into_iter()
+                    .collect(),
                 upload_bytes_max: browse.then_some(1 << 20),
                 upload_resume_s: if browse { 0 } else { 3_600 },
                 upload_resume_bytes_max: if browse { 1 << 30 } else { 12_345 },
@@ -384,6 +398,7 @@ mod tests {
                     pin,
                     account: !pin,
                     h2c: !pin,
+                    request_limit: pin.then(|| "7/h".parse().unwrap()),
                     proxies: TrustedProxies {
                         unix: pin,
                         networks: vec!["10.0.0.0/8".parse().unwrap()],

@@ -54,6 +54,8 @@ fn top_level() -> Map<String, Value> {
                 "The field in which trusted proxies name their clients",
             ),
         ),
+        ("request_limit", pattern(RATE, "How much each client network may ask for: off, or as in 20/s burst 100")),
+        ("limit_exempt", list_of(text("A network of clients that no limit is for"))),
         ("account", switch("Keep books of where the time goes")),
         ("helpers", names(HelperKind::ALL.map(HelperKind::name).into(), "What helpers of amped and co-amped are")),
         ("helpers_max", count(&HELPERS, "The most helpers of each worker")),
@@ -173,6 +175,7 @@ fn site() -> Value {
         ),
         ("redirect", list_of(redirect())),
         ("alias", list_of(alias())),
+        ("limit", list_of(limit())),
         ("rule_files", switch("Read _headers and _redirects in the root as routes")),
         ("route", list_of(route())),
     ];
@@ -288,6 +291,13 @@ fn alias() -> Value {
     table(keys, &["prefix", "root"], "A path that is served from elsewhere")
 }
 
+fn limit() -> Value {
+    let mut keys = Map::new();
+    keys.insert("path".to_owned(), pattern("^/", "What the decoded paths begin with; / unless it is given"));
+    keys.insert("requests".to_owned(), pattern(RATE, "How much each client network may ask for, as in 5/m burst 10"));
+    table(keys, &["requests"], "How much each client network may ask for")
+}
+
 fn table(keys: Map<String, Value>, required: &[&str], description: &str) -> Value {
     json!({
         "type": "object",
@@ -335,6 +345,9 @@ fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
     let number = json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() });
     json!({ "anyOf": [number, { "type": "string", "pattern": SIZE }], "description": description })
 }
+
+/// What `lamna_policy::limit::Rate` reads.
+const RATE: &str = "^(off|[0-9]+/[smh]( burst [0-9]+)?)$";
 
 /// What `lamna_policy::size::parse_size` reads.
 const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
@@ -394,6 +407,10 @@ mod tests {
                 )
             }
             (Some("string"), Some(SIZE)) => (vec![], vec![]),
+            (Some("string"), Some(RATE)) => (
+                ["off", "1/s", "300/m burst 7"].map(|rate| format!("\"{rate}\"")).to_vec(),
+                vec!["\"1/d\"".into(), "\"\"".into(), "1".into()],
+            ),
             (Some("string"), Some(pattern)) if pattern.starts_with("^(off|") => {
                 let names = pattern.trim_start_matches("^(off|(").split(')').next().unwrap().replace('|', ", ");
                 (vec!["\"off\"".into(), format!("\"{names}\"")], vec!["\"nonsense\"".into(), "1".into()])
@@ -412,7 +429,7 @@ mod tests {
         let inner = |key: &str| &site["properties"][key]["items"];
         let route = inner("route");
         let (matches, cors) = (&route["properties"]["match"]["anyOf"][2], &route["properties"]["cors"]["anyOf"][1]);
-        let tables = [&schema, site, inner("redirect"), inner("alias"), route, matches, cors];
+        let tables = [&schema, site, inner("redirect"), inner("alias"), inner("limit"), route, matches, cors];
         let known: BTreeSet<&str> =
             KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "site"]).collect();
         let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();

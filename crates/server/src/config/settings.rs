@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
+use lamna_policy::limit::Rate;
 
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
@@ -18,6 +19,7 @@ use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
 use crate::config::proxies::TrustedProxies;
+use crate::config::route::condition::Network;
 use crate::config::route::{Changes, RouteSettings, Skipped, Switch};
 use crate::config::sending::Plan;
 
@@ -149,6 +151,21 @@ pub const COPY_BYTES: RangeInclusive<u64> = 0..=256 * 1024;
 /// Bounds of what is compressed: more would hold a processor for minutes.
 pub const COMPRESS_BYTES: RangeInclusive<u64> = 1..=64 << 20;
 
+/// The default of [`Settings::request_limit`]: more than any page needs, even for many browsers behind one address.
+pub const REQUEST_LIMIT: &str = "500/s burst 5000";
+
+/// The default of [`Settings::limit_exempt`]: this machine.
+pub const LIMIT_EXEMPT: [&str; 2] = ["127.0.0.0/8", "::1/128"];
+
+/// How much each client network may ask for of some paths of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteLimit {
+    /// What these paths begin with, decoded.
+    pub path: String,
+    /// How much.
+    pub rate: Rate,
+}
+
 /// What the helpers of `amped` and `co-amped` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperKind {
@@ -242,6 +259,10 @@ pub struct Settings {
     pub h2c: bool,
     /// The proxies that are believed about who their clients are.
     pub proxies: TrustedProxies,
+    /// How much each client network may ask for, over all sites; none for any amount.
+    pub request_limit: Option<Rate>,
+    /// Networks of clients that no limit is for.
+    pub limit_exempt: Vec<Network>,
     /// Whether books are kept of where the time goes.
     pub account: bool,
     /// What helpers of `amped` and `co-amped` are.
@@ -366,6 +387,8 @@ impl Default for Settings {
             pin: false,
             h2c: false,
             proxies: TrustedProxies::default(),
+            request_limit: REQUEST_LIMIT.parse().ok(),
+            limit_exempt: LIMIT_EXEMPT.iter().filter_map(|text| text.parse().ok()).collect(),
             account: false,
             helpers: HelperKind::Threads,
             helpers_max: 32,
@@ -432,6 +455,8 @@ pub struct SiteSettings {
     pub aliases: Vec<Alias>,
     /// Directory beneath a user's home directory that is served as `/~user/`; none: `/~user/` is an ordinary path.
     pub user_directory: Option<String>,
+    /// How much each client network may ask for.
+    pub limits: Vec<SiteLimit>,
     /// Whether `_headers` and `_redirects` in the root are read as routes, and not served.
     pub rule_files: bool,
     /// What else applies to some requests, in the order of the file; last those of `_headers` and `_redirects`.
@@ -467,6 +492,7 @@ impl SiteSettings {
             error_pages: BTreeMap::new(),
             aliases: Vec::new(),
             user_directory: None,
+            limits: Vec::new(),
             rule_files: false,
             routes: Vec::new(),
             skipped_lines: Vec::new(),

@@ -14,8 +14,9 @@ use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::limits::Unit;
 use super::redirect;
 use super::route;
-use super::settings::{Alias, SiteSettings, SiteTls, TlsFiles};
+use super::settings::{Alias, SiteLimit, SiteSettings, SiteTls, TlsFiles};
 use super::validate::Checker;
+use lamna_policy::limit::Rate;
 use lamna_policy::size::format_size;
 
 /// Bounds of [`SiteSettings::upload_bytes_max`].
@@ -111,6 +112,13 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.redirects = redirect::redirects(&given.redirect, checker);
     site.error_pages = error_pages(&given.error_pages, checker);
     site.aliases = aliases(&given.alias, checker);
+    for limit in &given.limit {
+        if let Some(path) = &limit.path {
+            checker.expect(path.get_ref().starts_with('/'), path, "does not start with /");
+        }
+        let path = limit.path.as_ref().map_or_else(|| "/".to_owned(), |path| path.get_ref().clone());
+        site.limits.extend(site_rate(&limit.requests, checker).map(|rate| SiteLimit { path, rate }));
+    }
     site.user_directory = given.user_directory.as_ref().map(|name| user_directory(name, checker));
     site.routes = route::routes(&given.route, checker);
     site.rule_files = given.rule_files;
@@ -119,6 +127,11 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.tls = tls(table, checker);
     site
+}
+
+/// How much each client network may ask for; none for any amount.
+fn site_rate(text: &Text, checker: &mut Checker<'_>) -> Option<Rate> {
+    if text.get_ref() == "off" { None } else { checker.rate(text) }
 }
 
 /// Whether the files make a pair is found out when they are loaded.

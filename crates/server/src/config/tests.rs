@@ -16,7 +16,6 @@ use tempfile::TempDir;
 
 use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use super::limits::Unit;
-use super::proxies::{ForwardedField, TrustedProxies};
 use super::settings::*;
 use super::{ConfigError, Overrides, Workers, check, field_from_text, load, parse};
 use crate::config::sending::{Plan, SendStrategy};
@@ -67,8 +66,7 @@ fn one_file_holds_everything() {
         workers = 2
         pin = true
         h2c = true
-        trusted_proxies = ["10.0.0.0/8", "unix", "::1"]
-        forwarded_field = "forwarded"
+        request_limit = "20/s burst 100"
         account = true
         helpers_max = 8
         threads = 9
@@ -147,11 +145,9 @@ fn one_file_holds_everything() {
         profile_file: None,
         pin: true,
         h2c: true,
-        proxies: TrustedProxies {
-            networks: ["10.0.0.0/8", "::1"].map(|text| text.parse().unwrap()).to_vec(),
-            unix: true,
-            field: ForwardedField::Forwarded,
-        },
+        proxies: Settings::default().proxies,
+        request_limit: "20/s burst 100".parse().ok(),
+        limit_exempt: Settings::default().limit_exempt,
         account: true,
         helpers_max: 8,
         threads: 9,

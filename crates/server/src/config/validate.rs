@@ -8,6 +8,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use lamna_policy::cache::{Algorithm, Objective};
+use lamna_policy::limit::Rate;
 use lamna_proto::limits::Limits;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, open};
 use rustix::io::Errno;
@@ -32,6 +33,7 @@ use super::token;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
+use crate::config::route::condition::Network;
 use crate::config::sending::{Plan, SendStrategy};
 use lamna_policy::size::{format_size, parse_size};
 
@@ -63,6 +65,13 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     settings.pin = file.pin.unwrap_or(settings.pin);
     settings.h2c = file.h2c.unwrap_or(settings.h2c);
     proxies(file, &mut checker, &mut settings.proxies);
+    if let Some(text) = &file.request_limit {
+        settings.request_limit =
+            if text.get_ref() == "off" { None } else { checker.rate(text).or(settings.request_limit) };
+    }
+    if let Some(exempt) = &file.limit_exempt {
+        settings.limit_exempt = exempt.iter().filter_map(|text| checker.network(text)).collect();
+    }
     settings.account = file.account.unwrap_or(settings.account);
     if let Some(given) = &file.helpers_max {
         settings.helpers_max = checker.count("helpers_max", given, &HELPERS, settings.helpers_max);
@@ -448,6 +457,17 @@ impl Checker<'_> {
             self.problem_with_hint(text.span(), message, Some(hint));
         }
         target
+    }
+
+    /// A rate of requests.
+    pub(super) fn rate(&mut self, text: &Text) -> Option<Rate> {
+        let rate = text.get_ref().parse();
+        rate.map_err(|why| self.problem(text.span(), format!("`{}` {why}", text.get_ref().escape_debug()))).ok()
+    }
+
+    fn network(&mut self, text: &Text) -> Option<Network> {
+        let network = text.get_ref().parse();
+        network.map_err(|why| self.problem(text.span(), format!("`{}` {why}", text.get_ref().escape_debug()))).ok()
     }
 
     fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>) -> Limits {

@@ -34,6 +34,7 @@ pub struct Sites {
     by_host: HashMap<Vec<u8>, usize>,
     by_suffix: HashMap<Vec<u8>, usize>,
     look_at_clients: bool,
+    have_limits: bool,
     /// That of all sites, if they have the same.
     common_certificate: Option<Option<u64>>,
 }
@@ -71,6 +72,7 @@ impl Sites {
             by_host: HashMap::new(),
             by_suffix: HashMap::new(),
             look_at_clients: false,
+            have_limits: settings.sites.iter().any(|site| !site.limits.is_empty()),
             common_certificate: None,
         };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
@@ -101,6 +103,11 @@ impl Sites {
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter()
+    }
+
+    /// Whether any site limits how much clients may ask for.
+    pub fn have_limits(&self) -> bool {
+        self.have_limits
     }
 
     /// The paths of all roots that are known from the beginning.

@@ -1,6 +1,6 @@
 //! Taking connections from a listening socket, and leaving descriptors for the files that they ask for.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -31,9 +31,13 @@ pub fn accept(listener: BorrowedFd<'_>) -> Result<Accepted, Errno> {
     Ok(Accepted { socket, client: peer.and_then(address) })
 }
 
-/// Where a connection comes from; none for Unix sockets.
+/// Where a connection comes from; none for Unix sockets. Of a TCP connection whose peer has gone already it is the unspecified
+/// address: nobody may take it for one of a program of this machine.
 pub fn client_of(socket: BorrowedFd<'_>) -> Option<IpAddr> {
-    rustix::net::getpeername(socket).ok().flatten().and_then(address)
+    match rustix::net::getpeername(socket) {
+        Ok(Some(peer)) => address(peer),
+        _ => rustix::net::getsockname(socket).ok().and_then(address).map(|_| Ipv4Addr::UNSPECIFIED.into()),
+    }
 }
 
 /// Descriptors that connections do not get: a connection without one for its file could only be told to come again. Where memory
@@ -106,6 +110,21 @@ fn address(peer: SocketAddrAny) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_has_gone_is_not_one_on_a_unix_socket() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = listener.accept().unwrap().0;
+        assert_eq!(client_of(socket.as_fd()), Some(std::net::Ipv4Addr::LOCALHOST.into()));
+        rustix::net::sockopt::set_socket_linger(&peer, Some(std::time::Duration::ZERO)).unwrap();
+        drop(peer);
+        // The reset has been seen when reading fails.
+        assert!(std::io::Read::read(&mut &socket, &mut [0]).is_err());
+        assert_eq!(client_of(socket.as_fd()), Some(Ipv4Addr::UNSPECIFIED.into()));
+        let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(client_of(unix.as_fd()), None);
+    }
 
     #[test]
     fn high_numbers_belong_to_the_reserve() {

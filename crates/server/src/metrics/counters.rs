@@ -28,6 +28,8 @@ process_shared! {
         pub accept_pauses: AtomicU64,
         /// Idle connections closed to get descriptors.
         pub idle_shed: AtomicU64,
+        /// Requests refused because their client network was over a limit.
+        pub requests_limited: AtomicU64,
         /// Responses by the first digit of their status: 1xx to 5xx.
         pub responses: [AtomicU64; 5],
         /// What peers of HTTP/2 did that is bounded, in the order of `Abuse::ALL`.

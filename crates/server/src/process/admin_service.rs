@@ -196,6 +196,7 @@ impl AdminApi for AdminService<'_> {
                 slow: architecture.character().reports.slow.then_some(u64::from(slow)),
                 accept_pauses: read(&done.accept_pauses),
                 idle_shed: read(&done.idle_shed),
+                requests_limited: read(&done.requests_limited),
             },
             requests: read(&done.requests),
             responses: ResponseStats {

@@ -36,6 +36,7 @@ use crate::tls::{Alpn, Endpoint, Tickets};
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
+use crate::worker::limiter::Limiter;
 use crate::worker::migration::handover::{Handover, Heir};
 use crate::worker::migration::transfer::{Receiver, Sender};
 use crate::worker::shared::Shared;
@@ -315,6 +316,7 @@ impl RunningEngine {
             sending: settings.sending,
             h2c: settings.h2c,
             proxies: settings.proxies.clone(),
+            limiter: old.limiter.with(settings),
             limits: Arc::new(settings.limits.clone()),
             listeners: old.listeners.clone(),
             tls,
@@ -475,6 +477,7 @@ fn prepare(
         sending: settings.sending,
         h2c: settings.h2c,
         proxies: settings.proxies.clone(),
+        limiter: Limiter::new(settings, shared_metrics.counted.clone()),
         limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
         tls: open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?,

@@ -21,6 +21,7 @@ use crate::metrics::scoreboard::Scoreboard;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::Tickets;
+use crate::worker::limiter::Counted;
 
 /// What all processes of a server have in common. Clones, and what a fork copies, are the same.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct SharedMetrics {
     pub log: SharedMemory<LogCounters>,
     /// Who is at work, and how busy.
     pub scoreboard: SharedMemory<Scoreboard>,
+    /// What limits have counted of each client network.
+    pub counted: Counted,
     /// Rung by a worker process that finds that all are busy.
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
@@ -57,6 +60,7 @@ impl SharedMetrics {
             cache: SharedMemory::default(),
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
+            counted: Counted::new()?,
             alarm: Arc::new(Waker::new()?),
             tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
             clock,

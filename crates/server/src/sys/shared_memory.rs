@@ -10,6 +10,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// What may live in common memory.
@@ -84,6 +85,21 @@ impl<T: ProcessShared> SharedMemory<T> {
         // SAFETY: the mapping is writable, page-aligned, at least as long as a `T`, and nobody else knows of it yet.
         unsafe { value_at.write(value) };
         SharedMemory { mapping: Arc::new(Mapping { value: value_at }) }
+    }
+}
+
+impl<T: ProcessShared> SharedMemory<T> {
+    /// A value all of whose numbers are zero. The kernel gives memory for what of it is touched: for large ones.
+    ///
+    /// # Errors
+    /// No room in the address space.
+    pub fn zeroed() -> Result<SharedMemory<T>, Errno> {
+        let (access, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let address = unsafe { mmap_anonymous(null_mut(), size_of::<T>(), access, shared) };
+        let address = NonNull::new(address?.cast::<T>()).expect("a mapping is not at address zero");
+        // A new mapping is all zero, and every `ProcessShared` consists of atomic integers, of which zero is a value.
+        Ok(SharedMemory { mapping: Arc::new(Mapping { value: address }) })
     }
 }
 

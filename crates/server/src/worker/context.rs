@@ -37,6 +37,7 @@ use crate::sys::clock::unix_ms;
 use crate::sys::contain::{Point, fail_if_asked};
 use crate::tls::Negotiated;
 use crate::worker::address::{Address, Addresses, KeyParts};
+use crate::worker::limiter::Exceeded;
 use crate::worker::shared::Shared;
 use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
@@ -78,6 +79,8 @@ pub struct WorkerContext<'a> {
     pub handshakes: Handshakes,
     /// What was answered with last at the port of plain HTTP: what leads to https, or the answer to a challenge.
     redirect: Option<Arc<Resource>>,
+    /// What was answered with last that was over a limit: of which site, and of which limit.
+    limited: Option<((u32, Exceeded), Arc<Resource>)>,
     addresses: Addresses,
 }
 
@@ -156,6 +159,7 @@ impl<'a> WorkerContext<'a> {
             sampler: Sampler::new(),
             handshakes: Handshakes::default(),
             redirect: None,
+            limited: None,
             addresses: Addresses::default(),
         }
     }

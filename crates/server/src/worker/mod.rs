@@ -17,6 +17,7 @@ pub mod executor;
 pub mod file_range;
 pub mod helpers;
 pub mod idle_set;
+pub mod limiter;
 pub mod migration;
 pub(crate) mod read_buffer;
 pub mod run_queue;

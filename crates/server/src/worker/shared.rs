@@ -26,6 +26,7 @@ use crate::tls::{Endpoint, Tickets};
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
+use crate::worker::limiter::Limiter;
 use crate::worker::migration::handover::Handover;
 use crate::worker::migration::transfer::Receiver;
 
@@ -45,6 +46,8 @@ pub struct Shared {
     pub h2c: bool,
     /// The proxies that are believed about who their clients are.
     pub proxies: TrustedProxies,
+    /// How much clients may ask for.
+    pub limiter: Limiter,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Where connections come from.
@@ -82,6 +85,12 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Whether anything depends on where connections come from.
+    pub fn looks_at_clients(&self) -> bool {
+        let Shared { log, sites, proxies, limiter, .. } = self;
+        log.is_some() || sites.look_at_clients() || !proxies.is_empty() || limiter.has_any(sites)
+    }
+
     /// The score at the scoreboard of worker `index` of this process.
     pub fn score(&self, index: usize) -> &WorkerScore {
         self.scoreboard.score(self.first_score + index)

@@ -14,6 +14,7 @@ use crate::sys::shared_memory::SharedMemory;
 use crate::tls::Tickets;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
+use crate::worker::limiter::{Counted, Limiter};
 use crate::worker::migration::handover::Handover;
 use crate::worker::shared::Shared;
 
@@ -40,6 +41,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         abilities: Arc::default(),
         sending: Plan::default(),
         h2c: true,
+        limiter: Limiter::new(&settings, Counted::new().unwrap()),
         proxies: TrustedProxies::default(),
         limits: Arc::new(Limits::default()),
         listeners: Arc::default(),

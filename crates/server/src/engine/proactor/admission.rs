@@ -62,8 +62,7 @@ impl Worker<'_> {
         match accepted {
             Ok(socket) => {
                 self.context.count_connection();
-                let is_asked_for = self.shared.log.is_some() || self.shared.sites.look_at_clients();
-                let client = if is_asked_for { client_of(socket.as_fd()) } else { None };
+                let client = if self.shared.looks_at_clients() { client_of(socket.as_fd()) } else { None };
                 let crowded = self.reserve.has_given(&socket);
                 let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
                 let accepted = Accepted { socket, client };

@@ -1,10 +1,11 @@
-//! Requests that are not answered by what their target stands for: refused, redirected to https, uploads, and those that an application
+//! Requests that are not answered by what their target stands for: refused, over a limit, redirected to https, uploads, and those that an application
 //! answers.
 //!
 //! Owns: which these are, found in memory before anything is looked up. Does not carry programs out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::{Done, Translate};
@@ -13,10 +14,12 @@ use super::{Target, WorkerContext};
 use crate::cache::{Entry, Script};
 use crate::content::answers;
 use crate::content::route::Effective;
+use crate::content::site::Site;
 use crate::content::{download, upload};
 use crate::gateway::{self, Asking};
 use crate::tls::Over;
 use crate::upstream::group::Group;
+use crate::worker::limiter::Exceeded;
 use crate::worker::shared::Shared;
 
 impl WorkerContext<'_> {
@@ -29,6 +32,10 @@ impl WorkerContext<'_> {
             let rules = Target::new(self.shared, &address, None).rules;
             self.addresses.take_back(address);
             return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
+        }
+        if let Some(exceeded) = self.exceeded(translate, client) {
+            let site = sites.find(translate.host);
+            return self.limited_with(site, exceeded);
         }
         match over.certificate {
             // Who was shown one certificate, and asked for one perhaps, asks for a site with another.
@@ -65,6 +72,27 @@ impl WorkerContext<'_> {
         let site = sites.find(translate.host);
         let program = upload::begin(site, translate, client, means);
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
+    }
+
+    /// Which limit the client of a request is over, if any.
+    fn exceeded(&self, translate: &Translate<'_>, client: Option<IpAddr>) -> Option<Exceeded> {
+        let Shared { sites, proxies, limiter, .. } = self.shared;
+        if !limiter.has_any(sites) {
+            return None;
+        }
+        // A proxy that does not say for whom it asks is not limited: it would be all of its clients.
+        let client = client.filter(|client| !proxies.trust(Some(*client)));
+        limiter.count(sites.find(translate.host), translate, client, self.now)
+    }
+
+    /// What who is over a limit is answered with. One answer is kept, because those who are refused are often many.
+    fn limited_with(&mut self, site: &Site, exceeded: Exceeded) -> Option<Done<'_>> {
+        self.shared.counters.requests_limited.fetch_add(1, Relaxed);
+        let of = (site.index, exceeded);
+        if self.limited.as_ref().is_none_or(|(other, _)| *other != of) {
+            self.limited = Some((of, Arc::new(exceeded.answer(site)?)));
+        }
+        self.limited.as_ref().map(|(_, resource)| Done::Translated(resource))
     }
 
     /// Whether an application answers a request, and the program that asks it.

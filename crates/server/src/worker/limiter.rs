@@ -1,0 +1,230 @@
+//! Limits of requests by client network: who is over one is answered with 429.
+//!
+//! Owns: [`Limiter`], which decides for one request, and the table behind it, which all processes of a server share. Guarantees:
+//! memory is bounded and taken as networks come; without a limit a request costs one comparison, with one a hash and one atomic
+//! exchange of a word that only requests of the same client network change.
+//!
+//! A network is a /32 of IPv4 or a /64 of IPv6. A request that is asked for again, because there was no room for its answer behind
+//! earlier ones of its connection, counts again.
+
+#[cfg(test)]
+mod model;
+mod table;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
+use lamna_proto::exchange::Translate;
+use lamna_proto::parse::path;
+use lamna_proto::resource::Resource;
+use lamna_proto::time::Instant;
+use rustix::io::Errno;
+
+use crate::config::route::condition::Network;
+use crate::config::route::headers;
+use crate::config::settings::Settings;
+use crate::content::answers::{self, Extras};
+use crate::content::site::{Site, Sites};
+use crate::sys::shared_memory::SharedMemory;
+
+/// What the table is made of. The model has another one.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU64 as Word, Ordering::Relaxed};
+}
+
+/// 16 MiB, of which the kernel gives what is touched: two words for each of a million networks.
+const BUCKETS: usize = 1 << 18;
+
+/// What of each client network has been counted. Clones, and what a fork copies, are the same.
+#[derive(Clone)]
+pub struct Counted {
+    buckets: SharedMemory<[[sync::Word; table::WAYS]; BUCKETS]>,
+    /// With a key that nobody outside knows, so that nobody chooses whose word he shares.
+    hasher: RandomState,
+}
+
+/// Decides whether requests are within the limits.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    /// Of each client network over all sites.
+    rate: Option<Rate>,
+    /// Networks that no limit is for.
+    exempt: Vec<Network>,
+    counted: Counted,
+}
+
+/// A limit that a request is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Which one of the site, counted from 1; 0 for the one of all sites.
+    pub limit: usize,
+    /// What it is.
+    pub rate: Rate,
+    /// Seconds until the next request is admitted.
+    pub wait_s: u64,
+}
+
+impl Counted {
+    /// Nothing has been counted.
+    ///
+    /// # Errors
+    /// No room in the address space.
+    pub fn new() -> Result<Counted, Errno> {
+        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher: RandomState::new() })
+    }
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Counted").finish_non_exhaustive()
+    }
+}
+
+impl Limiter {
+    /// What `settings` say, with what has been counted.
+    pub fn new(settings: &Settings, counted: Counted) -> Limiter {
+        Limiter { rate: settings.request_limit, exempt: settings.limit_exempt.clone(), counted }
+    }
+
+    /// The same counts, for an engine with other settings.
+    pub fn with(&self, settings: &Settings) -> Limiter {
+        Limiter::new(settings, self.counted.clone())
+    }
+
+    /// Whether there is any limit.
+    pub fn has_any(&self, sites: &Sites) -> bool {
+        self.rate.is_some() || sites.have_limits()
+    }
+
+    /// Counts a request of `client`, and says which limit it is over, if any. Peers on Unix sockets have none.
+    pub fn count(
+        &self,
+        site: &Site,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        now: Instant,
+    ) -> Option<Exceeded> {
+        let client = client.filter(|client| !self.exempt.iter().any(|network| network.contains(*client)))?;
+        let network = network_of(client);
+        let of_all = self.rate.and_then(|rate| self.take(rate, 0, (u32::MAX, network), now));
+        of_all.or_else(|| self.of_site(site, translate, network, now))
+    }
+
+    fn of_site(&self, site: &Site, translate: &Translate<'_>, network: (bool, u64), now: Instant) -> Option<Exceeded> {
+        let limits = &site.settings.limits;
+        let mut made = Vec::new();
+        let path = match limits.is_empty() || path::is_normal(translate.path) {
+            true => translate.path,
+            // However a path is spelled, it is the same one. What cannot be normalised is refused, and counts where all do.
+            false => {
+                let _ = path::normalise(translate.path, &mut made);
+                if made.is_empty() { b"/" } else { &made[..] }
+            }
+        };
+        let fitting = limits.iter().enumerate().filter(|(_, limit)| path.starts_with(limit.path.as_bytes()));
+        fitting.map(|(at, limit)| (at + 1, limit.rate)).find_map(|(number, rate)| {
+            let place = (site.index << 8 | number as u32 & 0xff, network);
+            self.take(rate, number, place, now)
+        })
+    }
+
+    fn take(&self, rate: Rate, limit: usize, place: (u32, (bool, u64)), now: Instant) -> Option<Exceeded> {
+        let hash = self.counted.hasher.hash_one(place);
+        match table::take(&*self.counted.buckets, hash, rate, now.0 * TICKS_PER_MS) {
+            Decision::Admitted(_) => None,
+            Decision::Refused(ticks) => {
+                let wait_s = ticks.div_ceil(1000 * TICKS_PER_MS);
+                Some(Exceeded { limit, rate, wait_s })
+            }
+        }
+    }
+}
+
+impl Exceeded {
+    /// The answer with 429, with `Retry-After` (RFC 9110 10.2.3), `RateLimit` and `RateLimit-Policy`
+    /// (draft-ietf-httpapi-ratelimit-headers). None if the fields of the site leave no room for them.
+    pub fn answer(&self, site: &Site) -> Option<Resource> {
+        let mut fields = headers::fields(&site.routes.plain().rules.headers, 429);
+        let Exceeded { limit, rate, wait_s } = self;
+        let name = if *limit == 0 { "server".to_owned() } else { format!("site-{limit}") };
+        let own = [
+            ("Retry-After", wait_s.to_string()),
+            ("RateLimit", format!("\"{name}\";r=0;t={wait_s}")),
+            ("RateLimit-Policy", format!("\"{name}\";q={};w={}", rate.burst(), rate.window_s())),
+        ];
+        fields.retain(|(field, _)| !own.iter().any(|(own, _)| own.eq_ignore_ascii_case(field)));
+        fields.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        let cause = "There were too many requests from your network. Please wait a little.";
+        answers::error(429, cause, &Extras::of(&fields)).ok()
+    }
+}
+
+/// Whom a limit counts together: a /32 of IPv4, a /64 of IPv6.
+pub fn network_of(client: IpAddr) -> (bool, u64) {
+    match client.to_canonical() {
+        IpAddr::V4(address) => (false, u64::from(address.to_bits())),
+        IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes(counted: &Counted, network: u64, rate: Rate, now_ms: u64) -> bool {
+        let hash = counted.hasher.hash_one(network);
+        matches!(table::take(&*counted.buckets, hash, rate, now_ms * TICKS_PER_MS), Decision::Admitted(_))
+    }
+
+    #[test]
+    fn a_million_networks_are_counted_in_at_most_64_mib() {
+        assert!(size_of::<[[sync::Word; table::WAYS]; BUCKETS]>() <= 64 << 20);
+        let (counted, rate) = (Counted::new().unwrap(), "1/h burst 2".parse().unwrap());
+        const NETWORKS: u64 = 1_000_000;
+        for _ in 0..2 {
+            // In a bucket that is full, about seven in a million have the tag of another one.
+            let refused = (0..NETWORKS).filter(|network| !takes(&counted, *network, rate, 1)).count();
+            assert!(refused < 100, "{refused}");
+        }
+        // All of them are over the limit at once. Who was forgotten, because more than eight shared a bucket, takes more.
+        let forgotten = (0..NETWORKS).filter(|network| takes(&counted, *network, rate, 2)).count();
+        assert!(forgotten < NETWORKS as usize / 20, "{forgotten}");
+    }
+
+    #[test]
+    fn networks_that_have_had_their_time_make_room_for_others() {
+        let (counted, rate) = (Counted::new().unwrap(), "1/s".parse().unwrap());
+        for second in 0..40 {
+            // So many in each second that the table would overflow if it kept them.
+            let networks = second * 100_000..(second + 1) * 100_000;
+            assert!(networks.clone().all(|network| takes(&counted, network, rate, 1 + second * 2000)));
+            let again = networks.filter(|network| takes(&counted, *network, rate, 500 + second * 2000)).count();
+            assert!(again < 1000, "{again}");
+        }
+    }
+
+    #[test]
+    fn networks_are_what_providers_give_out() {
+        let network = |text: &str| network_of(text.parse().unwrap());
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1:2:3"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
+        assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
+        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.1"));
+        assert_ne!(network("0.0.0.1"), network("0:0:0:1::"));
+    }
+
+    /// Prints what a decision costs. Run with `cargo test --release -- --ignored --nocapture nanoseconds_per_decision`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn nanoseconds_per_decision() {
+        let (counted, rate) = (Counted::new().unwrap(), "20/s burst 100".parse().unwrap());
+        for networks in [1_000_u64, 1_000_000] {
+            let begun = std::time::Instant::now();
+            let admitted = (0..4_000_000_u64).filter(|one| takes(&counted, one % networks, rate, one / 1000)).count();
+            let each = begun.elapsed().as_nanos() as f64 / 4e6;
+            println!("{networks} networks: {each:.0} ns for a decision, {admitted} admitted");
+        }
+    }
+}
