@@ -33,6 +33,13 @@ pub fn head(input: &[u8]) {
     }
 }
 
+/// A header of the PROXY protocol is bounded and decided once. The first two bytes say how long the beginning is.
+pub fn proxy_header(input: &[u8]) {
+    if let [low, high, header @ ..] = input {
+        checks::proxy_header(header, usize::from(u16::from_le_bytes([*low, *high])));
+    }
+}
+
 /// A target's path names one thing beneath the root.
 pub fn target_path(input: &[u8]) {
     checks::target_path(input);

@@ -18,7 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::config::settings::ListenAddress;
+use crate::config::proxies::TrustedProxies;
+use crate::config::settings::{ListenAddress, Settings};
 use crate::log::errors::{self, Level};
 use crate::sys;
 
@@ -51,6 +52,8 @@ pub struct Listener {
     lent: bool,
     /// TLS is not spoken here, whatever the sites could.
     plain: bool,
+    /// The proxies whose connections begin with a header that says for whom they are.
+    proxies: Option<TrustedProxies>,
 }
 
 /// Why a listener cannot be had. Displays what failed, why, and on a second line what to do.
@@ -105,6 +108,20 @@ impl Listener {
     /// Whether it is the port of plain HTTP.
     pub fn is_for_plain_http(&self) -> bool {
         self.plain && matches!(self.address, ListenAddress::Tcp(_))
+    }
+
+    /// The proxies whose connections begin with a header of the PROXY protocol. Others may not connect here.
+    pub fn proxies(&self) -> Option<&TrustedProxies> {
+        self.proxies.as_ref()
+    }
+
+    /// Connections are those of proxies if `settings` say so.
+    pub(crate) fn expect_proxies(&mut self, settings: &Settings) {
+        let is_this = |named: &ListenAddress| match (named, &self.address) {
+            (ListenAddress::Tcp(named), ListenAddress::Tcp(own)) if named.port() == 0 => named.ip() == own.ip(),
+            (named, own) => named == own,
+        };
+        self.proxies = settings.proxy_protocol.iter().any(is_this).then(|| settings.proxies.clone());
     }
 
     /// The address it is bound to: of a TCP listener with the port that the kernel chose if 0 was asked for.
@@ -333,7 +350,7 @@ fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 fn listener(descriptor: OwnedFd) -> Result<Listener, Errno> {
     let address = address_of(rustix::net::getsockname(&descriptor)?)?;
     let plain = is_plain(&address);
-    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false, plain })
+    Ok(Listener { descriptor, address, file: None, left: AtomicBool::new(false), lent: false, plain, proxies: None })
 }
 
 fn address_of(address: SocketAddrAny) -> Result<ListenAddress, Errno> {

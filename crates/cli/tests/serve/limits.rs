@@ -19,6 +19,7 @@ for_engines!([
     mp = MP,
 ] => [
     routes_and_the_log_see_the_client_behind_a_trusted_proxy, nobody_else_says_where_he_comes_from,
+    the_proxy_protocol_names_the_client, a_listener_for_proxies_is_for_nobody_else,
     who_asks_too_often_is_told_when_to_come_back, the_limit_of_a_path_counts_however_it_is_spelled,
 ]);
 
@@ -122,4 +123,54 @@ fn the_limit_of_a_path_counts_however_it_is_spelled(engine: Engine) {
     }
     assert!((0..5).all(|_| get("/a").status == 200), "other paths are free");
     server.finish();
+}
+
+/// A configuration whose listener is for proxies of a network.
+fn for_proxies(network: &str) -> String {
+    format!("trusted_proxies = [\"{network}\"]\nproxy_protocol = [\"127.0.0.1:0\"]\n{BY_CLIENT}")
+}
+
+fn the_proxy_protocol_names_the_client(engine: Engine) {
+    let (launch, log) = planted(engine, &for_proxies("127.0.0.0/8"));
+    let server = launch.start();
+    let version_2 = |client: [u8; 4]| {
+        let signature = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c";
+        [&signature[..], &client, &[127, 0, 0, 1, 0, 80, 0, 80]].concat()
+    };
+    let request = b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    let version_1 = b"PROXY TCP4 192.0.2.7 127.0.0.1 80 80\r\n".to_vec();
+    let headers = [(version_1, Some("them")), (version_2([192, 0, 2, 7]), Some("them")), (version_2([8; 4]), None)];
+    for (header, from) in headers {
+        // At once, and byte by byte; and a second request on the same connection.
+        for is_whole in [true, false] {
+            let mut client = server.connect();
+            match is_whole {
+                true => client.send(&[&header[..], request].concat()),
+                false => client.send_slowly(&[&header[..], request].concat()),
+            }
+            for is_last in [false, true] {
+                let response = client.receive(true).unwrap();
+                assert_eq!((response.status, response.field("X-From")), (200, from));
+                if !is_last {
+                    client.send(request);
+                }
+            }
+        }
+    }
+    let clients = logged(&log, "client.address", 12);
+    let count = |client: &str| clients.iter().filter(|one| *one == client).count();
+    assert_eq!((count("192.0.2.7"), count("8.8.8.8")), (8, 4), "{clients:?}");
+    server.finish();
+}
+
+fn a_listener_for_proxies_is_for_nobody_else(engine: Engine) {
+    let request = b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    let header = b"PROXY TCP4 192.0.2.7 127.0.0.1 80 80\r\n";
+    for (network, bytes) in [("127.0.0.0/8", request.to_vec()), ("192.0.2.0/24", [&header[..], request].concat())] {
+        let server = Launch::new(engine).file("a", "hello").config(&for_proxies(network)).start();
+        let mut client = server.connect();
+        client.send(&bytes);
+        assert_eq!(client.receive_rest(), b"", "{network}");
+        server.finish();
+    }
 }

@@ -5,4 +5,5 @@ pub mod head;
 pub mod host;
 pub(crate) mod list;
 pub mod path;
+pub mod proxy;
 pub mod target;

@@ -9,7 +9,7 @@ use lamna_proto::limits::Limits;
 use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::head::{self, Parsed};
 use lamna_proto::parse::target::{self, Target};
-use lamna_proto::parse::{host, path};
+use lamna_proto::parse::{host, path, proxy};
 
 use crate::peer::{self, Habits, Peer};
 use crate::responses;
@@ -277,4 +277,18 @@ pub(crate) fn http2(habits: Habits, pieces: &[Vec<u8>]) {
         peer.time_out().settle();
     }
     assert!(peer.interest().is_over(), "{:?}", peer.interest());
+}
+
+/// A header of the PROXY protocol is bounded, and what has been decided about its beginning stays.
+pub(crate) fn proxy_header(input: &[u8], cut: usize) {
+    let whole = proxy::parse(input);
+    match whole {
+        Ok(proxy::Parsed::Complete(length, _)) => assert!(length <= input.len().min(proxy::BYTES_MAX)),
+        Ok(proxy::Parsed::Partial) => assert!(input.len() < proxy::BYTES_MAX),
+        Err(proxy::Malformed) => {}
+    }
+    let beginning = proxy::parse(&input[..cut.min(input.len())]);
+    if beginning != Ok(proxy::Parsed::Partial) {
+        assert_eq!(beginning, whole);
+    }
 }

@@ -139,4 +139,15 @@ proptest! {
     ) {
         checks::target_path(input.as_bytes());
     }
+
+    #[test]
+    fn a_header_of_a_proxy_is_bounded_and_decided_once(
+        kind in 0..3_usize, rest in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..1_200),
+            "(TCP4|TCP6|UNKNOWN)( [0-9a-f.:]{1,15}){0,5}\r\n".prop_map(String::into_bytes),
+        ], cut in 0..1_300_usize,
+    ) {
+        let start: [&[u8]; 3] = [b"", b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n\x21"];
+        checks::proxy_header(&[start[kind], &rest].concat(), cut);
+    }
 }

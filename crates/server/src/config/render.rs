@@ -27,6 +27,7 @@ pub fn render(settings: &Settings) -> String {
     let unix = settings.proxies.unix.then(|| UNIX.to_owned());
     page.line("trusted_proxies", list(settings.proxies.networks.iter().map(ToString::to_string).chain(unix)));
     page.line("forwarded_field", quoted(settings.proxies.field.name()));
+    page.line("proxy_protocol", list(settings.proxy_protocol.iter().map(ToString::to_string)));
     page.line(
         "request_limit",
         quoted(&settings.request_limit.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
@@ -398,6 +399,7 @@ mod tests {
                     pin,
                     account: !pin,
                     h2c: !pin,
+                    proxy_protocol: pin.then(|| "127.0.0.1:0".parse().unwrap()).into_iter().collect(),
                     request_limit: pin.then(|| "7/h".parse().unwrap()),
                     proxies: TrustedProxies {
                         unix: pin,

@@ -54,6 +54,7 @@ fn top_level() -> Map<String, Value> {
                 "The field in which trusted proxies name their clients",
             ),
         ),
+        ("proxy_protocol", list_of(text("An address of listen where trusted proxies connect with the PROXY protocol"))),
         ("request_limit", pattern(RATE, "How much each client network may ask for: off, or as in 20/s burst 100")),
         ("limit_exempt", list_of(text("A network of clients that no limit is for"))),
         ("account", switch("Keep books of where the time goes")),

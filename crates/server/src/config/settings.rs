@@ -259,6 +259,8 @@ pub struct Settings {
     pub h2c: bool,
     /// The proxies that are believed about who their clients are.
     pub proxies: TrustedProxies,
+    /// Those of the addresses to listen at where connections begin with a header of the PROXY protocol.
+    pub proxy_protocol: Vec<ListenAddress>,
     /// How much each client network may ask for, over all sites; none for any amount.
     pub request_limit: Option<Rate>,
     /// Networks of clients that no limit is for.
@@ -387,6 +389,7 @@ impl Default for Settings {
             pin: false,
             h2c: false,
             proxies: TrustedProxies::default(),
+            proxy_protocol: Vec::new(),
             request_limit: REQUEST_LIMIT.parse().ok(),
             limit_exempt: LIMIT_EXEMPT.iter().filter_map(|text| text.parse().ok()).collect(),
             account: false,

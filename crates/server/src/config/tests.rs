@@ -146,6 +146,7 @@ fn one_file_holds_everything() {
         pin: true,
         h2c: true,
         proxies: Settings::default().proxies,
+        proxy_protocol: Vec::new(),
         request_limit: "20/s burst 100".parse().ok(),
         limit_exempt: Settings::default().limit_exempt,
         account: true,

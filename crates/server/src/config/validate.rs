@@ -21,7 +21,7 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Text};
 use super::limits::{ROWS, Unit};
 use super::profile;
-use super::proxies::{ForwardedField, TrustedProxies, UNIX};
+use super::proxies::{ForwardedField, UNIX};
 use super::settings::{
     CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress,
     LogFormat, LogTarget, PROCESS_CACHE_BYTES, PROCESSES, Settings, THREADS, TRANSLATIONS, WORKERS,
@@ -64,7 +64,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     }
     settings.pin = file.pin.unwrap_or(settings.pin);
     settings.h2c = file.h2c.unwrap_or(settings.h2c);
-    proxies(file, &mut checker, &mut settings.proxies);
+    proxies(file, &mut checker, &mut settings);
     if let Some(text) = &file.request_limit {
         settings.request_limit =
             if text.get_ref() == "off" { None } else { checker.rate(text).or(settings.request_limit) };
@@ -99,7 +99,8 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
 }
 
 /// Which proxies are trusted.
-fn proxies(file: &File, checker: &mut Checker<'_>, proxies: &mut TrustedProxies) {
+fn proxies(file: &File, checker: &mut Checker<'_>, settings: &mut Settings) {
+    let proxies = &mut settings.proxies;
     for text in &file.trusted_proxies {
         match text.get_ref().parse() {
             Ok(network) => proxies.networks.push(network),
@@ -107,6 +108,14 @@ fn proxies(file: &File, checker: &mut Checker<'_>, proxies: &mut TrustedProxies)
             Err(why) => checker.problem(text.span(), format!("`{}` {why}, or unix", text.get_ref().escape_debug())),
         }
     }
+    for text in &file.proxy_protocol {
+        settings.proxy_protocol.extend(checker.listen_address(text));
+        if file.trusted_proxies.is_empty() {
+            let hint = "name the proxies: trusted_proxies = [\"10.0.0.0/8\"]. Nobody else may connect there".to_owned();
+            checker.problem_with_hint(text.span(), "`proxy_protocol` needs `trusted_proxies`", Some(hint));
+        }
+    }
+    let proxies = &mut settings.proxies;
     if let Some(name) = &file.forwarded_field {
         let names = ForwardedField::ALL.map(ForwardedField::name);
         let found = checker.name("forwarded_field", name, &names, ForwardedField::from_name);

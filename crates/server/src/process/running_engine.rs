@@ -462,7 +462,7 @@ fn has_helper_threads(settings: &Settings) -> bool {
 /// Everything that the workers of the first running share.
 fn prepare(
     settings: &Settings,
-    listeners: Vec<Listener>,
+    mut listeners: Vec<Listener>,
     shared_metrics: &SharedMetrics,
     first_score: usize,
 ) -> Result<Shared, ServeError> {
@@ -470,6 +470,7 @@ fn prepare(
     let fork_server = (settings.helpers == HelperKind::Processes).then(|| ForkServer::start(settings)).transpose()?;
     let abilities = KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
     let sites = Arc::new(open_sites(settings)?);
+    listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
     Ok(Shared {
         store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
         sites,

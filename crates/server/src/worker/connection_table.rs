@@ -30,7 +30,7 @@ pub struct ConnectionState {
     pub connection: Connection,
     /// Which of the successive owners of this descriptor number it is.
     pub generation: u32,
-    /// Where it comes from; none for Unix sockets.
+    /// Where it comes from, or for whom a proxy says that it has connected; none for Unix sockets.
     pub client: Option<IpAddr>,
     /// Receiving may give something.
     pub readable: bool,
@@ -116,7 +116,11 @@ impl ConnectionState {
         now: Instant,
     ) -> ConnectionState {
         let Accepted { socket, client } = accepted;
-        ConnectionState::over(Transport::accepted(socket, listener, endpoint, now), client, now)
+        let mut transport = Transport::accepted(socket, listener, endpoint, now);
+        if let Some(proxies) = listener.proxies() {
+            transport.expect_header(proxies.trust(client));
+        }
+        ConnectionState::over(transport, client, now)
     }
 
     /// A new plain connection.
@@ -167,6 +171,7 @@ impl ConnectionState {
     pub fn receive(&mut self, now: Instant) {
         let _step = step_timer::step(Step::Receive);
         self.readable = self.transport.receive(&mut self.connection, self.ending, now);
+        self.client = self.transport.take_client().or(self.client);
     }
 }
 

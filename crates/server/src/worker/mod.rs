@@ -19,6 +19,7 @@ pub mod helpers;
 pub mod idle_set;
 pub mod limiter;
 pub mod migration;
+mod proxy_header;
 pub(crate) mod read_buffer;
 pub mod run_queue;
 pub mod shared;

@@ -87,8 +87,9 @@ pub struct Shared {
 impl Shared {
     /// Whether anything depends on where connections come from.
     pub fn looks_at_clients(&self) -> bool {
-        let Shared { log, sites, proxies, limiter, .. } = self;
-        log.is_some() || sites.look_at_clients() || !proxies.is_empty() || limiter.has_any(sites)
+        let Shared { log, sites, proxies, limiter, listeners, .. } = self;
+        let have_proxies = listeners.iter().any(|listener| listener.proxies().is_some());
+        have_proxies || log.is_some() || sites.look_at_clients() || !proxies.is_empty() || limiter.has_any(sites)
     }
 
     /// The score at the scoreboard of worker `index` of this process.

@@ -1,9 +1,11 @@
-//! What lies between a connection and its peer: a socket, and a TLS session if the listener speaks TLS.
+//! What lies between a connection and its peer: a socket, a TLS session if the listener speaks TLS, and before both the header of a
+//! proxy where one is expected.
 //!
 //! Owns: the socket and the session, and the answers that only both together can give: whether more can be received than the socket will
 //! announce, whether everything has left before the connection is closed, until when a handshake may last. Engines ask it in the place of
 //! the socket. A plain connection costs what it does without: one word, no call and no allocation. Does not wait.
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::listen::Listener;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::tls::{Alpn, Endpoint, Negotiated, Over, Phase, Session, TlsSession};
+use crate::worker::proxy_header::ProxyHeader;
 use crate::worker::turn_budget::within_turn;
 
 /// A socket, and what is spoken on it below HTTP.
@@ -30,6 +33,8 @@ pub struct Transport {
     shut: bool,
     /// It comes to the port of plain HTTP, where sites that speak TLS send to the other one.
     to_be_secured: bool,
+    /// What a proxy says first, where it does.
+    header: Option<Box<ProxyHeader>>,
 }
 
 /// A TLS session and what its socket has done for it.
@@ -60,7 +65,7 @@ pub enum Received {
 impl Transport {
     /// Plain, over a socket.
     pub fn plain(socket: OwnedFd) -> Transport {
-        Transport { socket, secured: None, shut: false, to_be_secured: false }
+        Transport { socket, secured: None, shut: false, to_be_secured: false, header: None }
     }
 
     /// Over a socket that was taken from `listener` at `now`: with TLS by `endpoint` if that listener speaks it.
@@ -70,7 +75,17 @@ impl Transport {
             let session = TlsSession::new(endpoint.clone());
             Box::new(Secured { session, since: now, has_told: false, is_broken: false })
         });
-        Transport { socket, secured, shut: false, to_be_secured }
+        Transport { socket, secured, shut: false, to_be_secured, header: None }
+    }
+
+    /// The header of a proxy comes first, from a peer that is trusted or not.
+    pub fn expect_header(&mut self, is_trusted: bool) {
+        self.header = Some(Box::new(ProxyHeader::new(is_trusted)));
+    }
+
+    /// Who the client is that a proxy has named, once.
+    pub fn take_client(&mut self) -> Option<IpAddr> {
+        self.header.as_mut()?.take_client()
     }
 
     /// What a TLS handshake has agreed on.
@@ -94,9 +109,9 @@ impl Transport {
         Over { certificate, is_to_be_secured: self.to_be_secured }
     }
 
-    /// Whether another process can go on with it. Keys stay where they were made.
+    /// Whether another process can go on with it. Keys stay where they were made, and so does what a proxy has said.
     pub fn can_travel(&self) -> bool {
-        self.secured.is_none()
+        self.secured.is_none() && self.header.is_none()
     }
 
     /// Whether nothing is lost of it by closing it: no handshake is under way, and nothing waits to be sent or read.
@@ -183,7 +198,8 @@ impl Transport {
 
     /// Bytes of memory that it holds in buffers.
     pub fn held_bytes(&self) -> usize {
-        self.secured.as_ref().map_or(0, |secured| secured.session.held_bytes())
+        let header = self.header.as_ref().map_or(0, |header| header.held_bytes());
+        header + self.secured.as_ref().map_or(0, |secured| secured.session.held_bytes())
     }
 }
 
@@ -191,7 +207,7 @@ impl Transport {
 impl Transport {
     /// Receives once for `connection`. Returns whether there may be more; `ending` says that the end is on its way.
     pub fn receive(&mut self, connection: &mut Connection, ending: bool, now: Instant) -> bool {
-        let Transport { socket, secured, .. } = self;
+        let Transport { socket, secured, header, .. } = self;
         let (mut is_full, socket) = (false, socket.as_fd());
         let from_socket = |space: &mut [u8]| {
             let room = space.len();
@@ -206,9 +222,10 @@ impl Transport {
                 Err(_) => Received::Broken,
             }
         };
+        let source = behind(header, from_socket);
         let received = match secured {
-            None => receive_plain(connection, now, from_socket),
-            Some(secured) => secured.receive(connection, now, from_socket),
+            None => receive_plain(connection, now, source),
+            Some(secured) => secured.receive(connection, now, source),
         };
         matches!(received, Received::Bytes(_)) && (is_full || ending) || self.has_buffered_input()
     }
@@ -220,6 +237,7 @@ impl Transport {
         now: Instant,
         source: impl FnOnce(&mut [u8]) -> Received,
     ) -> Received {
+        let source = behind(&mut self.header, source);
         match &mut self.secured {
             None => receive_plain(connection, now, source),
             Some(secured) => secured.receive(connection, now, source),
@@ -228,6 +246,9 @@ impl Transport {
 
     /// Takes bytes back that were received and not looked at.
     pub fn return_received(&mut self, connection: &mut Connection, bytes: &[u8], now: Instant) {
+        if let Some(header) = self.header.as_mut().filter(|header| header.is_awaited()) {
+            return header.put_back(bytes);
+        }
         match &mut self.secured {
             None => connection.return_received(bytes, now),
             Some(secured) => secured.session.return_received(bytes),
@@ -235,11 +256,25 @@ impl Transport {
     }
 }
 
+/// What `source` gives behind the header of a proxy, where one is awaited.
+fn behind(
+    header: &mut Option<Box<ProxyHeader>>,
+    source: impl FnOnce(&mut [u8]) -> Received,
+) -> impl FnOnce(&mut [u8]) -> Received {
+    |space| {
+        let received = source(space);
+        match header {
+            None => received,
+            Some(header) => header.strip(space, received),
+        }
+    }
+}
+
 fn receive_plain(connection: &mut Connection, now: Instant, source: impl FnOnce(&mut [u8]) -> Received) -> Received {
     let received = source(connection.receive_space());
     match received {
+        Received::Bytes(0) | Received::Nothing => {}
         Received::Bytes(bytes) => connection.handle_received(bytes, now),
-        Received::Nothing => {}
         Received::End => connection.handle_end(),
         Received::Broken => connection.handle_broken(),
     }

@@ -41,7 +41,7 @@ pub(super) struct RingHands<'h> {
 impl Io for RingHands<'_> {
     /// Hands the connection what has arrived.
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
-        let ConnectionState { transport, connection, readable, .. } = connection;
+        let ConnectionState { transport, connection, readable, client, .. } = connection;
         let ring_connection = &mut *self.ring_connection;
         let received = transport.receive_from(connection, now, |space| match ring_connection.take(space) {
             0 => match ring_connection.end {
@@ -55,6 +55,7 @@ impl Io for RingHands<'_> {
             }
         });
         let has_more = matches!(received, Received::Bytes(_)) && ring_connection.is_readable();
+        *client = transport.take_client().or(*client);
         *readable = has_more || transport.has_buffered_input();
     }
 
