@@ -1,35 +1,23 @@
 //! The command line: names, help and the syntax of values.
 //!
-//! Owns: what can be typed. Judges single values only; what depends on the file or the machine is `config`'s business.
+//! Owns: what can be typed; flags of settings come from their rows (`setting_args`). Judges single values only; what depends on the file or the machine is `config`'s business.
 
 // Help texts: brackets belong to addresses.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use lamna_policy::cache::{Algorithm, Objective};
-use lamna_policy::size::{format_size, parse_size};
-use lamna_server::admin::Change;
-use lamna_server::config::acme::{check_contact, check_directory_url, check_name};
-use lamna_server::config::address::AdminAddress;
-use lamna_server::config::cache_switches::CacheSwitches;
-use lamna_server::config::compression::{CodingSet, Compression};
-use lamna_server::config::error_log::ErrorLogFormat;
+use lamna_server::config::acme::check_name;
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
-use lamna_server::config::sending::SendStrategy;
-use lamna_server::config::settings::{
-    CACHE_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, HelperKind, ListenAddress, LogFormat, LogTarget, PROCESSES,
-    THREADS, WORKERS,
-};
+use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::upstream_address::UpstreamAddress;
-use lamna_server::config::{Overrides, Workers, field_from_text};
+use lamna_server::config::{Overrides, field_from_text};
 
 use crate::exit;
+use crate::setting_args::{SetArgs, SettingArgs};
 
 const SIGNALS: &str = "\
 Signals:
@@ -203,74 +191,6 @@ pub(crate) enum ArchCommand {
     Why,
 }
 
-/// What is to become different.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
-pub(crate) struct SetArgs {
-    /// The architecture
-    #[arg(value_name = "NAME", value_parser = architecture_parser())]
-    name: Option<Choice>,
-
-    /// Event loops
-    #[arg(long, value_name = "N", value_parser = count_parser(WORKERS))]
-    workers: Option<usize>,
-
-    /// Threads of each worker of thread-pool
-    #[arg(long, value_name = "N", value_parser = count_parser(THREADS))]
-    threads: Option<usize>,
-
-    /// The most helpers of each worker
-    #[arg(long, value_name = "N", value_parser = count_parser(HELPERS))]
-    helpers_max: Option<usize>,
-
-    /// How long what has begun may take to end when the server drains, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = drain_timeout)]
-    drain_timeout_ms: Option<u32>,
-
-    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve. What is cached stays
-    #[arg(long, value_name = "NAME", value_parser = policy_parser())]
-    cache_policy: Option<Algorithm>,
-
-    /// What the cache is to have many of: requests or bytes
-    #[arg(long, value_name = "NAME", value_parser = objective_parser())]
-    cache_objective: Option<Objective>,
-
-    /// Whether what was asked for once only is kept out of a full cache: true or false
-    #[arg(long, value_name = "BOOL")]
-    cache_filter: Option<bool>,
-
-    /// How files that are not held in memory are sent
-    #[arg(long, value_parser = strategy_parser())]
-    send: Option<SendStrategy>,
-
-    /// The longest stretch of a file that is copied with --send auto, as in 32KiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    stretch_copy_bytes_max: Option<u64>,
-
-    /// Messages up to this size are copied behind those before them, as in 16KiB
-    #[arg(long, alias = "copy-bytes-max", value_name = "SIZE", value_parser = parse_size)]
-    message_copy_bytes_max: Option<u64>,
-}
-
-impl SetArgs {
-    /// What the arguments say, for the endpoint.
-    pub(crate) fn change(&self) -> Change {
-        Change {
-            architecture: self.name.map(|choice| choice.name().to_owned()),
-            workers: self.workers,
-            threads: self.threads,
-            helpers_max: self.helpers_max,
-            drain_timeout_ms: self.drain_timeout_ms,
-            cache_policy: self.cache_policy.map(|algorithm| algorithm.name().to_owned()),
-            cache_objective: self.cache_objective.map(|objective| objective.name().to_owned()),
-            cache_filter: self.cache_filter,
-            send: self.send.map(|strategy| strategy.name().to_owned()),
-            stretch_copy_bytes_max: self.stretch_copy_bytes_max,
-            message_copy_bytes_max: self.message_copy_bytes_max,
-        }
-    }
-}
-
 /// What to serve, and how. Overrides the configuration file. What most people need comes first.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -336,21 +256,6 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Access log: `off`, `-` for standard output, or a file
-    #[arg(long, value_name = "off|-|FILE", value_parser = log_target, help_heading = LOGS)]
-    log: Option<LogTarget>,
-
-    /// How access log lines are written
-    #[arg(long, value_parser = log_format_parser(), help_heading = LOGS)]
-    log_format: Option<LogFormat>,
-
-    /// Error log: `-` for standard error, or a file [default: -]
-    #[arg(long, value_name = "-|FILE", help_heading = LOGS)]
-    error_log: Option<PathBuf>,
-
-    /// How error log lines are written
-    #[arg(long, value_parser = error_log_format_parser(), help_heading = LOGS)]
-    error_log_format: Option<ErrorLogFormat>,
     /// Speak TLS with this certificate, in PEM, followed by those that lead to one that clients know
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
@@ -368,104 +273,14 @@ pub(crate) struct ServeArgs {
     #[arg(long = "domain", value_name = "NAME", value_parser = domain, conflicts_with_all = ["certificate", "tls"])]
     domains: Vec<String>,
 
-    /// Another certificate authority that speaks ACME: the URL of its directory
-    #[arg(long, value_name = "URL", value_parser = acme_directory)]
-    acme_directory: Option<String>,
-
-    /// An e-mail address that the certificate authority may write to
-    #[arg(long, value_name = "EMAIL", value_parser = acme_contact)]
-    acme_contact: Option<String>,
-
-    /// Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for --listen (loopback, unless
-    /// one is named) in addition to the Unix socket that `lamna ctl` finds, that socket alone (auto), or off [default: auto]
-    #[arg(long, value_name = "unix:PATH|ADDR|auto|off", help_heading = CONTROL)]
-    pub(crate) admin: Option<AdminAddress>,
-
-    /// How long what has begun may take to end when the server drains, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = drain_timeout, help_heading = CONTROL)]
-    drain_timeout_ms: Option<u32>,
-
-    /// Codings that text is compressed into while it is served: some of br, zstd and gzip, or `off`
-    #[arg(long, value_name = "off|LIST", value_parser = Compression::codings_from_text, help_heading = MEMORY)]
-    compress: Option<CodingSet>,
-
-    /// The most memory for cached content, as in 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = cache_bytes, help_heading = MEMORY)]
-    cache_bytes: Option<u64>,
-
-    /// Which cached content goes when room is needed: lru, lfu, gdsf, s3-fifo or sieve
-    #[arg(long, value_name = "NAME", value_parser = policy_parser(), help_heading = MEMORY)]
-    cache_policy: Option<Algorithm>,
-
-    /// Which caches are used, to measure what each contributes: some of translations, entries and content, or `off`
-    #[arg(long, value_name = "off|LIST", value_parser = CacheSwitches::from_text, help_heading = MEMORY)]
-    caches: Option<CacheSwitches>,
-
-    /// How files that are not held in memory are sent: read and sent, sent from a mapping, or with sendfile; auto
-    /// copies what is short
-    #[arg(long, value_parser = strategy_parser(), help_heading = MEMORY)]
-    send: Option<SendStrategy>,
-
-    /// Concurrency architecture: auto begins with amped and changes to what is better under the load; sped is event loops
-    /// alone, amped has helper threads for what would block, proactor hands every step to the kernel through io_uring,
-    /// the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is amped
-    /// with worker processes [default: auto]
-    #[arg(long, value_parser = architecture_parser(), help_heading = ENGINES)]
-    arch: Option<Choice>,
-
-    /// Event loops; auto: as many as are busy, with --arch auto
-    #[arg(long, value_name = "N|auto", value_parser = workers, help_heading = ENGINES)]
-    workers: Option<Workers>,
-
-    /// What --arch auto goes by: a profile, as `lamna tune` writes it
-    #[arg(long, value_name = "FILE", help_heading = ENGINES)]
-    profile: Option<PathBuf>,
-
-    /// Keep each worker, with all its threads, on one processor
-    #[arg(long, help_heading = ENGINES)]
-    pin: bool,
-
-    /// Speak HTTP/2 in clear text with clients that begin with it: behind a proxy, or for tests
-    #[arg(long, help_heading = ENGINES)]
-    h2c: bool,
-
-    /// Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them, and the end of the server does
-    #[arg(long, help_heading = ENGINES)]
-    account: bool,
-
-    /// What helpers are: threads, or processes as Flash had them
-    #[arg(long, value_parser = helper_kind_parser(), help_heading = ENGINES)]
-    helpers: Option<HelperKind>,
-
-    /// The most helpers of each worker
-    #[arg(long, value_name = "N", value_parser = count_parser(HELPERS), help_heading = ENGINES)]
-    helpers_max: Option<usize>,
-
-    /// Threads of each worker of thread-pool
-    #[arg(long, value_name = "N", value_parser = count_parser(THREADS), help_heading = ENGINES)]
-    threads: Option<usize>,
-
-    /// The most threads for connections of each worker of the thread engines
-    #[arg(long, value_name = "N", value_parser = count_parser(THREADS), help_heading = ENGINES)]
-    threads_max: Option<usize>,
-
-    /// Processes of mp: to begin with, and at least
-    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES), help_heading = ENGINES)]
-    processes: Option<usize>,
-
-    /// The most processes of mp, which is how many connections it serves at a time
-    #[arg(long, value_name = "N", value_parser = count_parser(PROCESSES), help_heading = ENGINES)]
-    processes_max: Option<usize>,
+    /// Every other setting that has a flag.
+    #[command(flatten)]
+    settings: SettingArgs,
 
     /// A system call to do without, to see what happens where the kernel lacks it. Can be repeated
     #[arg(long, value_name = "NAME", hide = true)]
     without: Vec<String>,
 }
-
-const LOGS: &str = "Logs";
-const CONTROL: &str = "Control and end";
-const MEMORY: &str = "Compression, caches and sending";
-const ENGINES: &str = "Engines";
 
 impl ServeArgs {
     /// The directory that is named.
@@ -479,28 +294,7 @@ impl ServeArgs {
         Overrides {
             directory: self.directory.clone(),
             listen: port.into_iter().chain(self.listen.iter().cloned()).collect(),
-            architecture: self.arch,
-            workers: self.workers,
-            profile: self.profile.clone(),
-            pin: self.pin,
-            h2c: self.h2c,
-            account: self.account,
-            helpers_max: self.helpers_max,
-            threads: self.threads,
-            threads_max: self.threads_max,
-            helpers: self.helpers,
-            processes: self.processes,
-            processes_max: self.processes_max,
-            drain_timeout_ms: self.drain_timeout_ms,
-            send: self.send,
-            cache_bytes_max: self.cache_bytes,
-            caches: self.caches,
-            cache_policy: self.cache_policy,
-            compress: self.compress,
-            log: self.log.clone(),
-            log_format: self.log_format,
-            error_log: self.error_log.clone(),
-            error_log_format: self.error_log_format,
+            settings: self.settings.values(),
             quiet: self.quiet,
             headers: self.header.clone(),
             cors: self.cors.clone(),
@@ -510,12 +304,9 @@ impl ServeArgs {
             mkdir: self.mkdir,
             spa: self.spa,
             gateway: self.proxy.clone().map(gateway),
-            admin: self.admin.clone(),
             certificate: self.certificate.clone().zip(self.key.clone()),
             tls: self.tls,
             domains: self.domains.clone(),
-            acme_directory: self.acme_directory.clone(),
-            acme_contact: self.acme_contact.clone(),
             without: self.without.clone(),
         }
     }
@@ -530,60 +321,6 @@ fn domain(text: &str) -> Result<String, String> {
     check_name(&name).map(|()| name).map_err(str::to_owned)
 }
 
-fn acme_directory(text: &str) -> Result<String, String> {
-    check_directory_url(text).map(|()| text.to_owned()).map_err(str::to_owned)
-}
-
-fn acme_contact(text: &str) -> Result<String, String> {
-    let address = text.strip_prefix("mailto:").unwrap_or(text);
-    check_contact(address).map(|()| address.to_owned()).map_err(str::to_owned)
-}
-
-fn architecture_parser() -> impl TypedValueParser<Value = Choice> {
-    let value = |each: Choice| {
-        let alias = if let Choice::Fixed(architecture) = each { architecture.character().alias } else { None };
-        PossibleValue::new(each.name()).aliases(alias)
-    };
-    PossibleValuesParser::new(Choice::all().map(value))
-        .try_map(|name| Choice::from_name(&name).ok_or("unknown architecture"))
-}
-
-fn workers(text: &str) -> Result<Workers, String> {
-    match text {
-        "auto" => Ok(Workers::Auto),
-        count => count_parser(WORKERS)(count).map(Workers::Count),
-    }
-}
-
-fn policy_parser() -> impl TypedValueParser<Value = Algorithm> {
-    PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)).try_map(|name| name.parse::<Algorithm>())
-}
-
-fn objective_parser() -> impl TypedValueParser<Value = Objective> {
-    PossibleValuesParser::new(Objective::ALL.map(Objective::name))
-        .try_map(|name| Objective::from_name(&name).ok_or("unknown objective"))
-}
-
-fn helper_kind_parser() -> impl TypedValueParser<Value = HelperKind> {
-    PossibleValuesParser::new(HelperKind::ALL.map(HelperKind::name))
-        .try_map(|name| HelperKind::from_name(&name).ok_or("unknown kind"))
-}
-
-fn strategy_parser() -> impl TypedValueParser<Value = SendStrategy> {
-    PossibleValuesParser::new(SendStrategy::ALL.map(SendStrategy::name))
-        .try_map(|name| SendStrategy::from_name(&name).ok_or("unknown strategy"))
-}
-
-fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {
-    PossibleValuesParser::new(LogFormat::ALL.map(LogFormat::name))
-        .try_map(|name| LogFormat::from_name(&name).ok_or("unknown format"))
-}
-
-fn error_log_format_parser() -> impl TypedValueParser<Value = ErrorLogFormat> {
-    PossibleValuesParser::new(ErrorLogFormat::ALL.map(ErrorLogFormat::name))
-        .try_map(|name| ErrorLogFormat::from_name(&name).ok_or("unknown format"))
-}
-
 /// As it stands in a field: RFC 6454 7.
 fn origin(text: &str) -> Result<String, String> {
     let is_origin = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
@@ -594,42 +331,11 @@ fn origin(text: &str) -> Result<String, String> {
     Err("expected an origin as in https://example.org, without a path, or * for all".to_owned())
 }
 
-fn count_parser(
-    bounds: RangeInclusive<usize>,
-) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        text.parse()
-            .ok()
-            .filter(|count| bounds.contains(count))
-            .ok_or_else(|| format!("expected a number from {} to {}", bounds.start(), bounds.end()))
-    }
-}
-
-fn drain_timeout(text: &str) -> Result<u32, String> {
-    let ms = text.parse().ok().filter(|ms| DRAIN_TIMEOUT_MS.contains(&u64::from(*ms)));
-    ms.ok_or_else(|| format!("expected a number of milliseconds from 0 to {}", DRAIN_TIMEOUT_MS.end()))
-}
-
-fn cache_bytes(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text)?;
-    if CACHE_BYTES.contains(&bytes) {
-        return Ok(bytes);
-    }
-    let (least, most) = (*CACHE_BYTES.start(), *CACHE_BYTES.end());
-    Err(format!("expected between {} and {}", format_size(least), format_size(most)))
-}
-
-fn log_target(text: &str) -> Result<LogTarget, String> {
-    if text.is_empty() {
-        return Err("expected off, - or a file".into());
-    }
-    Ok(LogTarget::from_text(text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use lamna_server::config::setting::Value;
 
     #[test]
     fn the_definition_is_consistent() {
@@ -643,7 +349,25 @@ mod tests {
         let overrides = cli.serve.overrides();
         assert_eq!(overrides.directory, Some("www".into()));
         assert_eq!(overrides.listen, ["127.0.0.1:8080".parse().unwrap()]);
-        assert_eq!(overrides.log, Some(LogTarget::Stdout));
+        assert_eq!(overrides.settings, [("log", Value::Text("-".into()))]);
+    }
+
+    #[test]
+    fn a_switch_is_on_without_a_value_and_can_be_switched_off() {
+        for (argument, on) in [("--pin", true), ("--pin=true", true), ("--pin=false", false)] {
+            let cli = Cli::try_parse_from(["lamna", argument, "www"]).unwrap();
+            let overrides = cli.serve.overrides();
+            assert_eq!(overrides.settings, [("pin", Value::Switch(on))]);
+            assert_eq!(overrides.directory, Some("www".into()), "what follows is no value");
+        }
+    }
+
+    #[test]
+    fn everything_that_can_be_changed_while_serving_can_be_said() {
+        let cli = Cli::try_parse_from(["lamna", "ctl", "set", "mt", "--workers", "auto", "--copy-bytes-max", "1k"]);
+        let Some(Command::Ctl(CtlArgs { command: CtlCommand::Set(set), .. })) = cli.unwrap().command else { panic!() };
+        let change = serde_json::to_string(&set.change()).unwrap();
+        assert_eq!(change, r#"{"architecture":"mt","message_copy_bytes_max":1024,"workers":"auto"}"#);
     }
 
     #[test]

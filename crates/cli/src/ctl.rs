@@ -14,6 +14,7 @@ use lamna_server::admin::client::{Reply, ask, ask_with};
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
 use lamna_server::admin::{Stats, Status};
+use lamna_server::config::setting::SETTINGS;
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::token;
 use lamna_server::content::explain::Explanation;
@@ -190,12 +191,12 @@ fn tell_arch(json: &str) -> Option<String> {
     let mut page = Page::default();
     page.line("architecture", architecture(&arch));
     page.line("threads", format!("{}, at most {}", arch.threads, arch.threads_max));
-    page.line("helpers", format!("at most {}", arch.helpers_max));
-    let filter = if arch.cache_filter { "" } else { ", without a filter" };
-    let policy = format!("{} for {}{filter}", arch.cache_policy, arch.cache_objective);
-    page.line("cache", format!("at most {}, {policy}", format_size(arch.cache_bytes_max)));
-    let (stretch, message) = (format_size(arch.stretch_copy_bytes_max), format_size(arch.message_copy_bytes_max));
-    page.line("sends", format!("{}; copied: stretches up to {stretch}, messages up to {message}", arch.send));
+    page.line("cache", format!("at most {}", format_size(arch.cache_bytes_max)));
+    for setting in SETTINGS {
+        if let Some(value) = arch.show(setting) {
+            page.line(setting.name, value);
+        }
+    }
     Some(page.text())
 }
 

@@ -6,6 +6,7 @@ mod exit;
 mod explain;
 mod import;
 mod laboratory;
+mod setting_args;
 mod usage;
 mod welcome;
 

@@ -12,7 +12,7 @@ use std::process::Command;
 use rustix::process::{Signal, geteuid};
 
 use crate::client::{Client, PATIENCE, Response};
-use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, THREAD_POOL, for_engines};
+use crate::engine::{AMPED, Engine, MP, THREAD_POOL, for_engines};
 use crate::processes::stop;
 use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
@@ -33,14 +33,14 @@ for_engines!([
 
 /// What `lamna ctl` did.
 #[derive(Debug)]
-struct Told {
-    code: Option<i32>,
-    output: String,
-    error: String,
+pub(crate) struct Told {
+    pub(crate) code: Option<i32>,
+    pub(crate) output: String,
+    pub(crate) error: String,
 }
 
 /// Runs `lamna ctl` for the servers of a directory.
-fn ctl(runtime: &Path, arguments: &[&str]) -> Told {
+pub(crate) fn ctl(runtime: &Path, arguments: &[&str]) -> Told {
     told(command(runtime, arguments))
 }
 
@@ -66,7 +66,7 @@ fn told(mut command: Command) -> Told {
 }
 
 /// The directory of a server's control socket.
-fn runtime(server: &Server) -> PathBuf {
+pub(crate) fn runtime(server: &Server) -> PathBuf {
     server.directory().join("control")
 }
 
@@ -86,11 +86,11 @@ pub(crate) fn get(server: &Server, path: &str) -> Response {
     connect(server).get(path).expect("the endpoint answers")
 }
 
-fn text(response: &Response) -> String {
+pub(crate) fn text(response: &Response) -> String {
     String::from_utf8(response.content.clone()).expect("the endpoint answers in UTF-8")
 }
 
-fn hello(engine: Engine) -> Server {
+pub(crate) fn hello(engine: Engine) -> Server {
     Launch::new(engine).file("hello.txt", "hello\n").start()
 }
 
@@ -521,176 +521,6 @@ fn a_server_serves_if_its_endpoint_cannot_be_had_unless_that_was_asked_for() {
 }
 
 #[test]
-fn a_pool_of_threads_is_resized_while_it_serves() {
-    let server = Launch::new(THREAD_POOL).file("hello.txt", "hello\n").argument("--threads-max").argument("20").start();
-    let runtime = runtime(&server);
-    let set = ctl(&runtime, &["arch", "set", "--threads", "7"]);
-    assert_eq!(set.code, Some(0), "{set:?}");
-    assert!(ctl(&runtime, &["arch"]).output.contains("7, at most 20"));
-    let same = ctl(&runtime, &["arch", "set", "thread-pool", "--threads", "8"]);
-    assert_eq!(same.code, Some(0), "{same:?}");
-    let refused = ctl(&runtime, &["arch", "set", "--threads", "21"]);
-    assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.error.contains("20 threads at most"), "{refused:?}");
-    assert!(ctl(&runtime, &["arch", "--json"]).output.contains("\"threads\":8,"));
-    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
-    server.finish();
-}
-
-#[test]
-fn slow_clients_take_no_thread_of_a_pool_so_it_needs_no_more_of_them() {
-    let launch = Launch::new(THREAD_POOL).file("hello.txt", "hello\n");
-    fs::File::create(launch.site().join("large.bin")).unwrap().set_len(64 << 20).unwrap();
-    let server = launch.start();
-    let runtime = runtime(&server);
-    let slow: Vec<_> = (0..100)
-        .map(|_| {
-            let mut client = server.connect();
-            client.send(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n");
-            client
-        })
-        .collect();
-    // There are more of them than threads.
-    assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
-    let arch = ctl(&runtime, &["arch"]);
-    assert!(arch.output.contains("64, at most 1024"), "{arch:?}");
-    drop(slow);
-    // A number that is set stays.
-    let set = ctl(&runtime, &["set", "--threads", "5"]);
-    assert_eq!(set.code, Some(0), "{set:?}");
-    assert!(ctl(&runtime, &["arch"]).output.contains("5, at most 1024"));
-    server.finish();
-}
-
-/// The number behind `name`.
-fn number_of(text: &str, name: &str) -> u64 {
-    let digits = text.split(name).nth(1).expect("it is there").bytes().take_while(u8::is_ascii_digit).count();
-    text.split(name).nth(1).expect("it is there")[..digits].parse().expect("it is a number")
-}
-
-#[test]
-fn the_cache_policy_and_ways_to_send_are_changed_while_serving_and_nothing_cached_is_lost() {
-    for engine in [AMPED, THREAD_POOL] {
-        let server = Launch::new(engine).file("hello.txt", "hello\n").start();
-        let runtime = runtime(&server);
-        let mut client = server.connect();
-        let misses = || number_of(&text(&get(&server, "/v1/stats")), "\"misses\":");
-        // What has just been written is kept from the moment on in which it could not change unseen any more.
-        let before = eventually("what is asked for twice has been cached", PATIENCE, || {
-            assert_eq!(client.get("/hello.txt").unwrap().status, 200);
-            std::thread::sleep(std::time::Duration::from_millis(600));
-            let before = misses();
-            assert_eq!(client.get("/hello.txt").unwrap().status, 200);
-            std::thread::sleep(std::time::Duration::from_millis(600));
-            (misses() == before).then_some(before)
-        });
-        let policy = ["set", "--cache-policy", "sieve", "--cache-objective", "bytes", "--cache-filter", "true"];
-        let set = ctl(&runtime, &policy);
-        assert_eq!(set.code, Some(0), "{set:?}");
-        assert!(set.output.contains("the cache policy sieve for bytes instead of gdsf for requests"), "{set:?}");
-        let sending = ["arch", "set", "--send", "copy", "--stretch-copy-bytes-max", "8KiB", "--copy-bytes-max", "0"];
-        let set = ctl(&runtime, &sending);
-        assert_eq!(set.code, Some(0), "{set:?}");
-        let arch = ctl(&runtime, &["arch"]);
-        assert!(arch.output.contains("sieve for bytes\n"), "{arch:?}");
-        assert!(arch.output.contains("copy; copied: stretches up to 8KiB, messages up to 0"), "{arch:?}");
-        assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
-        // Counters are handed over twice a second.
-        std::thread::sleep(std::time::Duration::from_millis(600));
-        assert_eq!(misses(), before, "what was cached has been found again");
-        let refused = ctl(&runtime, &["set", "--stretch-copy-bytes-max", "1MiB"]);
-        assert_eq!(refused.code, Some(1), "{refused:?}");
-        assert!(refused.error.contains("stretch_copy_bytes_max is a size up to 256KiB"), "{refused:?}");
-        server.finish();
-    }
-}
-
-#[test]
-fn a_reload_takes_over_the_cache_policy_and_ways_to_send() {
-    let server = hello(AMPED);
-    let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
-    let mut client = server.connect();
-    assert_eq!(client.get("/hello.txt").unwrap().status, 200);
-    let before = fs::read_to_string(&file).unwrap();
-    let keys = "cache_policy = \"lfu\"\nsend = \"sendfile\"\nmessage_copy_bytes_max = \"4KiB\"\n";
-    fs::write(&file, format!("{keys}{before}")).unwrap();
-    let reloaded = ctl(&runtime, &["reload"]);
-    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
-    let arch = ctl(&runtime, &["arch"]);
-    assert!(arch.output.contains("lfu for requests") && arch.output.contains("messages up to 4KiB"), "{arch:?}");
-    assert_eq!(client.get("/hello.txt").unwrap().content, b"hello\n");
-    server.finish();
-}
-
-#[test]
-fn a_reload_to_other_sites_takes_helper_processes_that_know_them() {
-    let mut server = hello(AMPED_WITH_HELPER_PROCESSES);
-    let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
-    let mut client = server.connect();
-    assert_eq!(client.get("/hello.txt").unwrap().status, 200);
-    let other = server.directory().join("other");
-    fs::create_dir(&other).unwrap();
-    fs::write(other.join("new.txt"), "new\n").unwrap();
-    let before = fs::read_to_string(&file).unwrap();
-    let alias = format!("\n[[site.alias]]\nprefix = \"/other/\"\nroot = \"{}\"\n", other.display());
-    fs::write(&file, format!("{before}{alias}")).unwrap();
-    let reloaded = ctl(&runtime, &["reload"]);
-    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
-    // Only a process that has just been started can fork helpers.
-    server.wait_to_hear("has taken over");
-    assert_eq!(server.connect().get("/other/new.txt").unwrap().content, b"new\n");
-    assert_eq!(server.connect().get("/hello.txt").unwrap().content, b"hello\n");
-    ctl(&runtime, &["drain"]);
-}
-
-#[test]
-fn a_reload_changes_the_fields_of_answers_that_no_file_is_behind() {
-    for engine in [AMPED, THREAD_POOL] {
-        let server = hello(engine);
-        let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
-        let mut client = server.connect();
-        let mut options = || {
-            client.send(b"OPTIONS /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-            let answer = client.receive(true).unwrap();
-            assert_eq!(answer.status, 204, "{engine:?}");
-            answer.field("X-New").map(str::to_owned)
-        };
-        assert_eq!(options(), None, "{engine:?}");
-        let before = fs::read_to_string(&file).unwrap();
-        fs::write(&file, format!("{before}headers = {{ X-New = \"1\" }}\n")).unwrap();
-        let reloaded = ctl(&runtime, &["reload"]);
-        assert_eq!(reloaded.code, Some(0), "{engine:?}: {reloaded:?}");
-        // Until the engine before has given the connection away, it answers.
-        assert_eq!(eventually("the connection has moved", PATIENCE, &mut options), "1", "{engine:?}");
-        server.finish();
-    }
-}
-
-#[test]
-fn a_pinned_worker_stays_on_its_processor_when_engines_change() {
-    let server = Launch::new(AMPED).file("hello.txt", "hello\n").argument("--pin").start();
-    let runtime = runtime(&server);
-    let processor = || {
-        let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_nonzero())).unwrap();
-        let workers = tasks.filter_map(|task| {
-            let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
-            let of = |key| status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned());
-            of("Name:").filter(|name| name == "worker-0").and(of("Cpus_allowed_list:"))
-        });
-        let workers: Vec<String> = workers.collect();
-        // While one engine takes the place of another there are two.
-        (workers.len() == 1).then(|| workers[0].clone())
-    };
-    let before = eventually("there is one worker", PATIENCE, processor);
-    for architecture in ["pipelined", "thread-pool", "sped", "amped"] {
-        let set = ctl(&runtime, &["arch", "set", architecture]);
-        assert_eq!(set.code, Some(0), "{set:?}");
-        assert_eq!(eventually("the engine before has gone", PATIENCE, processor), before, "{architecture}");
-    }
-    server.finish();
-}
-
-#[test]
 fn why_this_architecture_serves_is_one_sentence() {
     let server = hello(AMPED);
     let why = ctl(&runtime(&server), &["arch", "why"]);
@@ -704,35 +534,6 @@ fn what_makes_no_sense_is_wrong_usage() {
     let nowhere = Path::new("/nonexistent");
     for arguments in [&["arch", "set"][..], &["arch", "set", "mpm"], &["start"], &[], &["--admin", "off", "status"]] {
         assert_eq!(ctl(nowhere, arguments).code, Some(2), "{arguments:?}");
-    }
-}
-
-#[test]
-fn a_reload_opens_the_log_again_and_a_bad_file_changes_nothing_and_says_why() {
-    for engine in [AMPED, CO_AMPED] {
-        let launch = Launch::new(engine).file("hello.txt", "hello\n");
-        let (log, old) = (launch.directory().join("access.log"), launch.directory().join("access.log.1"));
-        let mut server = launch.argument("--log").argument(&log.display().to_string()).start();
-        let (runtime, file) = (runtime(&server), server.directory().join("lamna.toml"));
-
-        fs::rename(&log, &old).unwrap();
-        let reloaded = ctl(&runtime, &["reload"]);
-        assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
-        eventually("the log is opened again", PATIENCE, || log.exists().then_some(()));
-
-        let good = fs::read_to_string(&file).unwrap();
-        fs::write(&file, format!("{good}rot = \"x\"\n")).unwrap();
-        let refused = ctl(&runtime, &["reload"]);
-        assert_eq!(refused.code, Some(1), "{refused:?}");
-        assert!(refused.error.contains("lamna.toml:") && refused.error.contains("did you mean"), "{refused:?}");
-        server.signal(Signal::HUP);
-        server.wait_to_hear("not reloaded, going on as before");
-
-        fs::write(&file, good).unwrap();
-        server.signal(Signal::HUP);
-        server.wait_to_hear("lamna: reloaded");
-        assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
-        server.finish();
     }
 }
 

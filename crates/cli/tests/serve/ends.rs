@@ -142,10 +142,7 @@ fn a_worker_process_that_somebody_has_stopped_ends_with_its_server() {
 fn the_drain_timeout_can_be_changed_while_serving_and_stays_in_another_process() {
     let (mut server, _) = start(AMPED, "");
     let runtime = server.directory().join("control");
-    assert!(
-        ctl(&runtime, &["set", "--drain-timeout-ms", "300"])
-            .contains("300 milliseconds to drain at most instead of 600000")
-    );
+    assert!(ctl(&runtime, &["set", "--drain-timeout-ms", "300"]).contains("drain_timeout_ms: 300 instead of 600000"));
     assert!(ctl(&runtime, &["arch", "set", "mp"]).contains("mp serves in place of amped"));
     server.wait_to_hear("has taken over");
     let slow = download(&server);

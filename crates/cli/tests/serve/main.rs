@@ -4,6 +4,7 @@
 //! no test asserts how long something takes.
 
 mod acme;
+mod changes;
 mod client;
 mod compression;
 mod control;

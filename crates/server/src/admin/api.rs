@@ -4,21 +4,21 @@
 //! gathered when they are asked for and may be half a second old, because workers hand theirs over twice a second.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use lamna_policy::cache::{Algorithm, Objective};
 use lamna_policy::words::count;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::duration::Distribution;
 use super::thread_stats::Task;
 use crate::acme::Ordered;
-use crate::config::sending::SendStrategy;
-use crate::config::settings::{
-    Architecture, COPY_BYTES, Choice, DRAIN_TIMEOUT_MS, HELPERS, Settings, THREADS, WORKERS,
-};
+use crate::config::setting::table::{find, find_by_order};
+use crate::config::setting::{self, Kind, SETTINGS, Setting, Unit};
+use crate::config::settings::Settings;
+use crate::config::suggest::nearest;
 use crate::content::explain::{Asked, Explanation};
 use crate::metrics::step_timer::StepTimes;
-use lamna_policy::size::format_size;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait AdminApi {
@@ -195,180 +195,133 @@ pub struct Arch {
     pub threads: usize,
     /// The most threads for connections of each worker.
     pub threads_max: usize,
-    /// The most helpers of each worker.
-    pub helpers_max: usize,
     /// Bytes that the cache may hold.
     pub cache_bytes_max: u64,
-    /// How long what has begun may take to end when the server drains; 0 in answers of earlier versions.
-    #[serde(default)]
-    pub drain_timeout_ms: u32,
-    /// Which entries of the cache go when room is needed.
-    pub cache_policy: String,
-    /// What the cache is to have many of.
-    pub cache_objective: String,
-    /// Whether what was asked for once only is kept out of a full cache.
-    pub cache_filter: bool,
-    /// How stretches of files are sent.
-    pub send: String,
-    /// Bytes of the longest stretch of a file that `auto` copies.
-    pub stretch_copy_bytes_max: u64,
-    /// Bytes of the longest message that is copied behind those before it.
-    pub message_copy_bytes_max: u64,
+    /// What else can be changed, by the names of orders: what it is set to.
+    #[serde(flatten)]
+    pub settings: BTreeMap<String, Value>,
 }
 
-/// What is to become different. What is not named stays.
+impl Arch {
+    /// What a setting of this name is set to, as people read it; none if the server does not say.
+    pub fn show(&self, setting: &Setting) -> Option<String> {
+        let value = self.settings.get(setting.order.as_ref()?.name)?;
+        let unit = if let Kind::Number { unit, .. } = setting.kind { unit } else { Unit::Count };
+        Some(match value {
+            Value::String(text) => text.clone(),
+            value => value.as_u64().map_or_else(|| value.to_string(), |number| unit.show(number)),
+        })
+    }
+}
+
+/// What is to become different: values by the names of orders. What is not named stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(transparent)]
 pub struct Change {
-    /// The name of another architecture.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub architecture: Option<String>,
-    /// Event loops, pools or processes, within [`WORKERS`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workers: Option<usize>,
-    /// Threads of each worker of `thread-pool`, within [`THREADS`] and at most `threads_max`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub threads: Option<usize>,
-    /// The most helpers of each worker, within [`HELPERS`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub helpers_max: Option<usize>,
-    /// How long what has begun may take to end when the server drains, within [`DRAIN_TIMEOUT_MS`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drain_timeout_ms: Option<u32>,
-    /// The name of another cache policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_policy: Option<String>,
-    /// What the cache is to have many of: `requests` or `bytes`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_objective: Option<String>,
-    /// Whether what was asked for once only is kept out of a full cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_filter: Option<bool>,
-    /// The name of another way to send stretches of files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub send: Option<String>,
-    /// Bytes of the longest stretch of a file that `send = "auto"` copies, within [`COPY_BYTES`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stretch_copy_bytes_max: Option<u64>,
-    /// Bytes of the longest message that is copied behind those before it, within [`COPY_BYTES`].
-    #[serde(skip_serializing_if = "Option::is_none", alias = "copy_bytes_max")]
-    pub message_copy_bytes_max: Option<u64>,
+    values: BTreeMap<String, Value>,
 }
 
 impl Change {
-    /// Judges it as far as that can be done without knowing the server.
+    /// A change to these values, of settings that can be changed.
+    pub fn of(values: impl IntoIterator<Item = (&'static Setting, setting::Value)>) -> Change {
+        let named = values.into_iter().filter_map(|(setting, value)| {
+            let name = setting.order.as_ref()?.name.to_owned();
+            Some((name, json(&value)))
+        });
+        Change { values: named.collect() }
+    }
+
+    /// What is to be set, as far as that can be judged without knowing the server.
     ///
     /// # Errors
     /// What makes no sense, in words.
-    pub fn check(&self) -> Result<(), String> {
-        if *self == Change::default() {
+    pub fn judged(&self) -> Result<Vec<(&'static Setting, setting::Value)>, String> {
+        if self.values.is_empty() {
             return Err("nothing was named that is to change".to_owned());
         }
-        is_among("architecture", &self.architecture, Choice::all().map(Choice::name).collect())?;
-        is_among("cache policy", &self.cache_policy, Algorithm::ALL.map(Algorithm::name).to_vec())?;
-        is_among("cache objective", &self.cache_objective, Objective::ALL.map(Objective::name).to_vec())?;
-        is_among("way to send", &self.send, SendStrategy::ALL.map(SendStrategy::name).to_vec())?;
-        let counts = [
-            ("workers", self.workers, WORKERS),
-            ("threads", self.threads, THREADS),
-            ("helpers_max", self.helpers_max, HELPERS),
-        ];
-        for (name, count, bounds) in counts {
-            if count.is_some_and(|count| !bounds.contains(&count)) {
-                return Err(format!("{name} is a number from {} to {}", bounds.start(), bounds.end()));
+        let mut judged: Vec<(&'static Setting, setting::Value)> = Vec::new();
+        for (name, value) in &self.values {
+            let setting = find_by_order(name).ok_or_else(|| unknown(name))?;
+            if judged.iter().any(|(other, _)| other.name == setting.name) {
+                return Err(format!("{name} is named twice"));
             }
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let given = || if value.is_string() { format!(", not {text:?}") } else { String::new() };
+            let read = setting.parse(&text).map_err(|_| format!("{name} is {}{}", setting.expectation(), given()))?;
+            judged.push((setting, read));
         }
-        if self.drain_timeout_ms.is_some_and(|ms| !DRAIN_TIMEOUT_MS.contains(&u64::from(ms))) {
-            return Err(format!("drain_timeout_ms is a number of milliseconds up to {}", DRAIN_TIMEOUT_MS.end()));
-        }
-        let sizes = [
-            ("stretch_copy_bytes_max", self.stretch_copy_bytes_max),
-            ("message_copy_bytes_max", self.message_copy_bytes_max),
-        ];
-        for (name, size) in sizes {
-            if size.is_some_and(|size| !COPY_BYTES.contains(&size)) {
-                return Err(format!("{name} is a size up to {}", format_size(*COPY_BYTES.end())));
-            }
-        }
-        Ok(())
+        Ok(judged)
     }
 
-    /// `settings` with the change, which has been checked.
+    /// `settings` with the change.
     ///
     /// # Errors
-    /// What cannot be had, in words.
-    pub fn apply(&self, settings: &Settings) -> Result<Settings, String> {
-        let mut settings = settings.clone();
-        if let Some(choice) = self.architecture.as_deref().and_then(Choice::from_name) {
-            settings.choose(choice);
+    /// What makes no sense or cannot be had, in words.
+    pub fn apply(&self, before: &Settings) -> Result<Settings, String> {
+        let mut settings = before.clone();
+        let judged = self.judged()?;
+        for (setting, value) in &judged {
+            // What can be ordered has no path.
+            setting.put(&mut settings, value, Path::new("/")).map_err(|why| format!("{}: {why}", setting.name))?;
         }
-        settings.workers_adapt &= self.workers.is_none();
-        settings.threads_adapt &= self.threads.is_none();
-        put(&mut settings.workers, self.workers);
-        put(&mut settings.helpers_max, self.helpers_max);
-        put(&mut settings.drain_timeout_ms, self.drain_timeout_ms);
-        put(&mut settings.threads, self.threads);
-        self.check_concern(&settings)?;
+        // What is left to the server from now on goes on from what it is.
+        if settings.workers_adapt {
+            settings.workers = before.workers;
+        }
+        if settings.threads_adapt {
+            settings.threads = before.threads;
+        }
+        check_concern(&judged, &settings)?;
         if settings.threads > settings.threads_max {
             let most = count(settings.threads_max, "thread");
             return Err(format!("each worker may have {most} at most (threads_max)"));
         }
-        let policy = &mut settings.cache_policy;
-        put(&mut policy.algorithm, self.cache_policy.as_deref().and_then(|name| name.parse().ok()));
-        put(&mut policy.objective, self.cache_objective.as_deref().and_then(Objective::from_name));
-        put(&mut policy.is_filtered, self.cache_filter);
-        let sending = &mut settings.sending;
-        put(&mut sending.strategy, self.send.as_deref().and_then(SendStrategy::from_name));
-        put(&mut sending.stretch_copy_bytes_max, self.stretch_copy_bytes_max);
-        put(&mut sending.message_copy_bytes_max, self.message_copy_bytes_max.map(|bytes| bytes as usize));
         Ok(settings)
     }
 }
 
-impl Change {
-    /// Whether the numbers that are named mean anything to what will serve. A server that chooses its architecture may
-    /// come to one that they concern.
-    fn check_concern(&self, settings: &Settings) -> Result<(), String> {
-        use Architecture::{Amped, CoAmped, Mp, Proactor, ThreadPool};
-        let serving = settings.architecture;
-        if settings.adapts {
-            return Ok(());
+/// Whether what is named means anything to what will serve. A server that chooses its architecture may come to one that it concerns.
+fn check_concern(judged: &[(&'static Setting, setting::Value)], settings: &Settings) -> Result<(), String> {
+    let serving = settings.architecture;
+    for (setting, _) in judged.iter().filter(|_| !settings.adapts) {
+        let concern = setting.order.as_ref().and_then(|order| order.concerns.as_ref());
+        if let Some(concern) = concern.filter(|concern| !(concern.is_of)(serving)) {
+            let (name, serving, whose) = (setting.name, serving.name(), concern.whose);
+            return Err(format!("{name} does not concern {serving}: it is a setting of {whose}"));
         }
-        let concerns = [
-            ("threads", self.threads, serving == ThreadPool, "thread-pool"),
-            (
-                "helpers_max",
-                self.helpers_max,
-                matches!(serving, Amped | CoAmped | Proactor),
-                "amped, co-amped and proactor",
-            ),
-            ("workers", self.workers, serving != Mp, "every architecture but mp, which has processes"),
-        ];
-        match concerns.into_iter().find(|(_, given, is_concerned, _)| given.is_some() && !is_concerned) {
-            Some((name, _, _, who)) => {
-                Err(format!("{name} does not concern {}: it is a setting of {who}", serving.name()))
-            }
-            None => Ok(()),
-        }
+    }
+    Ok(())
+}
+
+fn unknown(name: &str) -> String {
+    let names = SETTINGS.iter().filter_map(|setting| setting.order.as_ref().map(|order| order.name));
+    let hint = match nearest(name, names.clone()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+    };
+    match find(name) {
+        Some(_) => format!("{name} is not changed while serving: change the configuration, and reload it"),
+        None => format!("there is no setting {name:?}; {hint}"),
     }
 }
 
-fn put<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
+/// What settings that can be changed are set to, by the names of orders.
+pub(crate) fn changeable(settings: &Settings) -> BTreeMap<String, Value> {
+    let named = SETTINGS.iter().filter_map(|setting| {
+        let value = setting.values(settings).into_iter().next()?;
+        Some((setting.order.as_ref()?.name.to_owned(), json(&value)))
+    });
+    named.collect()
 }
 
-/// Whether a name, if one is given, is one that there is.
-fn is_among(what: &str, name: &Option<String>, mut known: Vec<&str>) -> Result<(), String> {
-    // Other names that are understood are not offered.
-    let is_alias = |name: &str| what == "architecture" && Choice::from_name(name).is_some();
-    match name.as_deref() {
-        Some(name) if !known.contains(&name) && !is_alias(name) => {
-            let last = known.pop().unwrap_or_default();
-            Err(format!("there is no {what} {name:?}; there are {} and {last}", known.join(", ")))
-        }
-        _ => Ok(()),
+fn json(value: &setting::Value) -> Value {
+    match value {
+        setting::Value::Switch(on) => Value::from(*on),
+        setting::Value::Number(number) => Value::from(*number),
+        other => Value::from(other.to_string()),
     }
 }
 
@@ -588,52 +541,75 @@ pub struct Now {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::settings::Architecture;
+    use lamna_policy::cache::Algorithm;
+
+    fn change(json: &str) -> Change {
+        serde_json::from_str(json).unwrap()
+    }
 
     fn error(json: &str) -> String {
-        serde_json::from_str::<Change>(json).unwrap().check().unwrap_err()
+        change(json).judged().unwrap_err()
     }
 
     #[test]
     fn a_change_is_within_bounds_and_changes_something() {
         assert!(error("{}").contains("nothing was named"));
-        assert!(error(r#"{"architecture": "mpm"}"#).contains("there is no architecture \"mpm\"; there are auto, mp, "));
+        assert!(error(r#"{"architecture": "mpm"}"#).starts_with("architecture is one of auto, mp, "));
+        assert!(error(r#"{"architecture": "mpm"}"#).ends_with(", not \"mpm\""));
         assert!(error(r#"{"threads": 0}"#).contains("threads is a number from 1"));
-        assert!(error(r#"{"cache_policy": "fifo"}"#).contains("there is no cache policy \"fifo\"; there are lru, "));
-        assert!(error(r#"{"cache_objective": "x"}"#).ends_with("there are requests and bytes"));
-        assert!(error(r#"{"send": "splice"}"#).contains("there is no way to send \"splice\""));
-        assert!(error(r#"{"copy_bytes_max": 300000}"#).contains("message_copy_bytes_max is a size up to 256KiB"));
-        let change: Change = serde_json::from_str(r#"{"architecture": "mt", "workers": 2}"#).unwrap();
-        assert_eq!(change.check(), Ok(()));
-        assert!(serde_json::from_str::<Change>(r#"{"worker": 2}"#).is_err());
+        assert!(error(r#"{"threads": 1.5}"#).contains("threads is a number from 1"));
+        assert!(error(r#"{"cache_policy": "fifo"}"#).contains("cache_policy is one of lru, "));
+        assert!(error(r#"{"cache_objective": "x"}"#).contains("is one of requests and bytes"));
+        assert!(error(r#"{"cache_filter": 1}"#).contains("cache_filter is true or false"));
+        assert!(error(r#"{"copy_bytes_max": 300000}"#).ends_with("copy_bytes_max is a size up to 256KiB"));
+        assert!(error(r#"{"worker": 2}"#).contains("did you mean workers?"));
+        assert!(error(r#"{"log": "-"}"#).contains("log is not changed while serving"));
+        assert!(error(r#"{"copy_bytes_max": 1, "message_copy_bytes_max": 2}"#).contains("named twice"));
+        assert!(change(r#"{"architecture": "mt", "workers": 2}"#).judged().is_ok());
     }
 
     #[test]
     fn what_is_not_named_stays() {
-        let change: Change = serde_json::from_str(r#"{"cache_policy": "sieve", "stretch_copy_bytes_max": 0}"#).unwrap();
         let before = Settings::default();
-        let after = change.apply(&before).unwrap();
+        let after = change(r#"{"cache_policy": "sieve", "stretch_copy_bytes_max": 0}"#).apply(&before).unwrap();
         assert_eq!(after.cache_policy.algorithm, Algorithm::Sieve);
         assert_eq!(after.sending.stretch_copy_bytes_max, 0);
         let undone = Settings { cache_policy: before.cache_policy, sending: before.sending, ..after };
         assert_eq!(undone, before);
-        let threads = Change { threads: Some(2000), ..Change::default() };
-        assert!(threads.apply(&before).unwrap_err().contains("1024 threads at most"));
+        assert!(change(r#"{"threads": 2000}"#).apply(&before).unwrap_err().contains("1024 threads at most"));
+    }
+
+    #[test]
+    fn what_is_left_to_the_server_goes_on_from_what_it_is() {
+        let four = change(r#"{"workers": 4, "threads": 5}"#).apply(&Settings::default()).unwrap();
+        assert_eq!((four.workers, four.workers_adapt, four.threads_adapt), (4, false, false));
+        let auto = change(r#"{"workers": "auto", "threads": "auto"}"#).apply(&four).unwrap();
+        assert_eq!((auto.workers, auto.workers_adapt), (4, true));
+        assert_eq!((auto.threads, auto.threads_adapt), (5, true));
+    }
+
+    #[test]
+    fn a_change_is_written_as_it_is_read() {
+        let values = change(r#"{"architecture": "sped", "cache_filter": true, "copy_bytes_max": 4}"#).judged().unwrap();
+        let written = serde_json::to_string(&Change::of(values)).unwrap();
+        assert_eq!(written, r#"{"architecture":"sped","cache_filter":true,"message_copy_bytes_max":4}"#);
     }
 
     #[test]
     fn a_number_that_does_not_concern_what_will_serve_is_refused() {
         let fixed = |architecture| Settings { adapts: false, architecture, ..Settings::default() };
-        let threads = Change { threads: Some(100), ..Change::default() };
+        let threads = change(r#"{"threads": 100}"#);
         let refused = threads.apply(&fixed(Architecture::Amped)).unwrap_err();
         assert_eq!(refused, "threads does not concern amped: it is a setting of thread-pool");
         assert!(threads.apply(&fixed(Architecture::ThreadPool)).is_ok());
-        let both = Change { architecture: Some("thread-pool".into()), ..threads.clone() };
+        let both = change(r#"{"architecture": "thread-pool", "threads": 100}"#);
         assert!(both.apply(&fixed(Architecture::Amped)).is_ok());
         // It may come to a pool.
         assert!(threads.apply(&Settings::default()).is_ok());
-        let workers = Change { workers: Some(2), ..Change::default() };
+        let workers = change(r#"{"workers": 2}"#);
         assert!(workers.apply(&fixed(Architecture::Mp)).unwrap_err().contains("workers does not concern mp"));
-        let helpers = Change { helpers_max: Some(2), ..Change::default() };
+        let helpers = change(r#"{"helpers_max": 2}"#);
         assert!(
             helpers.apply(&fixed(Architecture::Sped)).is_err() && helpers.apply(&fixed(Architecture::CoAmped)).is_ok()
         );

@@ -154,8 +154,8 @@ fn set(api: &mut dyn AdminApi, request: &Request) -> Answer {
         Ok(change) => change,
         Err(error) => return failure(400, &format!("this is not a change: {error}")),
     };
-    match change.check() {
-        Ok(()) => told(api.set(&change)),
+    match change.judged() {
+        Ok(_) => told(api.set(&change)),
         Err(why) => failure(400, &why),
     }
 }

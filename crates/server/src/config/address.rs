@@ -126,6 +126,35 @@ impl fmt::Display for AdminAddress {
     }
 }
 
+/// A host name as requests are compared with, in lower case.
+///
+/// # Errors
+/// Why a text is none, as the rest of a sentence that starts with the text itself.
+pub(super) fn host_name(text: &str) -> Result<String, String> {
+    let host = text.to_ascii_lowercase();
+    if let Some((name, port)) = host.rsplit_once(':')
+        && !name.contains(':')
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Err("has a port: a host is named without one".to_owned());
+    }
+    let is_ipv6 = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
+    let name = host.strip_prefix("*.").unwrap_or(&host);
+    if is_ipv6 || name.split('.').all(is_host_label) {
+        return Ok(host);
+    }
+    Err("is not a host name: expected one as in example.org, *.example.org, 192.0.2.1 or [2001:db8::1]".to_owned())
+}
+
+/// DNS labels (RFC 1035 2.3.4), with the underscore that is common in private networks.
+fn is_host_label(label: &str) -> bool {
+    let is_label_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=63).contains(&label.len()) && label.bytes().all(is_label_byte)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -69,7 +69,7 @@ impl Default for CacheSwitches {
     }
 }
 
-const NAMES: [&str; 3] = ["translations", "entries", "content"];
+pub(super) const NAMES: [&str; 3] = ["translations", "entries", "content"];
 
 #[cfg(test)]
 mod tests {

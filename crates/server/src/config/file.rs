@@ -1,72 +1,121 @@
 //! The shapes of a configuration file, exactly as written: which keys there are and of which TOML type, with positions.
 //!
-//! Owns: names and types. Does not judge values (`validate`, `site`), and does not read past what does not fit (`shapes`).
+//! Owns: names and types; those at the top of the file are the rows of `setting`. Does not judge values (`validate`, `site`), and does not read past what does not fit (`shapes`).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
 use super::route::shapes::RouteTable;
+use super::setting::table::NAMES;
+use super::setting::{Kind, SETTINGS};
 
 /// A text and where it stands.
 pub(super) type Text = Spanned<String>;
 
 /// The whole file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[derive(Debug, Default)]
 pub(super) struct File {
-    pub(super) listen: Option<Vec<Text>>,
-    pub(super) arch: Option<Text>,
-    pub(super) workers: Option<Spanned<Amount>>,
-    pub(super) pin: Option<bool>,
-    pub(super) h2c: Option<bool>,
-    pub(super) trusted_proxies: Vec<Text>,
-    pub(super) forwarded_field: Option<Text>,
-    pub(super) proxy_protocol: Vec<Text>,
-    pub(super) request_limit: Option<Text>,
-    pub(super) limit_exempt: Option<Vec<Text>>,
-    pub(super) account: Option<bool>,
-    pub(super) helpers_max: Option<Spanned<Amount>>,
-    pub(super) threads: Option<Spanned<Amount>>,
-    pub(super) threads_max: Option<Spanned<Amount>>,
-    pub(super) helpers: Option<Text>,
-    pub(super) processes: Option<Spanned<Amount>>,
-    pub(super) processes_max: Option<Spanned<Amount>>,
-    pub(super) process_cache_bytes: Option<Spanned<Amount>>,
-    pub(super) process_translations_max: Option<Spanned<Amount>>,
-    pub(super) send: Option<Text>,
-    pub(super) stretch_copy_bytes_max: Option<Spanned<Amount>>,
-    pub(super) message_copy_bytes_max: Option<Spanned<Amount>>,
-    pub(super) cache_bytes: Option<Spanned<Amount>>,
-    pub(super) caches: Option<Text>,
-    pub(super) cache_policy: Option<Text>,
-    pub(super) cache_objective: Option<Text>,
-    pub(super) cache_filter: Option<bool>,
-    pub(super) cache_pages: Option<Text>,
-    pub(super) cache_watch: Option<bool>,
-    pub(super) compress: Option<Text>,
-    pub(super) compress_bytes_min: Option<Spanned<Amount>>,
-    pub(super) compress_bytes_max: Option<Spanned<Amount>>,
-    pub(super) drain_timeout_ms: Option<Spanned<Amount>>,
-    pub(super) log: Option<Text>,
-    pub(super) log_format: Option<Text>,
-    pub(super) error_log: Option<Text>,
-    pub(super) error_log_format: Option<Text>,
-    pub(super) error_log_level: Option<Text>,
-    pub(super) admin: Option<Text>,
-    pub(super) admin_hosts: Vec<Text>,
-    pub(super) admin_token_file: Option<Text>,
-    pub(super) profile: Option<Text>,
-    pub(super) acme_directory: Option<Text>,
-    pub(super) acme_contact: Option<Text>,
-    pub(super) acme_profile: Option<Text>,
-    pub(super) acme_roots: Option<Text>,
+    /// What is at the top, by the place of the setting in [`SETTINGS`].
+    pub(super) settings: BTreeMap<usize, Given>,
     /// Keys are judged against the table of limits.
     pub(super) limits: BTreeMap<Text, Spanned<Amount>>,
     pub(super) site: Vec<Spanned<SiteTable>>,
+}
+
+/// What a setting is to be.
+#[derive(Debug)]
+pub(super) enum Given {
+    Switch(bool),
+    Amount(Spanned<Amount>),
+    Text(Text),
+    List(Vec<Text>),
+}
+
+impl<'de> Deserialize<'de> for File {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FileVisitor)
+    }
+}
+
+struct FileVisitor;
+
+impl<'de> Visitor<'de> for FileVisitor {
+    type Value = File;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
+        let mut file = File::default();
+        while let Some(key) = map.next_key()? {
+            match key {
+                Key::Limits => file.limits = map.next_value()?,
+                Key::Site => file.site = map.next_value()?,
+                Key::Setting(place) => {
+                    let given = match SETTINGS[place].kind {
+                        Kind::Switch { .. } => Given::Switch(map.next_value()?),
+                        Kind::Number { .. } | Kind::NumberOrAuto { .. } => Given::Amount(map.next_value()?),
+                        Kind::Word { .. } | Kind::Words { .. } | Kind::Text { .. } => Given::Text(map.next_value()?),
+                        Kind::List { .. } => Given::List(map.next_value()?),
+                    };
+                    file.settings.insert(place, given);
+                }
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// A key at the top of the file.
+enum Key {
+    /// A setting, by its place.
+    Setting(usize),
+    Limits,
+    Site,
+}
+
+/// The tables at the top of a file.
+const TABLES: [&str; 2] = ["limits", "site"];
+
+/// Every key at the top of a file, for messages.
+static TOP_KEYS: [&str; NAMES.len() + TABLES.len()] = {
+    let mut keys = [""; NAMES.len() + TABLES.len()];
+    let mut index = 0;
+    while index < keys.len() {
+        keys[index] = if index < NAMES.len() { NAMES[index] } else { TABLES[index - NAMES.len()] };
+        index += 1;
+    }
+    keys
+};
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Key, E> {
+        match NAMES.iter().position(|name| *name == key) {
+            Some(place) => Ok(Key::Setting(place)),
+            None if key == "limits" => Ok(Key::Limits),
+            None if key == "site" => Ok(Key::Site),
+            None => Err(E::unknown_field(key, &TOP_KEYS)),
+        }
+    }
 }
 
 /// `[[site]]`
@@ -125,57 +174,7 @@ pub(super) struct LimitTable {
 
 /// Keys that people put into the wrong table, and where they belong.
 pub(super) const KEYS: [(&str, &[&str]); 8] = [
-    (
-        "at the top of the file, before the first table",
-        &[
-            "listen",
-            "arch",
-            "workers",
-            "pin",
-            "h2c",
-            "trusted_proxies",
-            "forwarded_field",
-            "proxy_protocol",
-            "request_limit",
-            "limit_exempt",
-            "account",
-            "helpers",
-            "helpers_max",
-            "threads",
-            "threads_max",
-            "processes",
-            "processes_max",
-            "process_cache_bytes",
-            "process_translations_max",
-            "send",
-            "stretch_copy_bytes_max",
-            "message_copy_bytes_max",
-            "cache_bytes",
-            "caches",
-            "cache_policy",
-            "cache_objective",
-            "cache_filter",
-            "cache_pages",
-            "cache_watch",
-            "compress",
-            "compress_bytes_min",
-            "compress_bytes_max",
-            "drain_timeout_ms",
-            "log",
-            "log_format",
-            "error_log",
-            "error_log_format",
-            "error_log_level",
-            "admin",
-            "admin_hosts",
-            "admin_token_file",
-            "profile",
-            "acme_directory",
-            "acme_contact",
-            "acme_profile",
-            "acme_roots",
-        ],
-    ),
+    ("at the top of the file, before the first table", &NAMES),
     (
         "in a [[site]] table",
         &[

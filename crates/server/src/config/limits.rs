@@ -6,16 +6,7 @@ use std::ops::RangeInclusive;
 
 use lamna_proto::limits::Limits;
 
-/// What a number counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// Things.
-    Count,
-    /// Bytes, which may also be written with a unit.
-    Bytes,
-    /// Milliseconds.
-    Milliseconds,
-}
+pub(super) use super::setting::Unit;
 
 /// One limit.
 pub(super) struct Row {

@@ -7,90 +7,39 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf, absolute};
 
-use lamna_policy::cache::Algorithm;
-
-use super::address::AdminAddress;
+use super::error_log::Level;
 use super::explain::{ConfigError, Finding, Problem};
-use super::profile;
-use super::settings::{
-    Choice, HelperKind, ListenAddress, LogFormat, LogTarget, Settings, SiteSettings, SiteTls, TlsFiles,
-};
+use super::looks::{Depth, Probe, check_address, check_directory};
+use super::setting::row::Objection;
+use super::setting::table::find;
+use super::setting::{SETTINGS, Value};
+use super::settings::{ListenAddress, LogTarget, Settings, SiteSettings, SiteTls, TlsFiles};
 use super::shapes::{self, Shapes};
 use super::site::check_headers;
 #[cfg(doc)]
 use super::site::field_from_text;
-use super::validate::{
-    self, Depth, Looks, Probe, check_address, check_admin, check_directory, check_log, check_log_file,
-};
-use crate::config::cache_switches::CacheSwitches;
-use crate::config::compression::CodingSet;
-use crate::config::error_log::{ErrorLogFormat, Level};
+use super::validate::{self, Looks};
 use crate::config::gateway::GatewaySettings;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::{RouteSettings, Switch};
-use crate::config::sending::SendStrategy;
 
 /// What the command line says. Whatever is given overrides the file; relative paths are relative to the working
-/// directory. Numbers are within the bounds of their settings: who parses them checks that.
+/// directory. Values are of their settings: who parses them checks that.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The directory to serve. Only without a file, or with one that has no site.
     pub directory: Option<PathBuf>,
     /// See [`Settings::listen`]. Not empty: replaces the addresses of the file.
     pub listen: Vec<ListenAddress>,
-    /// See [`Settings::architecture`].
-    pub architecture: Option<Choice>,
-    /// See [`Settings::workers`]; [`Workers::Auto`] is [`Settings::workers_adapt`].
-    pub workers: Option<Workers>,
-    /// See [`Settings::profile_file`].
-    pub profile: Option<PathBuf>,
-    /// See [`AdminSettings::address`](super::settings::AdminSettings::address).
-    pub admin: Option<AdminAddress>,
-    /// Turns [`Settings::pin`] on.
-    pub pin: bool,
-    /// Turns [`Settings::h2c`] on.
-    pub h2c: bool,
-    /// Turns [`Settings::account`] on.
-    pub account: bool,
-    /// See [`Settings::helpers_max`].
-    pub helpers_max: Option<usize>,
-    /// See [`Settings::threads`].
-    pub threads: Option<usize>,
-    /// See [`Settings::threads_max`].
-    pub threads_max: Option<usize>,
-    /// See [`Settings::helpers`].
-    pub helpers: Option<HelperKind>,
-    /// See [`Settings::processes`].
-    pub processes: Option<usize>,
-    /// See [`Settings::processes_max`].
-    pub processes_max: Option<usize>,
-    /// See [`Settings::drain_timeout_ms`].
-    pub drain_timeout_ms: Option<u32>,
-    /// See [`Settings::sending`].
-    pub send: Option<SendStrategy>,
-    /// See [`Settings::cache_bytes_max`].
-    pub cache_bytes_max: Option<u64>,
-    /// See [`Settings::caches`].
-    pub caches: Option<CacheSwitches>,
-    /// See [`Settings::cache_policy`].
-    pub cache_policy: Option<Algorithm>,
-    /// See [`Settings::compression`].
-    pub compress: Option<CodingSet>,
-    /// See [`Settings::log`].
-    pub log: Option<LogTarget>,
-    /// See [`Settings::log_format`].
-    pub log_format: Option<LogFormat>,
+    /// Names of settings, and what they are to be. In the order of their table.
+    pub settings: Vec<(&'static str, Value)>,
     /// Turns [`SiteSettings::upload`] on for every site.
     pub upload: bool,
     /// Turns [`SiteSettings::delete`] on for every site.
     pub delete: bool,
     /// Turns [`SiteSettings::mkdir`] on for every site.
     pub mkdir: bool,
-    /// See [`Settings::error_log`]; `-` for standard error.
-    pub error_log: Option<PathBuf>,
-    /// See [`Settings::error_log`].
-    pub error_log_format: Option<ErrorLogFormat>,
-    /// Nothing is said but what is wrong, and the access log is off unless [`Overrides::log`] says where it goes.
+    /// Nothing is said but what is wrong, and the access log is off unless the settings say where it goes.
     pub quiet: bool,
     /// See [`SiteSettings::browse`], of every site.
     pub browse: Option<bool>,
@@ -110,21 +59,8 @@ pub struct Overrides {
     /// The hosts of the site that is made of the directory, with certificates that are ordered. What
     /// [`check_name`](super::acme::check_name) has accepted.
     pub domains: Vec<String>,
-    /// See [`AcmeSettings::directory`](super::acme::AcmeSettings::directory).
-    pub acme_directory: Option<String>,
-    /// See [`AcmeSettings::contact`](super::acme::AcmeSettings::contact).
-    pub acme_contact: Option<String>,
     /// See [`Settings::without`].
     pub without: Vec<String>,
-}
-
-/// How many workers are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workers {
-    /// As many as a server that adapts finds right.
-    Auto,
-    /// So many.
-    Count(usize),
 }
 
 /// The settings of a file, if there is one, and of the command line.
@@ -148,14 +84,7 @@ pub fn check(file: Option<&Path>, overrides: &Overrides, probe: Probe) -> Result
 }
 
 fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<Settings, ConfigError> {
-    let at_addresses = overrides.listen.is_empty();
-    let looks = Looks {
-        depth,
-        at_addresses,
-        at_log: overrides.log.is_none() && !overrides.quiet,
-        at_error_log: overrides.error_log.is_none(),
-        at_admin: at_addresses && overrides.admin.is_none(),
-    };
+    let looks = Looks { depth, overridden: overrides.overridden() };
     let mut settings = match file {
         Some(file) => read_file(file, looks)?,
         None => Settings::default(),
@@ -171,15 +100,9 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
         (None, None) => settings.sites.push(overrides.directory_site(Path::new("."), &settings)?),
         (None, Some(file)) => require_site(&settings, file)?,
     }
-    overrides.apply(&mut settings);
+    overrides.apply(&mut settings).map_err(invalid)?;
     listen_to_the_public(&mut settings);
-    if let Some(file) = &overrides.profile {
-        let invalid = |message| Problem { place: None, message, hint: None };
-        let profile =
-            profile::read(file).map_err(|why| ConfigError::Invalid { file: None, problems: vec![invalid(why)] })?;
-        (settings.profile, settings.profile_file) = (Some(profile), Some(absolute_path(file)));
-    }
-    overrides.check(&settings, depth)?;
+    overrides.check(&mut settings, depth)?;
     Ok(settings)
 }
 
@@ -195,32 +118,39 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
 }
 
 impl Overrides {
+    /// What of the file is not looked for, because it is not what counts.
+    fn overridden(&self) -> Vec<&'static str> {
+        let listen: &[&str] = if self.listen.is_empty() { &[] } else { &["listen", "admin"] };
+        let quiet = self.quiet.then_some("log");
+        self.settings.iter().map(|(name, _)| *name).chain(listen.iter().copied()).chain(quiet).collect()
+    }
+
     /// What of the command line does not fit, once its paths are absolute.
-    fn check(&self, settings: &Settings, depth: Depth) -> Result<(), ConfigError> {
+    fn check(&self, settings: &mut Settings, depth: Depth) -> Result<(), ConfigError> {
         let mut found = Vec::new();
-        if !self.listen.is_empty() {
-            let listen = &settings.listen;
-            let each = listen.iter().enumerate();
-            found.extend(each.filter_map(|(at, address)| check_address(address, &listen[..at], depth).err()));
+        let listen: &[ListenAddress] = if self.listen.is_empty() { &[] } else { &settings.listen };
+        for (at, address) in listen.iter().enumerate() {
+            found.extend(check_address(address, &listen[..at], depth).err());
         }
-        if self.log.is_some() {
-            found.extend(check_log(&settings.log, depth).err());
+        let mut found: Vec<Objection> = found.into_iter().map(|(message, hint)| (message, Some(hint))).collect();
+        let is_looked_at = |name: &str| {
+            let is_given = self.settings.iter().any(|(given, _)| *given == name);
+            // One address must not be both.
+            is_given || name == "admin" && !self.listen.is_empty()
+        };
+        for setting in SETTINGS.iter().filter(|setting| is_looked_at(setting.name)) {
+            found.extend(setting.look.and_then(|look| look(settings, depth).err()));
         }
-        if let Some(file) = settings.error_log.file.as_ref().filter(|_| self.error_log.is_some()) {
-            found.extend(check_log_file(file, "error log", depth).err());
-        }
-        found.extend(settings.sites.iter().find_map(|site| check_headers(&site.headers).err()));
+        let headers = settings.sites.iter().find_map(|site| check_headers(&site.headers).err());
+        found.extend(headers.map(|(message, hint)| (message, Some(hint))));
         // A site of the file keeps its own hosts.
         if !self.domains.is_empty() && !settings.sites.iter().any(|site| site.hosts == self.hosts()) {
             let message =
                 "--domain names the hosts of a directory, and the sites of the configuration file have their own";
             let hint = "in the file, give the site `hosts = [...]` and `tls = \"auto\"`";
-            found.push((message.to_owned(), hint.to_owned()));
+            found.push((message.to_owned(), Some(hint.to_owned())));
         }
-        if self.admin.is_some() || !self.listen.is_empty() {
-            found.extend(check_admin(&settings.admin.address, &settings.listen, depth).err());
-        }
-        let problem = |(message, hint)| Problem { place: None, message, hint: Some(hint) };
+        let problem = |(message, hint)| Problem { place: None, message, hint };
         match found.is_empty() {
             true => Ok(()),
             false => Err(ConfigError::Invalid { file: None, problems: found.into_iter().map(problem).collect() }),
@@ -236,7 +166,8 @@ impl Overrides {
         files.or(self.tls.then_some(SiteTls::Local))
     }
 
-    fn apply(&self, settings: &mut Settings) {
+    /// The error is a message.
+    fn apply(&self, settings: &mut Settings) -> Result<(), String> {
         if !self.listen.is_empty() {
             settings.listen = self.listen.iter().map(absolute_address).collect();
         }
@@ -244,43 +175,12 @@ impl Overrides {
             settings.log = LogTarget::Off;
             settings.error_log.level = settings.error_log.level.min(Level::Warning);
         }
-        if let Some(log) = &self.log {
-            settings.log = absolute_log(log);
+        // Without a working directory, what uses a path says what is wrong with it.
+        let base = std::env::current_dir().unwrap_or_default();
+        for (name, value) in &self.settings {
+            let put = find(name).map(|setting| setting.put(settings, value, &base));
+            put.unwrap_or_else(|| Err("is no setting".to_owned())).map_err(|why| format!("{name}: `{value}` {why}"))?;
         }
-        if let Some(file) = &self.error_log {
-            settings.error_log.file = (file != Path::new("-")).then(|| absolute_path(file));
-        }
-        settings.error_log.format = self.error_log_format.unwrap_or(settings.error_log.format);
-        if let Some(admin) = &self.admin {
-            settings.admin.address = match admin {
-                AdminAddress::At(address) => AdminAddress::At(absolute_address(address)),
-                other => other.clone(),
-            };
-        }
-        self.architecture.into_iter().for_each(|choice| settings.choose(choice));
-        if let Some(workers) = self.workers {
-            settings.workers_adapt = workers == Workers::Auto;
-            settings.workers = if let Workers::Count(count) = workers { count } else { 1 };
-        }
-        settings.pin |= self.pin;
-        settings.h2c |= self.h2c;
-        settings.account |= self.account;
-        settings.helpers_max = self.helpers_max.unwrap_or(settings.helpers_max);
-        settings.threads_adapt &= self.threads.is_none();
-        settings.threads = self.threads.unwrap_or(settings.threads);
-        settings.threads_max = self.threads_max.unwrap_or(settings.threads_max);
-        settings.helpers = self.helpers.unwrap_or(settings.helpers);
-        settings.processes = self.processes.unwrap_or(settings.processes);
-        settings.drain_timeout_ms = self.drain_timeout_ms.unwrap_or(settings.drain_timeout_ms);
-        settings.processes_max = self.processes_max.unwrap_or(settings.processes_max);
-        settings.sending.strategy = self.send.unwrap_or(settings.sending.strategy);
-        settings.cache_bytes_max = self.cache_bytes_max.unwrap_or(settings.cache_bytes_max);
-        settings.caches = self.caches.unwrap_or(settings.caches);
-        settings.cache_policy.algorithm = self.cache_policy.unwrap_or(settings.cache_policy.algorithm);
-        settings.compression.codings = self.compress.unwrap_or(settings.compression.codings);
-        settings.log_format = self.log_format.unwrap_or(settings.log_format);
-        settings.acme.directory = self.acme_directory.clone().unwrap_or_else(|| settings.acme.directory.clone());
-        settings.acme.contact = self.acme_contact.clone().or_else(|| settings.acme.contact.take());
         let fields = [self.cors.as_deref().map(cors_fields).unwrap_or_default(), self.headers.clone()].concat();
         for site in &mut settings.sites {
             site.upload |= self.upload;
@@ -298,6 +198,7 @@ impl Overrides {
             site.headers.extend(fields.iter().cloned());
             site.tls = site.tls.take().or_else(|| self.tls());
         }
+        Ok(())
     }
 
     /// The domains, each once.
@@ -403,6 +304,10 @@ fn not_utf8(bytes: &[u8], valid_up_to: usize, file: &Path) -> ConfigError {
     }
 }
 
+fn invalid(message: String) -> ConfigError {
+    ConfigError::Invalid { file: None, problems: vec![Problem { place: None, message, hint: None }] }
+}
+
 fn require_site(settings: &Settings, file: &Path) -> Result<(), ConfigError> {
     if !settings.sites.is_empty() {
         return Ok(());
@@ -436,13 +341,6 @@ fn absolute_address(address: &ListenAddress) -> ListenAddress {
     match address {
         ListenAddress::Unix(path) => ListenAddress::Unix(absolute_path(path)),
         ListenAddress::Tcp(_) => address.clone(),
-    }
-}
-
-fn absolute_log(log: &LogTarget) -> LogTarget {
-    match log {
-        LogTarget::File(path) => LogTarget::File(absolute_path(path)),
-        LogTarget::Off | LogTarget::Stdout => log.clone(),
     }
 }
 

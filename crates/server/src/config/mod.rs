@@ -6,7 +6,7 @@
 //!            └────────────────> explain: FILE:LINE:COLUMN <────┴───────────────┘      Settings ── render ──> file
 //! ```
 //!
-//! Owns: the types ([`settings`]), the syntax of addresses ([`address`]), loading ([`mod@load`]) and its inverse
+//! Owns: the types ([`settings`]), one row for each ([`setting`]), the syntax of addresses ([`address`]), loading ([`mod@load`]) and its inverse
 //! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
 
 pub mod acme;
@@ -23,6 +23,7 @@ pub mod gateway;
 pub mod import;
 mod limits;
 mod load;
+mod looks;
 pub mod profile;
 pub mod proxies;
 mod redirect;
@@ -30,6 +31,7 @@ mod render;
 pub mod route;
 mod schema;
 pub mod sending;
+pub mod setting;
 pub mod settings;
 mod shapes;
 mod site;
@@ -46,8 +48,8 @@ pub use crate::sys::memory::{
 };
 pub use doubts::doubts;
 pub use explain::ConfigError;
-pub use load::{Overrides, Workers, check, has_index, load, parse};
+pub use load::{Overrides, check, has_index, load, parse};
+pub use looks::Probe;
 pub use render::render;
 pub use schema::schema;
 pub use site::field_from_text;
-pub use validate::Probe;

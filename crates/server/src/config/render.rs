@@ -10,74 +10,20 @@ use std::path::Path;
 use lamna_proto::limits::Limits;
 
 use super::limits::{ROWS, Unit};
-use super::proxies::UNIX;
 use super::route::{self, Source};
-use super::settings::{LogTarget, Settings, SiteSettings, SiteTls};
+use super::setting::{Kind, SETTINGS, Setting, Value};
+use super::settings::{Settings, SiteSettings, SiteTls};
 use lamna_policy::size::format_size;
 
 /// The settings as TOML, defaults included.
 pub fn render(settings: &Settings) -> String {
     let mut page = Page::default();
-    let addresses = settings.listen.iter().map(ToString::to_string);
-    page.line("listen", list(addresses));
-    page.line("arch", quoted(settings.choice().name()));
-    page.line("workers", if settings.workers_adapt { quoted("auto") } else { settings.workers.to_string() });
-    page.line("pin", settings.pin);
-    page.line("h2c", settings.h2c);
-    let unix = settings.proxies.unix.then(|| UNIX.to_owned());
-    page.line("trusted_proxies", list(settings.proxies.networks.iter().map(ToString::to_string).chain(unix)));
-    page.line("forwarded_field", quoted(settings.proxies.field.name()));
-    page.line("proxy_protocol", list(settings.proxy_protocol.iter().map(ToString::to_string)));
-    page.line(
-        "request_limit",
-        quoted(&settings.request_limit.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
-    );
-    page.line("limit_exempt", list(settings.limit_exempt.iter().map(ToString::to_string)));
-    page.line("account", settings.account);
-    page.line("helpers", quoted(settings.helpers.name()));
-    page.line("helpers_max", settings.helpers_max);
-    page.line("threads", if settings.threads_adapt { quoted("auto") } else { settings.threads.to_string() });
-    page.line("threads_max", settings.threads_max);
-    page.line("processes", settings.processes);
-    page.line("processes_max", settings.processes_max);
-    page.line("process_cache_bytes", bytes(settings.process_cache_bytes_max));
-    page.line("process_translations_max", settings.process_translations_max);
-    page.line("send", quoted(settings.sending.strategy.name()));
-    page.line("stretch_copy_bytes_max", bytes(settings.sending.stretch_copy_bytes_max));
-    page.line("message_copy_bytes_max", bytes(settings.sending.message_copy_bytes_max as u64));
-    page.line("cache_bytes", bytes(settings.cache_bytes_max));
-    page.line("caches", quoted(&settings.caches.text()));
-    page.line("cache_policy", quoted(settings.cache_policy.algorithm.name()));
-    page.line("cache_objective", quoted(settings.cache_policy.objective.name()));
-    page.line("cache_filter", settings.cache_policy.is_filtered);
-    page.line("cache_pages", quoted(settings.cache_pages.name()));
-    page.line("cache_watch", settings.cache_watch);
-    page.line("compress", quoted(&settings.compression.codings_text()));
-    page.line("compress_bytes_min", bytes(settings.compression.bytes_min));
-    page.line("compress_bytes_max", bytes(settings.compression.bytes_max));
-    page.line("drain_timeout_ms", settings.drain_timeout_ms);
-    page.line("log", log_target(&settings.log));
-    page.line("log_format", quoted(settings.log_format.name()));
-    page.line("error_log", settings.error_log.file.as_deref().map_or_else(|| quoted("-"), path));
-    page.line("error_log_format", quoted(settings.error_log.format.name()));
-    page.line("error_log_level", quoted(settings.error_log.level.name()));
-    page.line("admin", quoted(&settings.admin.address.to_string()));
-    page.line("admin_hosts", list(&settings.admin.hosts));
-    if let Some(file) = &settings.admin.token_file {
-        page.line("admin_token_file", path(file));
-    }
-    if let Some(file) = &settings.profile_file {
-        page.line("profile", path(file));
-    }
-    page.line("acme_directory", quoted(&settings.acme.directory));
-    if let Some(contact) = &settings.acme.contact {
-        page.line("acme_contact", quoted(contact));
-    }
-    if let Some(profile) = &settings.acme.profile {
-        page.line("acme_profile", quoted(profile));
-    }
-    if let Some(roots) = &settings.acme.roots {
-        page.line("acme_roots", path(roots));
+    for setting in SETTINGS {
+        let values = setting.values(settings).into_iter().map(|value| toml(setting, &value));
+        match setting.kind {
+            Kind::List { .. } => page.line(setting.name, format_args!("[{}]", values.collect::<Vec<_>>().join(", "))),
+            _ => values.for_each(|value| page.line(setting.name, value)),
+        }
     }
     limits(&settings.limits, &mut page);
     for each in &settings.sites {
@@ -192,18 +138,19 @@ fn headers(headers: &[(String, String)], page: &mut Page) {
     }
 }
 
+/// A value of a setting in TOML.
+fn toml(setting: &Setting, value: &Value) -> String {
+    match (&setting.kind, value) {
+        (Kind::Number { unit: Unit::Bytes, .. }, Value::Number(number)) => bytes(*number),
+        (_, Value::Number(_) | Value::Switch(_)) => value.to_string(),
+        (_, Value::Auto | Value::Text(_)) => quoted(&value.to_string()),
+    }
+}
+
 /// A number of bytes, in the largest unit that divides it.
 fn bytes(value: u64) -> String {
     let text = format_size(value);
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { quoted(&text) }
-}
-
-fn log_target(log: &LogTarget) -> String {
-    match log {
-        LogTarget::Off => quoted("off"),
-        LogTarget::Stdout => quoted("-"),
-        LogTarget::File(file) => path(file),
-    }
 }
 
 fn path(path: &Path) -> String {
@@ -234,19 +181,10 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::parse;
-    use super::super::proxies::TrustedProxies;
-    use super::super::settings::{
-        Alias, CACHE_BYTES, COMPRESS_BYTES, COPY_BYTES, CachePages, Choice, HELPERS, HelperKind, ListenAddress,
-        LogFormat, PROCESS_CACHE_BYTES, PROCESSES, Redirect, SiteLimit, THREADS, TRANSLATIONS, TlsFiles, WORKERS,
-    };
+    use super::super::settings::{Alias, Redirect, SiteLimit, TlsFiles};
     use super::*;
-    use crate::config::acme::AcmeSettings;
-    use crate::config::cache_policy::Policy;
-    use crate::config::cache_switches::CacheSwitches;
-    use crate::config::compression::{CodingSet, Compression};
-    use crate::config::sending::{Plan, SendStrategy};
-    use lamna_policy::cache::{Algorithm, Objective};
     use proptest::prelude::*;
+    use std::ops::RangeInclusive;
     use std::path::PathBuf;
 
     fn text() -> impl Strategy<Value = String> {
@@ -314,37 +252,41 @@ mod tests {
         prop::option::of(prop_oneof![Just(SiteTls::Local), Just(SiteTls::Auto), files])
     }
 
-    fn policy() -> impl Strategy<Value = Policy> {
-        let algorithms = prop::sample::select(Algorithm::ALL.to_vec());
-        (algorithms, prop::sample::select(Objective::ALL.to_vec()), any::<bool>())
-            .prop_map(|(algorithm, objective, is_filtered)| Policy { algorithm, objective, is_filtered })
-    }
-
-    fn caches() -> impl Strategy<Value = CacheSwitches> {
-        any::<[bool; 3]>().prop_map(|[translations, entries, content]| CacheSwitches { translations, entries, content })
-    }
-
-    fn compression() -> impl Strategy<Value = Compression> {
-        (0u8..8, COMPRESS_BYTES, COMPRESS_BYTES).prop_map(|(codings, bytes_min, bytes_max)| Compression {
-            codings: CodingSet::from_bits(codings),
-            bytes_min,
-            bytes_max,
-        })
+    /// Some value of a setting, as it is typed. Files and sockets that other settings name are not looked for.
+    fn value(setting: &'static Setting, root: &Path) -> BoxedStrategy<Vec<String>> {
+        let one = |strategy: BoxedStrategy<String>| strategy.prop_map(|text| vec![text]).boxed();
+        let number = |bounds: &RangeInclusive<u64>| bounds.clone().prop_map(|number| number.to_string()).boxed();
+        match (&setting.kind, setting.name) {
+            (Kind::Switch { .. }, _) => one(any::<bool>().prop_map(|on| on.to_string()).boxed()),
+            (Kind::Number { bounds, .. }, _) => one(number(bounds)),
+            (Kind::NumberOrAuto { bounds, .. }, _) => one(prop_oneof![Just("auto".to_owned()), number(bounds)].boxed()),
+            (Kind::Word { words, .. }, _) => one(prop::sample::select(words()).prop_map(str::to_owned).boxed()),
+            (Kind::Words { words, .. }, _) => {
+                let some = prop::sample::subsequence(words.to_vec(), 0..=words.len());
+                one(some.prop_map(|some| if some.is_empty() { "off".to_owned() } else { some.join(",") }).boxed())
+            }
+            (_, "listen") => {
+                let tcp = any::<([u8; 4], u16)>().prop_map(|address| std::net::SocketAddr::from(address).to_string());
+                let address = prop_oneof![tcp, "unix:/[a-z \"\\\\\t]{1,9}"];
+                prop::collection::vec(address, 0..3).boxed()
+            }
+            (_, "log" | "error_log") => {
+                let file = |name: String, root: &Path| root.join(name).display().to_string();
+                let root = root.to_owned();
+                one(prop_oneof![Just("-".to_owned()), "[a-z][a-z '\"]{1,9}".prop_map(move |name| file(name, &root))]
+                    .boxed())
+            }
+            (_, "admin") => one(prop::sample::select(vec!["auto", "off", "unix:/x y"]).prop_map(str::to_owned).boxed()),
+            (_, "admin_hosts") => prop::collection::vec("[a-z]{1,9}", 0..3).boxed(),
+            // Files that have to be there.
+            (_, "profile" | "admin_token_file" | "acme_roots") => Just(Vec::new()).boxed(),
+            (_, "acme_directory") => one(Just("https://ca.example.org/x".to_owned()).boxed()),
+            (_, "acme_contact" | "acme_profile") => one(Just("\"a@b.example".to_owned()).boxed()),
+            (_, other) => panic!("values of {other}"),
+        }
     }
 
     fn settings(root: &Path) -> impl Strategy<Value = Settings> + use<> {
-        let address = prop_oneof![
-            any::<([u8; 4], u16)>().prop_map(|address| ListenAddress::Tcp(address.into())),
-            "/[a-z \"\\\\\t]{1,9}".prop_map(|path| ListenAddress::Unix(path.into())),
-        ];
-        let log = prop_oneof![
-            Just(LogTarget::Off),
-            Just(LogTarget::Stdout),
-            "[a-z '\"]{1,9}".prop_map({
-                let directory = root.to_owned();
-                move |name| LogTarget::File(directory.join(name))
-            }),
-        ];
         let limits = (256usize..63 << 10, 0u32..60_000).prop_map(|(head_bytes_max, linger_timeout_ms)| {
             lamna_proto::limits::Limits {
                 head_bytes_max,
@@ -354,89 +296,25 @@ mod tests {
             }
         });
         let sites = prop::collection::vec(site(root.to_owned()), 1..3);
-        let parts = (
-            prop::collection::vec(address, 0..3),
-            (prop::sample::select(Choice::all().collect::<Vec<_>>()), any::<bool>(), any::<bool>()),
-            (WORKERS, HELPERS, THREADS, THREADS),
-            (CACHE_BYTES, caches(), compression(), policy(), any::<bool>()),
-            prop::sample::select(CachePages::ALL.to_vec()),
-            (prop::sample::select(HelperKind::ALL.to_vec()), PROCESSES, PROCESSES, PROCESS_CACHE_BYTES, TRANSLATIONS),
-            (any::<bool>(), prop::sample::select(SendStrategy::ALL.to_vec()), COPY_BYTES, COPY_BYTES),
-            log,
-            prop::sample::select(LogFormat::ALL.to_vec()),
-            limits,
-            sites,
-        );
-        parts.prop_map(
-            |(
-                listen,
-                (choice, workers_adapt, threads_adapt),
-                (workers, helpers_max, threads, threads_max),
-                (cache_bytes_max, caches, compression, cache_policy, cache_watch),
-                cache_pages,
-                (helpers, processes, processes_max, process_cache_bytes_max, process_translations_max),
-                (pin, strategy, stretch_copy_bytes_max, message_copy_bytes_max),
-                log,
-                log_format,
-                limits,
-                mut sites,
-            )| {
-                for (index, site) in sites.iter_mut().enumerate().skip(1) {
-                    site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
+        let values: Vec<_> = SETTINGS.iter().map(|setting| value(setting, root)).collect();
+        (values, limits, sites).prop_map(|(values, limits, mut sites)| {
+            for (index, site) in sites.iter_mut().enumerate().skip(1) {
+                site.hosts = vec![format!("*.{index}.example.org"), format!("[::{index}]")];
+            }
+            let mut settings = Settings { limits, sites, ..Settings::default() };
+            for (setting, texts) in SETTINGS.iter().zip(values) {
+                for text in texts {
+                    let value = setting.parse(&text).unwrap_or_else(|why| panic!("{} = {text}: {why}", setting.name));
+                    setting.put(&mut settings, &value, Path::new("/")).unwrap();
                 }
-                // Certificates are ordered for names.
-                for (index, site) in sites.iter_mut().enumerate().filter(|(_, site)| site.tls == Some(SiteTls::Auto)) {
-                    site.hosts = vec![format!("www.{index}.example.org")];
-                }
-                let acme = AcmeSettings {
-                    directory: format!("https://ca.example.org/{threads}"),
-                    contact: pin.then(|| "\"a@b.example".to_owned()),
-                    profile: pin.then(|| "a \"b".to_owned()),
-                    roots: pin.then(|| "/etc/ca \".pem".into()),
-                };
-                let message_copy_bytes_max = message_copy_bytes_max as usize;
-                let mut settings = Settings {
-                    pin,
-                    account: !pin,
-                    h2c: !pin,
-                    proxy_protocol: pin.then(|| "127.0.0.1:0".parse().unwrap()).into_iter().collect(),
-                    request_limit: pin.then(|| "7/h".parse().unwrap()),
-                    proxies: TrustedProxies {
-                        unix: pin,
-                        networks: vec!["10.0.0.0/8".parse().unwrap()],
-                        ..TrustedProxies::default()
-                    },
-                    sending: Plan { strategy, stretch_copy_bytes_max, message_copy_bytes_max },
-                    listen,
-                    workers: if workers_adapt { 1 } else { workers },
-                    workers_adapt,
-                    helpers_max,
-                    threads: if threads_adapt { Settings::default().threads } else { threads },
-                    threads_adapt,
-                    threads_max,
-                    helpers,
-                    processes,
-                    processes_max,
-                    process_cache_bytes_max,
-                    process_translations_max,
-                    cache_bytes_max,
-                    caches,
-                    compression,
-                    cache_policy,
-                    cache_watch,
-                    cache_pages,
-                    log,
-                    log_format,
-                    drain_timeout_ms: threads as u32 * 1000,
-                    acme,
-                    limits,
-                    sites,
-                    ..Settings::default()
-                };
-                settings.choose(choice);
-                settings
-            },
-        )
+            }
+            // Certificates are ordered for names.
+            let automatic = settings.sites.iter_mut().enumerate().filter(|(_, site)| site.tls == Some(SiteTls::Auto));
+            for (index, site) in automatic {
+                site.hosts = vec![format!("www.{index}.example.org")];
+            }
+            settings
+        })
     }
 
     #[test]

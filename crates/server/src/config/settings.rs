@@ -1,11 +1,10 @@
 //! The settings of a running server as plain values: what the configuration file and the command line come to.
 //!
-//! Owns: the types. Does not read files or arguments (`config::load`), open sockets (`listen`) or touch directories.
+//! Owns: the types, and the defaults. The bounds of values are in the rows of `config::setting`. Does not read files or arguments (`config::load`), open sockets (`listen`) or touch directories.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use lamna_policy::control::Profile;
@@ -121,35 +120,8 @@ impl LogFormat {
     }
 }
 
-/// Bounds of [`Settings::workers`]: far more than processors are event loops that wait for each other.
-pub const WORKERS: RangeInclusive<usize> = 1..=1024;
-
-/// Bounds of [`Settings::drain_timeout_ms`]: up to a day.
-pub const DRAIN_TIMEOUT_MS: RangeInclusive<u64> = 0..=86_400_000;
-
-/// Bounds of [`Settings::helpers_max`].
-pub const HELPERS: RangeInclusive<usize> = 1..=1024;
-
-/// Bounds of [`Settings::processes`] and [`Settings::processes_max`].
-pub const PROCESSES: RangeInclusive<usize> = 1..=1024;
-
-/// Bounds of [`Settings::process_cache_bytes_max`].
-pub const PROCESS_CACHE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 40;
-
-/// Bounds of [`Settings::process_translations_max`].
-pub const TRANSLATIONS: RangeInclusive<usize> = 1..=1_000_000;
-
-/// Bounds of [`Settings::threads`] and [`Settings::threads_max`]: half of what Linux lets a process have by default.
-pub const THREADS: RangeInclusive<usize> = 1..=16_384;
-
-/// Bounds of [`Settings::cache_bytes_max`]: 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
-pub const CACHE_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 40;
-
-/// Bounds of [`Plan::stretch_copy_bytes_max`] and [`Plan::message_copy_bytes_max`]: that much of a file is sent at once
-/// at most, and that much is held in memory.
-pub const COPY_BYTES: RangeInclusive<u64> = 0..=256 * 1024;
-/// Bounds of what is compressed: more would hold a processor for minutes.
-pub const COMPRESS_BYTES: RangeInclusive<u64> = 1..=64 << 20;
+/// The most helpers that can be asked for ([`Settings::helpers_max`]).
+pub const HELPERS_MAX: usize = 1024;
 
 /// The default of [`Settings::request_limit`]: more than any page needs, even for many browsers behind one address.
 pub const REQUEST_LIMIT: &str = "500/s burst 5000";
@@ -244,7 +216,7 @@ pub struct Settings {
     pub architecture: Architecture,
     /// Whether the server changes the engine by itself when another is better: `arch = "auto"`.
     pub adapts: bool,
-    /// Event loops, within [`WORKERS`]. The default is 1: one loop is enough until its processor is full, and a second
+    /// Event loops. The default is 1: one loop is enough until its processor is full, and a second
     /// one before that only shares the work out and warms two caches.
     pub workers: usize,
     /// Whether a server that adapts changes the number of workers, too: `workers = "auto"`.
@@ -270,30 +242,28 @@ pub struct Settings {
     /// What helpers of `amped` and `co-amped` are.
     pub helpers: HelperKind,
     /// The most helpers of each worker of `amped` and `co-amped`, and the most threads of the kernel that wait for the
-    /// disk in the place of each worker of `proactor`; within [`HELPERS`]. A server that adapts has fewer while that does.
+    /// disk in the place of each worker of `proactor`; at most [`HELPERS_MAX`]. A server that adapts has fewer while that does.
     pub helpers_max: usize,
-    /// Processes that `mp` begins with and does not go below, within [`PROCESSES`]. Flash and Apache had 32 as well.
+    /// Processes that `mp` begins with and does not go below. Flash and Apache had 32 as well.
     pub processes: usize,
-    /// The most processes of `mp`, within [`PROCESSES`]: that many connections can be served at a time. If it is less
+    /// The most processes of `mp`: that many connections can be served at a time. If it is less
     /// than `processes`, that is the bound.
     pub processes_max: usize,
-    /// Bytes that the cache of each process of `mp` may hold, its own structures included; within
-    /// [`PROCESS_CACHE_BYTES`].
+    /// Bytes that the cache of each process of `mp` may hold, its own structures included.
     /// Small, because there are many of them that hold the same.
     pub process_cache_bytes_max: u64,
-    /// Translations that the cache of each process of `mp` may hold, within [`TRANSLATIONS`].
+    /// Translations that the cache of each process of `mp` may hold.
     pub process_translations_max: usize,
-    /// Threads of each worker of `thread-pool`, within [`THREADS`]; those to begin with if their number adapts. More than
+    /// Threads of each worker of `thread-pool`; those to begin with if their number adapts. More than
     /// `threads_max` are not had.
     pub threads: usize,
     /// Whether a server that adapts changes the number of threads, too: `threads = "auto"`.
     pub threads_adapt: bool,
-    /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`,
-    /// within [`THREADS`].
+    /// The most threads for connections of each worker of `thread-pool`, `thread-per-request` and `thread-per-session`.
     pub threads_max: usize,
-    /// How answers are sent; sizes within [`COPY_BYTES`].
+    /// How answers are sent.
     pub sending: Plan,
-    /// Bytes that the shared cache may hold, its own structures included; within [`CACHE_BYTES`]. The processes of
+    /// Bytes that the shared cache may hold, its own structures included. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
     /// Which of the three caches are in use. All, unless somebody measures what each contributes.
@@ -304,8 +274,7 @@ pub struct Settings {
     pub cache_pages: CachePages,
     /// Whether directories of cached files are watched, so that they need not be compared every second.
     pub cache_watch: bool,
-    /// What is compressed while it is served, and into what. `bytes_min` is within [`COMPRESS_BYTES`], and so is
-    /// `bytes_max`, which a small cache lowers.
+    /// What is compressed while it is served, and into what. A small cache lowers `bytes_max`.
     pub compression: Compression,
     /// Access log target.
     pub log: LogTarget,
@@ -319,7 +288,7 @@ pub struct Settings {
     pub acme: AcmeSettings,
     /// Bounds on what a peer may use or keep waiting.
     pub limits: lamna_proto::limits::Limits,
-    /// How long what has begun may take to end when the server drains, within [`DRAIN_TIMEOUT_MS`]. What has not ended then is
+    /// How long what has begun may take to end when the server drains. What has not ended then is
     /// cut off. The default is ten minutes: long enough for most downloads, short enough for one that stands still.
     pub drain_timeout_ms: u32,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
@@ -574,4 +543,21 @@ pub struct Alias {
     pub prefix: String,
     /// The directory that stands for it.
     pub root: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_holds_alone_leaves_pages_unless_it_is_told_to_release_them() {
+        for cache_pages in CachePages::ALL {
+            // More than any machine has.
+            let settings = Settings { cache_bytes_max: u64::MAX, cache_pages, ..Settings::default() };
+            assert_eq!(settings.holds_alone(), cache_pages != CachePages::Keep, "{cache_pages:?}");
+            assert_eq!(settings.uses_headroom(), cache_pages == CachePages::Auto, "{cache_pages:?}");
+            let small = Settings { cache_bytes_max: 1, ..settings };
+            assert!(!small.uses_headroom(), "{cache_pages:?}");
+        }
+    }
 }

@@ -101,6 +101,8 @@ fn take_within(key: &str, value: &mut Spanned<DeValue<'_>>, wrong: &Range<usize>
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::Given;
+    use super::super::setting::SETTINGS;
     use super::*;
     use proptest::prelude::*;
 
@@ -110,8 +112,10 @@ mod tests {
             read("pin = 1\nworkers = 2\nrot = 1\nlisten = [80, \"81\"]\n[[site]]\nroot = 5\nhosts = [\"a\"]\n");
         assert_eq!(shapes.findings.len(), 4, "{shapes:?}");
         let file = shapes.file.unwrap();
-        assert!(file.pin.is_none() && file.workers.is_some());
-        assert_eq!(file.listen.map(|list| list.len()), Some(1));
+        let given =
+            |name| file.settings.iter().find(|(place, _)| SETTINGS[**place].name == name).map(|(_, given)| given);
+        assert!(given("pin").is_none() && given("workers").is_some());
+        assert!(matches!(given("listen"), Some(Given::List(list)) if list.len() == 1));
         let site = &file.site[0];
         assert_eq!(site.get_ref().hosts.len(), 1);
         assert!(shapes.taken.iter().any(|taken| taken.is("root", &site.span())), "{:?}", shapes.taken);

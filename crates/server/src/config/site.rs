@@ -10,6 +10,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::acme::check_name;
+use super::address::host_name;
 use super::file::{AliasTable, SiteTable, Text, Texts};
 use super::limits::Unit;
 use super::redirect;
@@ -182,31 +183,10 @@ fn tls(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> Option<SiteTls>
 }
 
 pub(super) fn host(text: &Text, checker: &mut Checker<'_>) -> String {
-    let host = text.get_ref().to_ascii_lowercase();
-    if let Some((name, port)) = host.rsplit_once(':')
-        && !name.contains(':')
-        && port.bytes().all(|byte| byte.is_ascii_digit())
-    {
-        checker.expect(false, text, "has a port: a host is named without one");
-        return host;
-    }
-    let is_ipv6 = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
-    let name = host.strip_prefix("*.").unwrap_or(&host);
-    checker.expect(
-        is_ipv6 || name.split('.').all(is_host_label),
-        text,
-        "is not a host name: expected one as in example.org, *.example.org, 192.0.2.1 or [2001:db8::1]",
-    );
-    host
-}
-
-/// DNS labels (RFC 1035 2.3.4), with the underscore that is common in private networks.
-fn is_host_label(label: &str) -> bool {
-    let is_label_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    (1..=63).contains(&label.len()) && label.bytes().all(is_label_byte)
+    host_name(text.get_ref()).unwrap_or_else(|expectation| {
+        checker.expect(false, text, &expectation);
+        text.get_ref().to_ascii_lowercase()
+    })
 }
 
 fn unique_hosts(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) {

@@ -16,8 +16,10 @@ use tempfile::TempDir;
 
 use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use super::limits::Unit;
+use super::setting::Value;
+use super::setting::table::find;
 use super::settings::*;
-use super::{ConfigError, Overrides, Workers, check, field_from_text, load, parse};
+use super::{ConfigError, Overrides, check, field_from_text, load, parse};
 use crate::config::sending::{Plan, SendStrategy};
 use lamna_policy::size::format_size;
 
@@ -43,6 +45,12 @@ fn accepted(text: &str) -> (TempDir, Settings) {
         Ok(settings) => (directory, settings),
         Err(error) => panic!("refused: {error}"),
     }
+}
+
+/// What the command line says of settings.
+fn given(texts: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
+    let parse = |name, text| find(name).expect("a setting").parse(text).expect("a value");
+    texts.iter().map(|(name, text)| (*name, parse(name, text))).collect()
 }
 
 /// The report, with the directory of the file left out.
@@ -141,8 +149,6 @@ fn one_file_holds_everything() {
         workers: 2,
         workers_adapt: false,
         threads_adapt: false,
-        profile: None,
-        profile_file: None,
         pin: true,
         h2c: true,
         proxies: Settings::default().proxies,
@@ -177,14 +183,12 @@ fn one_file_holds_everything() {
             format: ErrorLogFormat::Json,
             level: Level::Warning,
         },
-        acme: super::acme::AcmeSettings::default(),
         admin: AdminSettings {
             address: AdminAddress::At(ListenAddress::Unix(base.join("control"))),
             hosts: vec!["web.example.org".into()],
             token_file: None,
         },
         limits: lamna_proto::limits::Limits { head_bytes_max: 32 << 10, idle_timeout_ms: 5000, ..Default::default() },
-        without: Vec::new(),
         sites: vec![SiteSettings {
             hosts: vec!["example.org".into(), "*.example.org".into()],
             root: base.join("site"),
@@ -200,6 +204,7 @@ fn one_file_holds_everything() {
             user_directory: Some("public_html".into()),
             ..SiteSettings::new(base.join("site"))
         }],
+        ..Settings::default()
     };
     assert_eq!(settings, expected);
 }
@@ -230,29 +235,33 @@ fn the_command_line_overrides_the_file() {
     fs::write(&profile, "").unwrap();
     let overrides = Overrides {
         listen: vec![ListenAddress::Unix("x".into())],
-        architecture: Some(Choice::Fixed(Architecture::Sped)),
-        workers: Some(Workers::Count(2)),
-        profile: Some(profile.clone()),
-        admin: Some("9100".parse().unwrap()),
-        pin: true,
-        h2c: true,
-        account: true,
-        helpers_max: Some(7),
-        threads: Some(5),
-        threads_max: Some(6),
-        helpers: Some(HelperKind::Processes),
-        processes: Some(8),
-        processes_max: Some(9),
-        drain_timeout_ms: Some(250),
-        send: Some(SendStrategy::Copy),
-        cache_bytes_max: Some(1 << 20),
-        caches: Some(CacheSwitches::NONE),
-        cache_policy: Some(Algorithm::Lfu),
-        compress: Some(CodingSet::IDENTITY),
-        log: Some(LogTarget::Stdout),
-        log_format: Some(LogFormat::Json),
-        error_log: Some("-".into()),
-        error_log_format: Some(ErrorLogFormat::Text),
+        settings: given(&[
+            ("arch", "sped"),
+            ("workers", "2"),
+            ("profile", &profile.display().to_string()),
+            ("pin", "true"),
+            ("h2c", "true"),
+            ("account", "true"),
+            ("helpers", "processes"),
+            ("helpers_max", "7"),
+            ("threads", "5"),
+            ("threads_max", "6"),
+            ("processes", "8"),
+            ("processes_max", "9"),
+            ("cache_bytes", "1MiB"),
+            ("caches", "off"),
+            ("cache_policy", "lfu"),
+            ("compress", "off"),
+            ("send", "copy"),
+            ("log", "-"),
+            ("log_format", "json"),
+            ("error_log", "-"),
+            ("error_log_format", "text"),
+            ("admin", "9100"),
+            ("drain_timeout_ms", "250"),
+            ("acme_directory", "https://ca.test/dir"),
+            ("acme_contact", "a@b.test"),
+        ]),
         quiet: true,
         browse: Some(true),
         headers: vec![("X-A".into(), "2".into())],
@@ -266,8 +275,6 @@ fn the_command_line_overrides_the_file() {
         certificate: None,
         tls: true,
         domains: Vec::new(),
-        acme_directory: Some("https://ca.test/dir".into()),
-        acme_contact: Some("a@b.test".into()),
         without: Vec::new(),
     };
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
@@ -472,7 +479,7 @@ fn what_the_command_line_overrides_is_not_looked_for() {
     let directory = directory_with("log = \"nowhere/log\"\nadmin = \"unix:nowhere/a\"\n[[site]]\nroot = \"site\"\n");
     let file = directory.path().join("lamna.toml");
     assert!(check(Some(&file), &Overrides::default(), listen::probe).is_err());
-    let overrides = Overrides { log: Some(LogTarget::Off), admin: Some(AdminAddress::Off), ..Overrides::default() };
+    let overrides = Overrides { settings: given(&[("log", "off"), ("admin", "off")]), ..Overrides::default() };
     assert!(check(Some(&file), &overrides, listen::probe).is_ok());
 }
 
@@ -646,18 +653,6 @@ proptest! {
         if let Err(error) = parse(&text, Path::new("/x.toml")) {
             prop_assert!(error.to_string().starts_with("/x.toml:"));
         }
-    }
-}
-
-#[test]
-fn a_cache_that_holds_alone_leaves_pages_unless_it_is_told_to_release_them() {
-    for cache_pages in CachePages::ALL {
-        // More than any machine has.
-        let settings = Settings { cache_bytes_max: u64::MAX, cache_pages, ..Settings::default() };
-        assert_eq!(settings.holds_alone(), cache_pages != CachePages::Keep, "{cache_pages:?}");
-        assert_eq!(settings.uses_headroom(), cache_pages == CachePages::Auto, "{cache_pages:?}");
-        let small = Settings { cache_bytes_max: 1, ..settings };
-        assert!(!small.uses_headroom(), "{cache_pages:?}");
     }
 }
 

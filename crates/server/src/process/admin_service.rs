@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use lamna_policy::words::count;
 use lamna_proto::tally::Abuse;
 
 use crate::acme;
 use crate::admin::api::{
     AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
-    ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats,
+    ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats, changeable,
 };
 use crate::admin::duration::Distribution;
 use crate::admin::{Admin, thread_stats};
+use crate::config::setting::SETTINGS;
 use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
 use crate::content::explain::{self, Asked, Explanation};
 use crate::listen::Listener;
@@ -31,7 +31,6 @@ use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
 use crate::tls::negotiated::{self, GROUPS, Kind, SUITES};
 use crate::worker::control::Control;
-use lamna_policy::size::format_size;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
@@ -451,43 +450,17 @@ fn describe(before: &Settings, after: &Settings) -> String {
     if before.architecture != after.architecture {
         parts[0].push_str(&format!(" in place of {}", before.architecture.name()));
     }
-    let counts = [
-        ("worker", "", before.workers, after.workers),
-        ("thread", "", before.threads, after.threads),
-        ("helper", " at most", before.helpers_max, after.helpers_max),
-        ("millisecond", " to drain at most", before.drain_timeout_ms as usize, after.drain_timeout_ms as usize),
-    ];
-    let changed = counts.into_iter().filter(|(_, _, before, after)| before != after);
-    parts.extend(
-        changed.map(|(noun, bound, before, after)| format!("{}{bound} instead of {before}", count(after, noun))),
-    );
+    // The engine is told of already.
+    let changed =
+        SETTINGS.iter().filter(|setting| setting.order.is_some() && setting.name != "arch").filter_map(|setting| {
+            let [before, after] = [before, after].map(|settings| setting.show(settings));
+            (before != after).then(|| format!("{}: {after} instead of {before}", setting.name))
+        });
+    parts.extend(changed);
     if after.threads != before.threads && after.architecture != Architecture::ThreadPool {
-        parts.push("which count when thread-pool serves".to_owned());
+        parts.push("threads count when thread-pool serves".to_owned());
     }
-    let names = [
-        ("the cache policy", describe_policy(before), describe_policy(after)),
-        ("sending by", describe_sending(before), describe_sending(after)),
-    ];
-    let changed = names.into_iter().filter(|(_, before, after)| before != after);
-    parts.extend(changed.map(|(name, before, after)| format!("{name} {after} instead of {before}")));
-    parts.join(", with ")
-}
-
-fn describe_policy(settings: &Settings) -> String {
-    let policy = settings.cache_policy;
-    let filter = if policy.is_filtered { "" } else { ", without a filter" };
-    format!("{} for {}{filter}", policy.algorithm.name(), policy.objective.name())
-}
-
-fn describe_sending(settings: &Settings) -> String {
-    let plan = settings.sending;
-    let (range, message) = (plan.stretch_copy_bytes_max, plan.message_copy_bytes_max as u64);
-    format!(
-        "{} (copied: stretches up to {}, messages up to {})",
-        plan.strategy.name(),
-        format_size(range),
-        format_size(message)
-    )
+    parts.join("; ")
 }
 
 impl AdminService<'_> {
@@ -499,21 +472,18 @@ impl AdminService<'_> {
             processes: settings.architecture.is_of_processes(),
             threads: self.control().map_or(settings.threads, Control::threads),
             threads_max: settings.threads_max,
-            helpers_max: settings.helpers_max,
-            cache_policy: settings.cache_policy.algorithm.name().to_owned(),
-            cache_objective: settings.cache_policy.objective.name().to_owned(),
-            cache_filter: settings.cache_policy.is_filtered,
-            drain_timeout_ms: settings.drain_timeout_ms,
-            send: settings.sending.strategy.name().to_owned(),
-            stretch_copy_bytes_max: settings.sending.stretch_copy_bytes_max,
-            message_copy_bytes_max: settings.sending.message_copy_bytes_max as u64,
             cache_bytes_max: match settings.architecture {
                 Architecture::Mp => settings.process_cache_bytes_max,
                 _ => settings.cache_bytes_max,
             },
+            // Of these it has been said what the server has come to.
+            settings: changeable(settings).into_iter().filter(|(name, _)| !FOUND.contains(&&**name)).collect(),
         }
     }
 }
+
+/// Settings whose values the server finds by itself.
+const FOUND: [&str; 3] = ["architecture", "workers", "threads"];
 
 /// What to type into a browser, or into curl's `--unix-socket`.
 pub(crate) fn url(listener: &Listener, settings: &Settings) -> String {

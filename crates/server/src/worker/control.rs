@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 
-use crate::config::settings::HELPERS;
+use crate::config::settings::HELPERS_MAX;
 
 use super::sync::{AtomicBool, AtomicUsize, Relaxed, Waker};
 
@@ -48,7 +48,7 @@ impl Control {
             stop_begun: Waker::new()?,
             threads: AtomicUsize::new(threads.clamp(1, threads_max)),
             threads_max,
-            helpers: AtomicUsize::new(*HELPERS.end()),
+            helpers: AtomicUsize::new(HELPERS_MAX),
         })
     }
 

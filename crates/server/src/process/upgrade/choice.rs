@@ -1,146 +1,25 @@
 //! What of the settings was chosen while serving, and so is not what arguments and files come to.
 //!
-//! Owns: which settings these are, and their names.
+//! Owns: what of it is passed to another process. Which settings these are, and their names, is in the rows of `config::setting`.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 
-use lamna_policy::cache::Objective;
+use crate::config::setting::SETTINGS;
+use crate::config::settings::Settings;
 
-use crate::config::sending::SendStrategy;
-use crate::config::settings::{
-    Architecture, COPY_BYTES, DRAIN_TIMEOUT_MS, HELPERS, PROCESSES, Settings, THREADS, WORKERS,
-};
-
-/// Settings that differ from those that were configured: their values as text, in the order of [`ITEMS`].
+/// Settings that differ from those that were configured: their values as text, by name. There is no space in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    chosen: [Option<String>; ITEMS.len()],
-}
-
-/// Something that can be chosen. Values are words: there is no space in them.
-struct Item {
-    name: &'static str,
-    write: fn(&Settings) -> String,
-    /// None if the text is not a value; then nothing has changed.
-    read: fn(&mut Settings, &str) -> Option<()>,
-}
-
-const ITEMS: [Item; 17] = [
-    Item {
-        name: "arch",
-        write: |settings| settings.architecture.name().to_owned(),
-        read: |settings, text| put(&mut settings.architecture, Architecture::from_name(text)),
-    },
-    Item {
-        name: "adapts",
-        write: |settings| settings.adapts.to_string(),
-        read: |settings, text| put(&mut settings.adapts, text.parse().ok()),
-    },
-    Item {
-        name: "workers_adapt",
-        write: |settings| settings.workers_adapt.to_string(),
-        read: |settings, text| put(&mut settings.workers_adapt, text.parse().ok()),
-    },
-    Item {
-        name: "threads_adapt",
-        write: |settings| settings.threads_adapt.to_string(),
-        read: |settings, text| put(&mut settings.threads_adapt, text.parse().ok()),
-    },
-    Item {
-        name: "workers",
-        write: |settings| settings.workers.to_string(),
-        read: |settings, text| put(&mut settings.workers, count(text, WORKERS)),
-    },
-    Item {
-        name: "threads",
-        write: |settings| settings.threads.to_string(),
-        read: |settings, text| put(&mut settings.threads, count(text, THREADS)),
-    },
-    Item {
-        name: "threads_max",
-        write: |settings| settings.threads_max.to_string(),
-        read: |settings, text| put(&mut settings.threads_max, count(text, THREADS)),
-    },
-    Item {
-        name: "helpers_max",
-        write: |settings| settings.helpers_max.to_string(),
-        read: |settings, text| put(&mut settings.helpers_max, count(text, HELPERS)),
-    },
-    Item {
-        name: "processes",
-        write: |settings| settings.processes.to_string(),
-        read: |settings, text| put(&mut settings.processes, count(text, PROCESSES)),
-    },
-    Item {
-        name: "processes_max",
-        write: |settings| settings.processes_max.to_string(),
-        read: |settings, text| put(&mut settings.processes_max, count(text, PROCESSES)),
-    },
-    Item {
-        name: "drain_timeout_ms",
-        write: |settings| settings.drain_timeout_ms.to_string(),
-        read: |settings, text| put(&mut settings.drain_timeout_ms, milliseconds(text)),
-    },
-    Item {
-        name: "cache_policy",
-        write: |settings| settings.cache_policy.algorithm.name().to_owned(),
-        read: |settings, text| put(&mut settings.cache_policy.algorithm, text.parse().ok()),
-    },
-    Item {
-        name: "cache_objective",
-        write: |settings| settings.cache_policy.objective.name().to_owned(),
-        read: |settings, text| put(&mut settings.cache_policy.objective, Objective::from_name(text)),
-    },
-    Item {
-        name: "cache_filter",
-        write: |settings| settings.cache_policy.is_filtered.to_string(),
-        read: |settings, text| put(&mut settings.cache_policy.is_filtered, text.parse().ok()),
-    },
-    Item {
-        name: "send",
-        write: |settings| settings.sending.strategy.name().to_owned(),
-        read: |settings, text| put(&mut settings.sending.strategy, SendStrategy::from_name(text)),
-    },
-    Item {
-        name: "stretch_copy_bytes_max",
-        write: |settings| settings.sending.stretch_copy_bytes_max.to_string(),
-        read: |settings, text| put(&mut settings.sending.stretch_copy_bytes_max, bytes(text)),
-    },
-    Item {
-        name: "message_copy_bytes_max",
-        write: |settings| settings.sending.message_copy_bytes_max.to_string(),
-        read: |settings, text| {
-            put(&mut settings.sending.message_copy_bytes_max, bytes(text).map(|bytes| bytes as usize))
-        },
-    },
-];
-
-fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
-    *place = value?;
-    Some(())
-}
-
-fn count(text: &str, bounds: RangeInclusive<usize>) -> Option<usize> {
-    text.parse().ok().filter(|count| bounds.contains(count))
-}
-
-fn milliseconds(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|ms| DRAIN_TIMEOUT_MS.contains(&u64::from(*ms)))
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|bytes| COPY_BYTES.contains(bytes))
+    chosen: BTreeMap<String, String>,
 }
 
 impl Choice {
     /// What makes `wanted` of `configured`, as far as it can be chosen.
     pub(crate) fn between(configured: &Settings, wanted: &Settings) -> Choice {
-        let chosen = ITEMS.each_ref().map(|item| {
-            let (before, after) = ((item.write)(configured), (item.write)(wanted));
-            (before != after).then_some(after)
-        });
-        Choice { chosen }
+        let words = |settings| SETTINGS.iter().flat_map(move |setting| setting.carried_words(settings));
+        let differ = words(configured).zip(words(wanted)).filter(|(before, after)| before != after);
+        Choice { chosen: differ.map(|(_, (name, text))| (name.to_owned(), text)).collect() }
     }
 
     /// Whether `wanted` can be made of `configured` by choosing.
@@ -152,39 +31,72 @@ impl Choice {
 
     /// Puts what was chosen in the place of what was configured.
     pub(crate) fn apply(&self, settings: &mut Settings) {
-        for (item, text) in ITEMS.iter().zip(&self.chosen) {
-            if let Some(text) = text {
-                // It was written or checked here, so it is a value.
-                let _ = (item.read)(settings, text);
-            }
+        for (name, text) in &self.chosen {
+            // It was written or checked here, so it is a value.
+            let _ = take(settings, name, text);
         }
     }
 
     /// Takes a value by its name. Unknown names are passed over; none if the value is not one.
     pub(super) fn take(&mut self, name: &str, value: &str) -> Option<()> {
-        if let Some(at) = ITEMS.iter().position(|item| item.name == name) {
-            (ITEMS[at].read)(&mut Settings::default(), value)?;
-            self.chosen[at] = Some(value.to_owned());
+        match take(&mut Settings::default(), name, value) {
+            Some(true) => drop(self.chosen.insert(name.to_owned(), value.to_owned())),
+            Some(false) => return None,
+            None => {}
         }
         Some(())
     }
 }
 
+/// None if there is no such name; false if the text is not a value.
+fn take(settings: &mut Settings, name: &str, text: &str) -> Option<bool> {
+    SETTINGS.iter().find_map(|setting| setting.take_carried(settings, name, text))
+}
+
 /// ` NAME=VALUE` for each.
 impl fmt::Display for Choice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (item, text) in ITEMS.iter().zip(&self.chosen) {
-            if let Some(text) = text {
-                write!(formatter, " {}={text}", item.name)?;
-            }
-        }
-        Ok(())
+        self.chosen.iter().try_for_each(|(name, text)| write!(formatter, " {name}={text}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::sending::SendStrategy;
+    use crate::config::settings::Architecture;
+    use lamna_policy::cache::Objective;
+
+    /// Programs of other versions read these.
+    #[test]
+    fn names_that_are_passed_do_not_change() {
+        let names: Vec<&str> = SETTINGS
+            .iter()
+            .flat_map(|setting| setting.carried_words(&Settings::default()))
+            .map(|(name, _)| name)
+            .collect();
+        for name in [
+            "arch",
+            "adapts",
+            "workers_adapt",
+            "threads_adapt",
+            "workers",
+            "threads",
+            "threads_max",
+            "helpers_max",
+            "processes",
+            "processes_max",
+            "drain_timeout_ms",
+            "cache_policy",
+            "cache_objective",
+            "cache_filter",
+            "send",
+            "stretch_copy_bytes_max",
+            "message_copy_bytes_max",
+        ] {
+            assert!(names.contains(&name), "{name} in {names:?}");
+        }
+    }
 
     #[test]
     fn what_was_chosen_stays_chosen_when_the_configuration_has_changed() {

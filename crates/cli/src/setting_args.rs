@@ -1,0 +1,172 @@
+//! Flags that come from the rows of the settings: those of `lamna serve`, and what `lamna ctl set` takes.
+//!
+//! Owns: how a row looks on the command line. What it means and takes is in the row (`lamna_server::config::setting`).
+
+use std::sync::LazyLock;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use lamna_server::admin::Change;
+use lamna_server::config::setting::{Kind, SETTINGS, Section, Setting, Unit, Value};
+
+/// Settings that are given as flags.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SettingArgs {
+    given: Vec<(&'static Setting, Value)>,
+}
+
+/// What a running server is to change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SetArgs {
+    given: Vec<(&'static Setting, Value)>,
+}
+
+impl SettingArgs {
+    /// The names of the settings, and what they are to be.
+    pub(crate) fn values(&self) -> Vec<(&'static str, Value)> {
+        self.given.iter().map(|(setting, value)| (setting.name, value.clone())).collect()
+    }
+}
+
+impl SetArgs {
+    /// What the arguments say, for the endpoint.
+    pub(crate) fn change(&self) -> Change {
+        Change::of(self.given.iter().cloned())
+    }
+}
+
+impl Args for SettingArgs {
+    fn augment_args(command: Command) -> Command {
+        let flags = Section::ALL.into_iter().flat_map(|section| {
+            SETTINGS.iter().filter(move |setting| setting.section == Some(section)).map(move |setting| {
+                let flag = flag(setting).help(help(setting)).help_heading(section.heading());
+                match setting.kind {
+                    Kind::Switch { .. } => flag.num_args(0..=1).require_equals(true).default_missing_value("true"),
+                    _ => flag,
+                }
+            })
+        });
+        command.args(flags)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl Args for SetArgs {
+    fn augment_args(command: Command) -> Command {
+        let changeable = || SETTINGS.iter().filter(|setting| setting.order.is_some());
+        let flags = changeable().map(|setting| {
+            let flag = flag(setting).help(setting.text);
+            match setting.name {
+                // What most people change is said without its name.
+                "arch" => flag.long(None).value_name("NAME").index(1),
+                _ => flag,
+            }
+        });
+        let any = ArgGroup::new("change").args(changeable().map(|setting| setting.name)).required(true).multiple(true);
+        command.args(flags).group(any)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(SettingArgs { given: given(matches)? })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.given = given(matches)?;
+        Ok(())
+    }
+}
+
+impl FromArgMatches for SetArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(SetArgs { given: given(matches)? })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.given = given(matches)?;
+        Ok(())
+    }
+}
+
+/// What is given, in the order of the settings.
+fn given(matches: &ArgMatches) -> Result<Vec<(&'static Setting, Value)>, clap::Error> {
+    let mut given = Vec::new();
+    for setting in SETTINGS {
+        match matches.try_get_one::<Value>(setting.name) {
+            Ok(value) => given.extend(value.map(|value| (setting, value.clone()))),
+            // It is no argument of this command.
+            Err(clap::parser::MatchesError::UnknownArgument { .. }) => {}
+            Err(error) => return Err(clap::Error::raw(ErrorKind::InvalidValue, error)),
+        }
+    }
+    Ok(given)
+}
+
+/// The flag of a setting, with what it takes.
+fn flag(setting: &'static Setting) -> Arg {
+    let place = SETTINGS.iter().position(|each| each.name == setting.name).unwrap_or_default();
+    let (name, alias) = &FLAGS[place];
+    let flag = Arg::new(setting.name).long(name.as_str()).value_parser(parser(setting)).value_name(value_name(setting));
+    match alias {
+        Some(alias) => flag.alias(alias.as_str()),
+        None => flag,
+    }
+}
+
+/// The text, with what the value name does not say.
+fn help(setting: &Setting) -> String {
+    let default = match (setting.default, &setting.kind) {
+        (Some(words), _) => words.to_owned(),
+        // What is off is switched on.
+        (None, Kind::Switch { .. }) => String::new(),
+        (None, _) => setting.show(&DEFAULTS),
+    };
+    let words = match setting.kind {
+        Kind::Words { .. } => format!(": {}", setting.expectation()),
+        _ => String::new(),
+    };
+    let default = if default.is_empty() { default } else { format!(" [default: {default}]") };
+    format!("{}{words}{default}", setting.text)
+}
+
+/// The names of flags, and other names that are understood: as those of settings, with dashes.
+static FLAGS: LazyLock<Vec<(String, Option<String>)>> = LazyLock::new(|| {
+    let dashes = |name: &str| name.replace('_', "-");
+    let alias = |setting: &Setting| setting.order.as_ref().and_then(|order| order.alias).map(dashes);
+    SETTINGS.iter().map(|setting| (dashes(setting.name), alias(setting))).collect()
+});
+
+static DEFAULTS: LazyLock<lamna_server::config::settings::Settings> = LazyLock::new(Default::default);
+
+fn parser(setting: &'static Setting) -> ValueParser {
+    match &setting.kind {
+        Kind::Word { words, aliases, .. } => {
+            let offered = words().into_iter().map(PossibleValue::new);
+            let others = aliases().into_iter().map(|alias| PossibleValue::new(alias).hide(true));
+            PossibleValuesParser::new(offered.chain(others)).map(Value::Text).into()
+        }
+        _ => ValueParser::new(move |text: &str| setting.parse(text)),
+    }
+}
+
+fn value_name(setting: &Setting) -> &'static str {
+    match &setting.kind {
+        Kind::Switch { .. } => "BOOL",
+        Kind::Number { unit: Unit::Count, .. } => "N",
+        Kind::Number { unit: Unit::Bytes, .. } => "SIZE",
+        Kind::Number { unit: Unit::Milliseconds, .. } => "MS",
+        Kind::NumberOrAuto { .. } => "N|auto",
+        Kind::Word { .. } => "NAME",
+        Kind::Words { .. } => "off|LIST",
+        Kind::Text { form, .. } | Kind::List { form, .. } => form,
+    }
+}

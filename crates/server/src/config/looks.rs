@@ -1,0 +1,118 @@
+//! What is looked at outside of the configuration: directories, addresses and log files that it names.
+//!
+//! Owns: finding out whether they can be used, and saying what to do about it if not. Makes nothing and keeps nothing open.
+
+use std::path::Path;
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, open};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::address::AdminAddress;
+use super::settings::{ListenAddress, LogTarget};
+
+/// How much of what is outside of the file is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Depth {
+    /// What every process needs that serves with these settings.
+    Serve,
+    /// Also what one needs that binds its addresses itself, which one that takes the place of another does not.
+    Check(Probe),
+}
+
+/// Finds out whether one could listen at an address: a message and what to do about it if not.
+pub type Probe = fn(&ListenAddress) -> Result<(), (String, String)>;
+
+/// Whether a directory is there, and this user may look for names in it, as a message if not.
+pub(super) fn check_directory(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(format!("`{shown}` is not a directory")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(format!("the directory `{shown}` does not exist"));
+        }
+        Err(error) => return Err(format!("the directory `{shown}` cannot be looked at: {error}")),
+    }
+    match accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => {
+            Err(format!("this user ({}) may not search the directory `{shown}`: change its owner or mode", geteuid()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether one can listen at an address beside `others`: a message and what to do about it if not.
+pub(super) fn check_address(
+    address: &ListenAddress,
+    others: &[ListenAddress],
+    depth: Depth,
+) -> Result<(), (String, String)> {
+    if let Some(other) = others.iter().find(|other| other.overlaps(address)) {
+        let is_same = other == address;
+        let message = match is_same {
+            true => format!("`{address}` is named twice"),
+            false => format!("`{address}` and `{other}` overlap: only one socket can listen there"),
+        };
+        return Err((message, "leave one of them out".to_owned()));
+    }
+    match depth {
+        Depth::Serve => Ok(()),
+        Depth::Check(probe) => probe(address),
+    }
+}
+
+/// Whether the server can be controlled here beside what it listens at: as [`check_address`].
+pub(super) fn check_admin(
+    admin: &AdminAddress,
+    listen: &[ListenAddress],
+    depth: Depth,
+) -> Result<(), (String, String)> {
+    let AdminAddress::At(address) = admin else { return Ok(()) };
+    let rename = |(message, hint): (String, String)| (message, hint.replace("--listen", "--admin"));
+    check_address(address, listen, depth).map_err(rename)
+}
+
+/// Whether the access log can be opened: a message and what to do about it if not. Makes nothing.
+pub(super) fn check_log(target: &LogTarget, depth: Depth) -> Result<(), (String, String)> {
+    let LogTarget::File(path) = target else { return Ok(()) };
+    check_log_file(path, "access log", depth).map_err(|(message, hint)| match path.is_dir() {
+        true => (message, "name a file, `-` or `off`".to_owned()),
+        false => (message, hint),
+    })
+}
+
+/// Whether lines can be appended to `path`, which is to be the `log` of this name.
+pub(super) fn check_log_file(path: &Path, log: &str, depth: Depth) -> Result<(), (String, String)> {
+    let shown = path.display();
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
+    let change = || format!("change its owner or mode for this user ({}), or choose another place", geteuid());
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err((format!("the {log} `{shown}` is a directory"), "name a file or `-`".to_owned()))
+        }
+        Ok(_) => {
+            let may = match depth {
+                Depth::Serve => may(path, Access::WRITE_OK),
+                // What is a socket, say, may be written and not be opened. Without a reader a pipe would keep us waiting.
+                Depth::Check(_) => {
+                    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                    open(path, flags, Mode::empty()).map(drop)
+                }
+            };
+            may.map_err(|errno| (format!("the {log} `{shown}` cannot be written: {errno}"), change()))
+        }
+        Err(_) => may(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| match errno {
+            Errno::NOENT => (
+                format!("the directory `{}` of the {log} does not exist", directory.display()),
+                "make it first, or choose another place".to_owned(),
+            ),
+            _ if directory.exists() && !directory.is_dir() => (
+                format!("`{}`, where the {log} is to be, is not a directory", directory.display()),
+                "choose another place".to_owned(),
+            ),
+            errno => (format!("no {log} can be made in `{}`: {errno}", directory.display()), change()),
+        }),
+    }
+}

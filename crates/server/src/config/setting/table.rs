@@ -1,0 +1,682 @@
+//! Every setting of the server, in the order of documentation.
+//!
+//! Owns: the rows. The header of [`setting`](super) says what comes from a row, and docs/extending.md how to add one.
+
+use std::path::{Path, PathBuf, absolute};
+
+use lamna_policy::cache::{Algorithm, Objective};
+
+use super::row::{Kind, Objection, Part, Section, Setting, Unit};
+use crate::config::acme::{check_contact, check_directory_url};
+use crate::config::address::{AdminAddress, host_name};
+use crate::config::architecture::Architecture;
+use crate::config::cache_switches::{self, CacheSwitches};
+use crate::config::compression::Compression;
+use crate::config::error_log::{ErrorLogFormat, Level};
+use crate::config::looks::{check_address, check_admin, check_log, check_log_file};
+use crate::config::proxies::{ForwardedField, UNIX};
+use crate::config::route::condition::Network;
+use crate::config::sending::SendStrategy;
+use crate::config::settings::{
+    CachePages, Choice, HELPERS_MAX, HelperKind, ListenAddress, LogFormat, LogTarget, Settings,
+};
+use crate::config::{profile, token};
+
+/// Far more than processors are event loops that wait for each other.
+const WORKERS: u64 = 1024;
+/// Half of what Linux lets a process have by default.
+const THREADS: u64 = 16_384;
+const PROCESSES: u64 = 1024;
+/// That much of a file is sent at once at most, and that much is held in memory.
+const COPY_BYTES: u64 = 256 * 1024;
+/// More would hold a processor for minutes.
+const COMPRESS_BYTES: u64 = 64 << 20;
+const DAY_MS: u64 = 86_400_000;
+
+/// A number in a field of the settings. The conversions lose nothing: bounds fit the field.
+macro_rules! number {
+    ($unit:ident, $bounds:expr, $($field:ident).+) => {
+        Kind::Number {
+            unit: Unit::$unit,
+            bounds: $bounds,
+            get: |settings| settings.$($field).+ as u64,
+            set: |settings, number| settings.$($field).+ = number as _,
+        }
+    };
+}
+
+macro_rules! switch {
+    ($($field:ident).+) => {
+        Kind::Switch { get: |settings| settings.$($field).+, set: |settings, on| settings.$($field).+ = on }
+    };
+}
+
+/// A word in a field of a type that has `ALL`, `name` and `from_name`.
+macro_rules! word {
+    ($type:ident, $($field:ident).+) => {
+        Kind::Word {
+            words: || $type::ALL.map($type::name).to_vec(),
+            aliases: Vec::new,
+            get: |settings| settings.$($field).+.name(),
+            set: |settings, word| put(&mut settings.$($field).+, $type::from_name(word)),
+        }
+    };
+}
+
+/// A part of what an upgrade takes along: a field with a text form.
+macro_rules! part {
+    ($name:literal, $($field:ident).+, $is_value:expr) => {
+        Part {
+            name: $name,
+            write: |settings| settings.$($field).+.to_string(),
+            read: |settings, text| put(&mut settings.$($field).+, text.parse().ok().filter($is_value)),
+        }
+    };
+}
+
+/// Every setting.
+pub static SETTINGS: &[Setting] = &[
+    Setting::new(
+        "listen",
+        Kind::List {
+            form: "addresses",
+            get: |settings| settings.listen.iter().map(ToString::to_string).collect(),
+            clear: |settings| settings.listen.clear(),
+            add: |settings, text, base| {
+                settings.listen.push(at(text.parse().map_err(|error| format!("{error}"))?, base)?);
+                Ok(())
+            },
+        },
+        "Where to listen: PORT or :PORT (loopback), IPV4:PORT, [IPV6]:PORT, localhost:PORT, unix:PATH",
+    )
+    .more("; `-l`, `--listen`")
+    .default("see below")
+    .look(|settings, depth| match settings.listen.as_slice() {
+        [others @ .., last] => advised(check_address(last, others, depth)),
+        [] => Ok(()),
+    }),
+    Setting::new(
+        "arch",
+        Kind::Word {
+            words: || Choice::all().map(Choice::name).collect(),
+            aliases: || Architecture::ALL.into_iter().filter_map(|each| each.character().alias).collect(),
+            get: |settings| settings.choice().name(),
+            set: |settings, word| Choice::from_name(word).map(|choice| settings.choose(choice)),
+        },
+        "Concurrency architecture: `auto` begins with amped and changes to what is better under the load; sped is event loops \
+         alone, amped has helper threads for what would block, proactor hands every step to the kernel through io_uring, \
+         the thread engines and mp wait in a thread or process for each connection that is being served, co-amped is amped \
+         with worker processes",
+    )
+    .more(" (`\"mt\"` is another name of thread-pool): docs/engines.md, docs/adaptive.md")
+    .flag(Section::Engines)
+    .order_as("architecture", None)
+    .carried_in(&[
+        Part {
+            name: "arch",
+            write: |settings| settings.architecture.name().to_owned(),
+            read: |settings, text| put(&mut settings.architecture, Architecture::from_name(text)),
+        },
+        part!("adapts", adapts, |_| true),
+    ]),
+    Setting::new(
+        "workers",
+        Kind::NumberOrAuto {
+            bounds: 1..=WORKERS,
+            get: |settings| (!settings.workers_adapt).then_some(settings.workers as u64),
+            set: |settings, count| {
+                settings.workers_adapt = count.is_none();
+                settings.workers = count.map_or_else(|| Settings::default().workers, |count| count as usize);
+            },
+        },
+        "Event loops: threads, or processes with co-amped; `auto` is 1, and with `arch = \"auto\"` as many as are busy",
+    )
+    .flag(Section::Engines)
+    .order()
+    .concerns("every architecture but mp, which has processes", |serving| serving != Architecture::Mp)
+    .carried_in(&[
+        part!("workers", workers, |count| (1..=WORKERS as usize).contains(count)),
+        part!("workers_adapt", workers_adapt, |_| true),
+    ]),
+    Setting::new(
+        "profile",
+        Kind::Text {
+            form: "FILE",
+            get: |settings| settings.profile_file.as_deref().map(text_of),
+            set: |settings, text, base| {
+                settings.profile_file = Some(path(text, base)?);
+                Ok(())
+            },
+        },
+        "What `arch = \"auto\"` goes by: a profile, as `lamna tune` writes it",
+    )
+    .default("built in")
+    .flag(Section::Engines)
+    .look(|settings, _| {
+        let read = settings.profile_file.as_deref().map(profile::read).transpose();
+        settings.profile = read.map_err(|why| (why, None))?;
+        Ok(())
+    }),
+    Setting::new("pin", switch!(pin), "Keep each worker, with all its threads, on one processor").flag(Section::Engines),
+    Setting::new(
+        "h2c",
+        switch!(h2c),
+        "Speak HTTP/2 in clear text with clients that begin with it: behind a proxy, or for tests",
+    )
+    .more(": docs/http2.md")
+    .flag(Section::Engines),
+    Setting::new(
+        "trusted_proxies",
+        Kind::List {
+            form: "networks, `\"unix\"`",
+            get: |settings| {
+                let unix = settings.proxies.unix.then(|| UNIX.to_owned());
+                settings.proxies.networks.iter().map(ToString::to_string).chain(unix).collect()
+            },
+            clear: |settings| (settings.proxies.unix, settings.proxies.networks) = (false, Vec::new()),
+            add: |settings, text, _| {
+                match text.parse::<Network>() {
+                    Ok(network) => settings.proxies.networks.push(network),
+                    Err(_) if text == UNIX => settings.proxies.unix = true,
+                    Err(why) => return Err(format!("{why}, or unix")),
+                }
+                Ok(())
+            },
+        },
+        "Proxies that are believed about who their clients are",
+    )
+    .more(": docs/limits.md"),
+    Setting::new("forwarded_field", word!(ForwardedField, proxies.field), "The field in which trusted proxies name their clients")
+        .more(": docs/limits.md"),
+    Setting::new(
+        "proxy_protocol",
+        Kind::List {
+            form: "addresses",
+            get: |settings| settings.proxy_protocol.iter().map(ToString::to_string).collect(),
+            clear: |settings| settings.proxy_protocol.clear(),
+            add: |settings, text, base| {
+                settings.proxy_protocol.push(at(text.parse().map_err(|error| format!("{error}"))?, base)?);
+                Ok(())
+            },
+        },
+        "Those of `listen` where trusted proxies connect with the PROXY protocol",
+    )
+    .more(": docs/limits.md")
+    .look(|settings, _| match settings.proxies.is_empty() {
+        true => Err((
+            "`proxy_protocol` needs `trusted_proxies`".to_owned(),
+            Some("name the proxies: trusted_proxies = [\"10.0.0.0/8\"]. Nobody else may connect there".to_owned()),
+        )),
+        false => Ok(()),
+    }),
+    Setting::new(
+        "request_limit",
+        Kind::Text {
+            form: "off|RATE",
+            get: |settings| Some(settings.request_limit.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
+            set: |settings, text, _| {
+                settings.request_limit = if text == "off" { None } else { Some(text.parse().map_err(|why| format!("{why}"))?) };
+                Ok(())
+            },
+        },
+        "How much each client network may ask for, as in `20/s burst 100`",
+    )
+    .more(": docs/limits.md"),
+    Setting::new(
+        "limit_exempt",
+        Kind::List {
+            form: "networks",
+            get: |settings| settings.limit_exempt.iter().map(ToString::to_string).collect(),
+            clear: |settings| settings.limit_exempt.clear(),
+            add: |settings, text, _| {
+                settings.limit_exempt.push(text.parse().map_err(|why| format!("{why}"))?);
+                Ok(())
+            },
+        },
+        "Clients that no limit is for",
+    ),
+    Setting::new(
+        "account",
+        switch!(account),
+        "Keep books of where the time goes, by step of a request: `lamna ctl stats` shows them, and the end of the server does",
+    )
+    .flag(Section::Engines),
+    Setting::new(
+        "helpers",
+        word!(HelperKind, helpers),
+        "What helpers of amped and co-amped are: threads, or processes as Flash had them",
+    )
+    .flag(Section::Engines),
+    Setting::new(
+        "helpers_max",
+        number!(Count, 1..=HELPERS_MAX as u64, helpers_max),
+        "The most helpers of each worker of amped and co-amped",
+    )
+    .more(", and the most lookups under way, and kernel threads that wait for the disk, for each worker of proactor")
+    .flag(Section::Engines)
+    .order()
+    .concerns("amped, co-amped and proactor", |serving| {
+        matches!(serving, Architecture::Amped | Architecture::CoAmped | Architecture::Proactor)
+    }),
+    Setting::new(
+        "threads",
+        Kind::NumberOrAuto {
+            bounds: 1..=THREADS,
+            get: |settings| (!settings.threads_adapt).then_some(settings.threads as u64),
+            set: |settings, count| {
+                settings.threads_adapt = count.is_none();
+                settings.threads = count.map_or_else(|| Settings::default().threads, |count| count as usize);
+            },
+        },
+        "Threads of each worker of thread-pool; `auto` is 64, and with `arch = \"auto\"` as many as are busy",
+    )
+    .more("; each takes four mappings of `vm.max_map_count`")
+    .flag(Section::Engines)
+    .order()
+    .concerns("thread-pool", |serving| serving == Architecture::ThreadPool)
+    .carried_in(&[
+        part!("threads", threads, |count| (1..=THREADS as usize).contains(count)),
+        part!("threads_adapt", threads_adapt, |_| true),
+    ]),
+    Setting::new(
+        "threads_max",
+        number!(Count, 1..=THREADS, threads_max),
+        "The most threads for connections of each worker of the thread engines",
+    )
+    .flag(Section::Engines)
+    .carried(),
+    Setting::new("processes", number!(Count, 1..=PROCESSES, processes), "Processes of mp: to begin with, and at least")
+        .default("32, or `processes_max` if that is less")
+        .flag(Section::Engines)
+        .carried(),
+    Setting::new(
+        "processes_max",
+        number!(Count, 1..=PROCESSES, processes_max),
+        "The most processes of mp, which is how many connections it serves at a time",
+    )
+    .default("256, or one for each 768 KiB of a control group's memory limit")
+    .flag(Section::Engines)
+    .carried(),
+    Setting::new(
+        "process_cache_bytes",
+        number!(Bytes, 64 << 10..=16 << 40, process_cache_bytes_max),
+        "The most memory for cached content in each process of mp",
+    )
+    .default("4MiB, or all together an eighth of a control group's memory limit"),
+    Setting::new(
+        "process_translations_max",
+        number!(Count, 1..=1_000_000, process_translations_max),
+        "The most translations of targets cached in each process of mp",
+    ),
+    Setting::new(
+        "cache_bytes",
+        // 1 MiB holds the cache's own structures; no machine has 16 TiB to give.
+        number!(Bytes, 1 << 20..=16 << 40, cache_bytes_max),
+        "The most memory for cached content, as in 64MiB; the processes of co-amped have equal parts of it",
+    )
+    .default("a part of the memory that there is")
+    .more(", see below")
+    .flag(Section::Memory),
+    Setting::new(
+        "caches",
+        Kind::Words {
+            words: &cache_switches::NAMES,
+            get: |settings| settings.caches.text(),
+            set: |settings, text| put(&mut settings.caches, CacheSwitches::from_text(text).ok()),
+        },
+        "Which caches are used, to measure what each contributes",
+    )
+    .more(": docs/caches.md")
+    .flag(Section::Memory),
+    Setting::new(
+        "cache_policy",
+        Kind::Word {
+            words: || Algorithm::ALL.map(Algorithm::name).to_vec(),
+            aliases: Vec::new,
+            get: |settings| settings.cache_policy.algorithm.name(),
+            set: |settings, word| put(&mut settings.cache_policy.algorithm, word.parse().ok()),
+        },
+        "Which cached content goes when room is needed",
+    )
+    .flag(Section::Memory)
+    .order(),
+    Setting::new(
+        "cache_objective",
+        word!(Objective, cache_policy.objective),
+        "What is to be answered from memory as often as possible, for policies that weigh it",
+    )
+    .order(),
+    Setting::new(
+        "cache_filter",
+        switch!(cache_policy.is_filtered),
+        "Admit a newcomer to a full cache only if it is asked for more often than what it would push out",
+    )
+    .order(),
+    Setting::new(
+        "cache_pages",
+        word!(CachePages, cache_pages),
+        "What becomes of the page cache's copy of content that the cache holds",
+    )
+    .more(
+        "; `auto` releases it where the cache has most of the memory, but leaves there what comes back while memory is free: \
+         docs/caches.md",
+    ),
+    Setting::new(
+        "cache_watch",
+        switch!(cache_watch),
+        "Watch directories of cached files with inotify, instead of comparing each file every second",
+    ),
+    Setting::new(
+        "compress",
+        Kind::Words {
+            words: &["br", "zstd", "gzip"],
+            get: |settings| settings.compression.codings_text(),
+            set: |settings, text| put(&mut settings.compression.codings, Compression::codings_from_text(text).ok()),
+        },
+        "Codings that text is compressed into while it is served",
+    )
+    .flag(Section::Memory),
+    Setting::new(
+        "compress_bytes_min",
+        number!(Bytes, 1..=COMPRESS_BYTES, compression.bytes_min),
+        "Content of fewer bytes is not compressed",
+    ),
+    Setting::new(
+        "compress_bytes_max",
+        number!(Bytes, 1..=COMPRESS_BYTES, compression.bytes_max),
+        "Content of more bytes is not compressed",
+    )
+    .more(", nor of more than an eighth of a shard of the cache (docs/caches.md)"),
+    Setting::new(
+        "send",
+        word!(SendStrategy, sending.strategy),
+        "How files that are not held in memory are sent: read and sent, sent from a mapping, or with sendfile; `auto` copies \
+         what is short",
+    )
+    .more(", see below")
+    .flag(Section::Memory)
+    .order(),
+    Setting::new(
+        "stretch_copy_bytes_max",
+        number!(Bytes, 0..=COPY_BYTES, sending.stretch_copy_bytes_max),
+        "The longest stretch of a file that is copied with `send = \"auto\"`",
+    )
+    .order(),
+    Setting::new(
+        "message_copy_bytes_max",
+        number!(Bytes, 0..=COPY_BYTES, sending.message_copy_bytes_max),
+        "The longest message, head and content, that is copied from the cache behind the answers before it",
+    )
+    .more("; longer content is sent from the cache")
+    .order_as("message_copy_bytes_max", Some("copy_bytes_max")),
+    Setting::new(
+        "log",
+        Kind::Text {
+            form: "off|-|FILE",
+            get: |settings| {
+                Some(match &settings.log {
+                    LogTarget::Off => "off".to_owned(),
+                    LogTarget::Stdout => "-".to_owned(),
+                    LogTarget::File(file) => text_of(file),
+                })
+            },
+            set: |settings, text, base| {
+                settings.log = match LogTarget::from_text(text) {
+                    LogTarget::File(_) => LogTarget::File(path(text, base)?),
+                    other => other,
+                };
+                Ok(())
+            },
+        },
+        "Access log: `off`, `-` for standard output, or a file",
+    )
+    .flag(Section::Logs)
+    .look(|settings, depth| advised(check_log(&settings.log, depth))),
+    Setting::new("log_format", word!(LogFormat, log_format), "How access log lines are written").flag(Section::Logs),
+    Setting::new(
+        "error_log",
+        Kind::Text {
+            form: "-|FILE",
+            get: |settings| Some(settings.error_log.file.as_deref().map_or_else(|| "-".to_owned(), text_of)),
+            set: |settings, text, base| {
+                settings.error_log.file = if text == "-" { None } else { Some(path(text, base)?) };
+                Ok(())
+            },
+        },
+        "Error log: `-` for standard error, or a file",
+    )
+    .flag(Section::Logs)
+    .look(|settings, depth| match &settings.error_log.file {
+        Some(file) => advised(check_log_file(file, "error log", depth)),
+        None => Ok(()),
+    }),
+    Setting::new("error_log_format", word!(ErrorLogFormat, error_log.format), "How error log lines are written")
+        .flag(Section::Logs),
+    Setting::new("error_log_level", word!(Level, error_log.level), "The least important lines of the error log")
+        .more("; `--quiet` is `\"warning\"` with `log = \"off\"`"),
+    Setting::new(
+        "admin",
+        Kind::Text {
+            form: "unix:PATH|ADDR|auto|off",
+            get: |settings| Some(settings.admin.address.to_string()),
+            set: |settings, text, base| {
+                settings.admin.address = match text.parse() {
+                    Ok(AdminAddress::At(address)) => AdminAddress::At(at(address, base)?),
+                    Ok(other) => other,
+                    Err(error) => return Err(format!("{error}, or off, or auto")),
+                };
+                Ok(())
+            },
+        },
+        "Where `lamna ctl`, probes and monitoring reach this server: unix:PATH, an address as for `listen` (loopback, unless \
+         one is named) in addition to the Unix socket that `lamna ctl` finds, that socket alone (auto), or off",
+    )
+    .more(": docs/control.md")
+    .flag(Section::Control)
+    .look(|settings, depth| advised(check_admin(&settings.admin.address, &settings.listen, depth))),
+    Setting::new(
+        "admin_hosts",
+        Kind::List {
+            form: "names",
+            get: |settings| settings.admin.hosts.clone(),
+            clear: |settings| settings.admin.hosts.clear(),
+            add: |settings, text, _| {
+                settings.admin.hosts.push(host_name(text)?);
+                Ok(())
+            },
+        },
+        "Names by which the control address may be asked over TCP, beside those that can only be this machine's",
+    ),
+    Setting::new(
+        "admin_token_file",
+        Kind::Text {
+            form: "FILE",
+            get: |settings| settings.admin.token_file.as_deref().map(text_of),
+            set: |settings, text, base| {
+                settings.admin.token_file = Some(path(text, base)?);
+                Ok(())
+            },
+        },
+        "A file with the token that orders over TCP need",
+    )
+    .default("a token is made")
+    .look(|settings, _| match settings.admin.token_file.as_deref().map(|file| (file, token::read(file))) {
+        Some((file, Err(error))) => Err((format!("`{}` has no token: {error}", file.display()), None)),
+        _ => Ok(()),
+    }),
+    Setting::new(
+        "acme_directory",
+        Kind::Text {
+            form: "URL",
+            get: |settings| Some(settings.acme.directory.clone()),
+            set: |settings, text, _| {
+                check_directory_url(text)?;
+                text.clone_into(&mut settings.acme.directory);
+                Ok(())
+            },
+        },
+        "The certificate authority that sites with `tls = \"auto\"` order their certificates from, by ACME: the URL of its directory",
+    )
+    .default("Let's Encrypt")
+    .more(": [tls.md](tls.md)")
+    .flag(Section::Certificates),
+    Setting::new(
+        "acme_contact",
+        Kind::Text {
+            form: "EMAIL",
+            get: |settings| settings.acme.contact.clone(),
+            set: |settings, text, _| {
+                let address = text.strip_prefix("mailto:").unwrap_or(text);
+                check_contact(address)?;
+                settings.acme.contact = Some(address.to_owned());
+                Ok(())
+            },
+        },
+        "An e-mail address that the certificate authority may write to",
+    )
+    .flag(Section::Certificates),
+    Setting::new(
+        "acme_profile",
+        Kind::Text {
+            form: "NAME",
+            get: |settings| settings.acme.profile.clone(),
+            set: |settings, text, _| {
+                if text.is_empty() {
+                    return Err("is not the name of a profile".to_owned());
+                }
+                settings.acme.profile = Some(text.to_owned());
+                Ok(())
+            },
+        },
+        "One of the profiles that the certificate authority offers, as `\"shortlived\"`",
+    )
+    .default("that of the authority"),
+    Setting::new(
+        "acme_roots",
+        Kind::Text {
+            form: "FILE",
+            get: |settings| settings.acme.roots.as_deref().map(text_of),
+            set: |settings, text, base| {
+                settings.acme.roots = Some(path(text, base)?);
+                Ok(())
+            },
+        },
+        "Certificates in PEM by which the certificate authority's own server is trusted",
+    )
+    .default("those of the system"),
+    Setting::new(
+        "drain_timeout_ms",
+        number!(Milliseconds, 0..=DAY_MS, drain_timeout_ms),
+        "How long what has begun may take to end when the server drains, in milliseconds",
+    )
+    .flag(Section::Control)
+    .order(),
+];
+
+/// The setting of this name.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The setting that an order calls so.
+pub fn find_by_order(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| {
+        let order = setting.order.as_ref();
+        order.is_some_and(|order| order.name == name || order.alias == Some(name) || setting.name == name)
+    })
+}
+
+/// The names of all settings.
+pub const NAMES: [&str; SETTINGS.len()] = {
+    let mut names = [""; SETTINGS.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = SETTINGS[index].name;
+        index += 1;
+    }
+    names
+};
+
+fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
+}
+
+/// The absolute path that a text means.
+fn path(text: &str, base: &Path) -> Result<PathBuf, String> {
+    if text.is_empty() || text.contains('\0') {
+        return Err("is not a path".to_owned());
+    }
+    let path = base.join(text);
+    // It fails without a working directory only; what uses the path then says what is wrong with it.
+    Ok(absolute(&path).unwrap_or(path))
+}
+
+/// An address whose path, if it is one, is relative to `base`.
+fn at(address: ListenAddress, base: &Path) -> Result<ListenAddress, String> {
+    match address {
+        ListenAddress::Unix(socket) => Ok(ListenAddress::Unix(path(&socket.to_string_lossy(), base)?)),
+        tcp @ ListenAddress::Tcp(_) => Ok(tcp),
+    }
+}
+
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What was found by looking, as an objection.
+fn advised(found: Result<(), (String, String)>) -> Result<(), Objection> {
+    found.map_err(|(message, hint)| (message, Some(hint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_can_be_ordered_stays_after_an_upgrade() {
+        for setting in SETTINGS.iter().filter(|setting| setting.order.is_some()) {
+            assert!(!setting.carried_words(&Settings::default()).is_empty(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn names_in_files_orders_and_upgrades_mean_one_setting_each() {
+        let orders = SETTINGS.iter().flat_map(|setting| {
+            let order = setting.order.iter();
+            let mut names: BTreeSet<&str> = order.flat_map(|order| [Some(order.name), order.alias]).flatten().collect();
+            names.insert(setting.name);
+            names
+        });
+        let carried = SETTINGS.iter().flat_map(|setting| setting.carried_words(&Settings::default()));
+        let carried = carried.map(|(name, _)| name);
+        for names in [orders.collect::<Vec<_>>(), carried.collect()] {
+            let different: BTreeSet<&str> = names.iter().copied().collect();
+            assert_eq!(different.len(), names.len(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn every_default_is_a_value() {
+        let settings = Settings::default();
+        for setting in SETTINGS {
+            for value in setting.values(&settings) {
+                assert_eq!(setting.parse(&value.to_string()), Ok(value), "{}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_kept_up_to_their_bounds() {
+        for setting in SETTINGS {
+            let (Kind::Number { bounds, .. } | Kind::NumberOrAuto { bounds, .. }) = &setting.kind else { continue };
+            for number in [*bounds.start(), *bounds.end()] {
+                let (mut settings, value) = (Settings::default(), super::super::Value::Number(number));
+                setting.put(&mut settings, &value, Path::new("/")).unwrap();
+                assert_eq!(setting.values(&settings), [value], "{}", setting.name);
+            }
+            assert!(setting.parse(&(bounds.end() + 1).to_string()).is_err(), "{}", setting.name);
+        }
+    }
+}
