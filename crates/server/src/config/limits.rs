@@ -1,34 +1,25 @@
-//! The `[limits]` table: one row for each bound of `lamna_proto::limits`, with its unit and the values that make sense.
+//! The `[limits]` table: one row for each bound of `lamna_proto::limits`.
 //!
-//! Owns: names and bounds. Loading, rendering and messages all go through [`ROWS`], so that a bound is written once.
+//! Owns: names, units, the values that make sense, and what each means. They are rows as those of [`setting`](super::setting): loading,
+//! rendering, the schema and the manual go through them, so that a bound is written once.
 
-use std::ops::RangeInclusive;
-
-use lamna_proto::limits::Limits;
+use super::setting::{Kind, Setting};
 
 pub(super) use super::setting::Unit;
 
-/// One limit.
-pub(super) struct Row {
-    pub(super) name: &'static str,
-    pub(super) unit: Unit,
-    /// What may be configured, in `unit`.
-    pub(super) bounds: RangeInclusive<u64>,
-    pub(super) read: fn(&Limits) -> u64,
-    /// Stores a value that is within `bounds`.
-    pub(super) write: fn(&mut Limits, u64),
-}
-
 /// The conversions lose nothing: every upper bound fits 32 bits.
 macro_rules! row {
-    ($name:ident, $unit:ident, $bounds:expr) => {
-        Row {
-            name: stringify!($name),
-            unit: Unit::$unit,
-            bounds: $bounds,
-            read: |limits| limits.$name as u64,
-            write: |limits, value| limits.$name = value as _,
-        }
+    ($name:ident, $unit:ident, $bounds:expr, $text:literal) => {
+        Setting::new(
+            stringify!($name),
+            Kind::Number {
+                unit: Unit::$unit,
+                bounds: $bounds,
+                get: |settings| settings.limits.$name as u64,
+                set: |settings, number| settings.limits.$name = number as _,
+            },
+            $text,
+        )
     };
 }
 
@@ -38,26 +29,45 @@ const HEAD_BYTES: u64 = 63 << 10;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Every limit, in the order of documentation.
-pub(super) const ROWS: [Row; 14] = [
-    row!(head_bytes_max, Bytes, 256..=HEAD_BYTES),
-    row!(target_bytes_max, Bytes, 64..=HEAD_BYTES),
-    row!(fields_max, Count, 8..=10_000),
-    row!(body_bytes_max, Bytes, 0..=1024 * MIB),
-    row!(chunk_overhead_bytes_max, Bytes, 0..=MIB),
-    row!(ranges_max, Count, 0..=1024),
-    row!(exchanges_max, Count, 1..=1024),
-    row!(held_bytes_max, Bytes, 0..=1024 * MIB),
-    row!(head_timeout_ms, Milliseconds, 100..=HOUR_MS),
-    row!(body_timeout_ms, Milliseconds, 100..=HOUR_MS),
-    row!(body_rate_min, Bytes, 0..=MIB),
-    row!(idle_timeout_ms, Milliseconds, 100..=HOUR_MS),
-    row!(send_timeout_ms, Milliseconds, 100..=HOUR_MS),
-    row!(linger_timeout_ms, Milliseconds, 0..=60_000),
+pub(super) static LIMITS: [Setting; 14] = [
+    row!(
+        head_bytes_max,
+        Bytes,
+        256..=HEAD_BYTES,
+        "A request head: request line and fields; the size of a connection's buffer"
+    ),
+    row!(target_bytes_max, Bytes, 64..=HEAD_BYTES, "A request target, else 414; less than `head_bytes_max`"),
+    row!(fields_max, Count, 8..=10_000, "Header fields of a request, else 431"),
+    row!(body_bytes_max, Bytes, 0..=1024 * MIB, "Request content that is read and discarded, else 413"),
+    row!(chunk_overhead_bytes_max, Bytes, 0..=MIB, "Chunk extensions and trailer fields of a request"),
+    row!(ranges_max, Count, 0..=1024, "Ranges of a request, else the whole representation is sent"),
+    row!(exchanges_max, Count, 1..=1024, "Requests of a connection that may wait for their answer"),
+    row!(
+        held_bytes_max,
+        Bytes,
+        0..=1024 * MIB,
+        "Content in memory of answers of a connection that wait behind another; what does not fit is looked up again in its turn"
+    ),
+    row!(head_timeout_ms, Milliseconds, 100..=HOUR_MS, "For a request head to arrive once its first byte has"),
+    row!(body_timeout_ms, Milliseconds, 100..=HOUR_MS, "Between two pieces of request content"),
+    row!(
+        body_rate_min,
+        Bytes,
+        0..=MIB,
+        "Request content that has to arrive in a second, on average, after the first `body_timeout_ms`; 0 for no bound"
+    ),
+    row!(idle_timeout_ms, Milliseconds, 100..=HOUR_MS, "Idle between two requests"),
+    row!(send_timeout_ms, Milliseconds, 100..=HOUR_MS, "Without the peer taking a byte of a response"),
+    row!(linger_timeout_ms, Milliseconds, 0..=60_000, "Reading on after an error, so that the answer arrives"),
 ];
 
 #[cfg(test)]
 mod tests {
+    use super::super::setting::Value;
+    use super::super::settings::Settings;
     use super::*;
+    use lamna_proto::limits::Limits;
+    use std::path::Path;
 
     #[test]
     fn every_limit_has_a_row() {
@@ -68,24 +78,19 @@ mod tests {
             ranges_max: _, exchanges_max: _, held_bytes_max: _, head_timeout_ms: _, body_timeout_ms: _, body_rate_min: _, idle_timeout_ms: _,
             send_timeout_ms: _, linger_timeout_ms: _,
         } = Limits::default();
-        assert_eq!(ROWS.len(), 14);
+        assert_eq!(LIMITS.len(), 14);
     }
 
     #[test]
-    fn rows_write_what_they_read_up_to_their_bounds() {
-        for row in &ROWS {
-            let mut limits = Limits::default();
-            for value in [*row.bounds.start(), *row.bounds.end()] {
-                (row.write)(&mut limits, value);
-                assert_eq!((row.read)(&limits), value, "{}", row.name);
+    fn every_limit_is_kept_up_to_its_bounds_and_has_a_default_within_them() {
+        for limit in &LIMITS {
+            let Kind::Number { bounds, get, .. } = &limit.kind else { panic!("{}", limit.name) };
+            assert!(bounds.contains(&get(&Settings::default())), "{}", limit.name);
+            for number in [*bounds.start(), *bounds.end()] {
+                let mut settings = Settings::default();
+                limit.put(&mut settings, &Value::Number(number), Path::new("/")).unwrap();
+                assert_eq!(get(&settings), number, "{}", limit.name);
             }
-        }
-    }
-
-    #[test]
-    fn defaults_are_within_their_bounds() {
-        for row in &ROWS {
-            assert!(row.bounds.contains(&(row.read)(&Limits::default())), "{}", row.name);
         }
     }
 }

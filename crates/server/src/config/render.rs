@@ -7,25 +7,18 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use lamna_proto::limits::Limits;
-
-use super::limits::{ROWS, Unit};
+use super::limits::LIMITS;
 use super::route::{self, Source};
-use super::setting::{Kind, SETTINGS, Setting, Value};
+use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::{Settings, SiteSettings, SiteTls};
 use lamna_policy::size::format_size;
 
 /// The settings as TOML, defaults included.
 pub fn render(settings: &Settings) -> String {
     let mut page = Page::default();
-    for setting in SETTINGS {
-        let values = setting.values(settings).into_iter().map(|value| toml(setting, &value));
-        match setting.kind {
-            Kind::List { .. } => page.line(setting.name, format_args!("[{}]", values.collect::<Vec<_>>().join(", "))),
-            _ => values.for_each(|value| page.line(setting.name, value)),
-        }
-    }
-    limits(&settings.limits, &mut page);
+    page.settings(SETTINGS, settings);
+    page.table("[limits]");
+    page.settings(&LIMITS, settings);
     for each in &settings.sites {
         site(each, &mut page);
     }
@@ -43,19 +36,20 @@ impl Page {
         writeln!(self.text, "{key} = {value}").expect("writing to a string does not fail");
     }
 
+    fn settings(&mut self, table: &'static [Setting], settings: &Settings) {
+        for setting in table {
+            let values = setting.values(settings).into_iter().map(|value| toml(setting, &value));
+            match setting.kind {
+                Kind::List { .. } => {
+                    self.line(setting.name, format_args!("[{}]", values.collect::<Vec<_>>().join(", ")))
+                }
+                _ => values.for_each(|value| self.line(setting.name, value)),
+            }
+        }
+    }
+
     fn table(&mut self, header: &str) {
         writeln!(self.text, "\n{header}").expect("writing to a string does not fail");
-    }
-}
-
-fn limits(limits: &Limits, page: &mut Page) {
-    page.table("[limits]");
-    for row in &ROWS {
-        let value = (row.read)(limits);
-        match row.unit {
-            Unit::Bytes => page.line(row.name, bytes(value)),
-            Unit::Count | Unit::Milliseconds => page.line(row.name, value),
-        }
     }
 }
 
@@ -180,6 +174,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::looks::Depth;
     use super::super::parse;
     use super::super::settings::{Alias, Redirect, SiteLimit, TlsFiles};
     use super::*;
@@ -252,38 +247,44 @@ mod tests {
         prop::option::of(prop_oneof![Just(SiteTls::Local), Just(SiteTls::Auto), files])
     }
 
-    /// Some value of a setting, as it is typed. Files and sockets that other settings name are not looked for.
+    /// Some value of a setting, as it is typed.
     fn value(setting: &'static Setting, root: &Path) -> BoxedStrategy<Vec<String>> {
         let one = |strategy: BoxedStrategy<String>| strategy.prop_map(|text| vec![text]).boxed();
         let number = |bounds: &RangeInclusive<u64>| bounds.clone().prop_map(|number| number.to_string()).boxed();
-        match (&setting.kind, setting.name) {
-            (Kind::Switch { .. }, _) => one(any::<bool>().prop_map(|on| on.to_string()).boxed()),
-            (Kind::Number { bounds, .. }, _) => one(number(bounds)),
-            (Kind::NumberOrAuto { bounds, .. }, _) => one(prop_oneof![Just("auto".to_owned()), number(bounds)].boxed()),
-            (Kind::Word { words, .. }, _) => one(prop::sample::select(words()).prop_map(str::to_owned).boxed()),
-            (Kind::Words { words, .. }, _) => {
+        match &setting.kind {
+            Kind::Switch { .. } => one(any::<bool>().prop_map(|on| on.to_string()).boxed()),
+            Kind::Number { bounds, .. } => one(number(bounds)),
+            Kind::NumberOrAuto { bounds, .. } => one(prop_oneof![Just("auto".to_owned()), number(bounds)].boxed()),
+            Kind::Word { words, .. } => one(prop::sample::select(words()).prop_map(str::to_owned).boxed()),
+            Kind::Words { words, .. } => {
                 let some = prop::sample::subsequence(words.to_vec(), 0..=words.len());
                 one(some.prop_map(|some| if some.is_empty() { "off".to_owned() } else { some.join(",") }).boxed())
             }
-            (_, "listen") => {
-                let tcp = any::<([u8; 4], u16)>().prop_map(|address| std::net::SocketAddr::from(address).to_string());
-                let address = prop_oneof![tcp, "unix:/[a-z \"\\\\\t]{1,9}"];
-                prop::collection::vec(address, 0..3).boxed()
+            Kind::Text { .. } => {
+                let file = root.join("a '\"b").display().to_string();
+                let texts = accepted(
+                    setting,
+                    &["auto", "off", "-", "unix:/x y", "https://ca.example.org/x", "\"a@b.example", &file],
+                );
+                let at_most = texts.len().min(1);
+                prop::sample::subsequence(texts, 0..=at_most).boxed()
             }
-            (_, "log" | "error_log") => {
-                let file = |name: String, root: &Path| root.join(name).display().to_string();
-                let root = root.to_owned();
-                one(prop_oneof![Just("-".to_owned()), "[a-z][a-z '\"]{1,9}".prop_map(move |name| file(name, &root))]
-                    .boxed())
+            Kind::List { .. } => {
+                let texts = accepted(setting, &["unix:/a\"\\\t", "192.0.2.1:80", "[::1]:81", "name", "10.0.0.0/8"]);
+                let most = texts.len();
+                prop::sample::subsequence(texts, 0..=most).boxed()
             }
-            (_, "admin") => one(prop::sample::select(vec!["auto", "off", "unix:/x y"]).prop_map(str::to_owned).boxed()),
-            (_, "admin_hosts") => prop::collection::vec("[a-z]{1,9}", 0..3).boxed(),
-            // Files that have to be there.
-            (_, "profile" | "admin_token_file" | "acme_roots") => Just(Vec::new()).boxed(),
-            (_, "acme_directory") => one(Just("https://ca.example.org/x".to_owned()).boxed()),
-            (_, "acme_contact" | "acme_profile") => one(Just("\"a@b.example".to_owned()).boxed()),
-            (_, other) => panic!("values of {other}"),
         }
+    }
+
+    /// Those of some texts that a setting takes, and finds nothing wrong with.
+    fn accepted(setting: &Setting, texts: &[&str]) -> Vec<String> {
+        let is_accepted = |text: &&&str| {
+            let mut settings = Settings::default();
+            let put = setting.parse(text).and_then(|value| setting.put(&mut settings, &value, Path::new("/")));
+            put.is_ok() && setting.look.is_none_or(|look| look(&mut settings, Depth::Serve).is_ok())
+        };
+        texts.iter().filter(is_accepted).map(|text| (*text).to_owned()).collect()
     }
 
     fn settings(root: &Path) -> impl Strategy<Value = Settings> + use<> {

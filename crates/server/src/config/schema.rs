@@ -8,13 +8,14 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
-use super::limits::{ROWS, Unit};
-use super::setting::{Kind, SETTINGS, Setting};
+use super::limits::LIMITS;
+use super::setting::{Kind, SETTINGS, Setting, Unit};
 
 /// The schema.
 pub fn schema() -> Value {
-    let mut keys = top_level();
-    keys.insert("limits".to_owned(), limits());
+    let mut keys = keys(SETTINGS);
+    let limits = table(self::keys(&LIMITS), &[], "What a peer may use or keep waiting");
+    keys.insert("limits".to_owned(), limits);
     keys.insert("site".to_owned(), list_of(site()));
     let mut schema = table(keys, &[], "The configuration of Lamna: docs/configuration.md");
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -22,8 +23,9 @@ pub fn schema() -> Value {
     schema
 }
 
-fn top_level() -> Map<String, Value> {
-    SETTINGS.iter().map(|setting| (setting.name.to_owned(), of_setting(setting))).collect()
+/// The keys of a table of settings.
+fn keys(settings: &'static [Setting]) -> Map<String, Value> {
+    settings.iter().map(|setting| (setting.name.to_owned(), of_setting(setting))).collect()
 }
 
 fn of_setting(setting: &Setting) -> Value {
@@ -40,18 +42,6 @@ fn of_setting(setting: &Setting) -> Value {
         Kind::Text { .. } => text(setting.text),
         Kind::List { .. } => list_of(text(setting.text)),
     }
-}
-
-fn limits() -> Value {
-    let row = |row: &super::limits::Row| {
-        let value = match row.unit {
-            Unit::Bytes => bytes(&row.bounds, "Bytes"),
-            Unit::Count => number(&row.bounds, "A number"),
-            Unit::Milliseconds => number(&row.bounds, "Milliseconds"),
-        };
-        (row.name.to_owned(), value)
-    };
-    table(ROWS.iter().map(row).collect(), &[], "What a peer may use or keep waiting")
 }
 
 fn site() -> Value {
@@ -348,7 +338,7 @@ mod tests {
         let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();
         assert_eq!(told, known);
         let limits: Vec<&str> = properties(&schema["properties"]["limits"]).map(|(name, _)| name).collect();
-        assert_eq!(limits.len(), ROWS.len());
+        assert_eq!(limits.len(), LIMITS.len());
     }
 
     #[test]

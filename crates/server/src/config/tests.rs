@@ -15,13 +15,11 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
-use super::limits::Unit;
 use super::setting::Value;
 use super::setting::table::find;
 use super::settings::*;
 use super::{ConfigError, Overrides, check, field_from_text, load, parse};
 use crate::config::sending::{Plan, SendStrategy};
-use lamna_policy::size::format_size;
 
 /// A directory with `site/`, `other/` and the text as `lamna.toml`.
 fn directory_with(text: &str) -> TempDir {
@@ -630,21 +628,6 @@ fn the_manual_has_every_key_and_its_example_loads() {
     }
     let settings = load(Some(&directory.path().join("lamna.toml")), &Overrides::default());
     assert_eq!(settings.map(|settings| settings.sites.len()).unwrap(), 2);
-}
-
-#[test]
-fn the_manual_has_the_defaults_and_bounds_of_the_limits() {
-    for row in &super::limits::ROWS {
-        let default = (row.read)(&lamna_proto::limits::Limits::default());
-        let shown = |value| match row.unit {
-            Unit::Bytes => format_size(value),
-            Unit::Count | Unit::Milliseconds => value.to_string(),
-        };
-        let unit = format!("{:?}", row.unit).to_lowercase();
-        let (least, most) = (shown(*row.bounds.start()), shown(*row.bounds.end()));
-        let line = format!("\n| `{}` | {unit} | {} | {least} to {most} |", row.name, shown(default));
-        assert!(MANUAL.contains(&line), "{line}");
-    }
 }
 
 proptest! {

@@ -14,9 +14,9 @@ use toml::Spanned;
 
 use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Given, Text};
-use super::limits::{ROWS, Unit};
+use super::limits::LIMITS;
 use super::looks::{Depth, check_directory};
-use super::setting::{Kind, SETTINGS, Setting, Value};
+use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::Settings;
 use super::shapes::Taken;
 use super::site;
@@ -30,7 +30,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
     for (place, given) in &file.settings {
         checker.setting(&SETTINGS[*place], given, &mut settings);
     }
-    settings.limits = checker.limits(&file.limits);
+    checker.limits(&file.limits, &mut settings);
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
 }
@@ -206,23 +206,21 @@ impl Checker<'_> {
         rate.map_err(|why| self.problem(text.span(), format!("`{}` {why}", text.get_ref().escape_debug()))).ok()
     }
 
-    fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>) -> Limits {
-        let mut limits = Limits::default();
+    fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>, settings: &mut Settings) {
         for (key, amount) in given {
-            let Some(row) = ROWS.iter().find(|row| row.name == key.get_ref()) else {
-                let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            let Some(limit) = LIMITS.iter().find(|limit| limit.name == key.get_ref()) else {
+                let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
                 let message = format!("unknown limit `{}`", key.get_ref().escape_debug());
                 self.problem_with_hint(key.span(), message, Some(key_hint(key.get_ref(), &names)));
                 continue;
             };
-            if let Some(value) = self.amount(row.name, amount, row.unit, &row.bounds) {
-                (row.write)(&mut limits, value);
+            if let Some(value) = self.number(limit, amount) {
+                self.put(limit, &value, amount.span(), settings);
             }
         }
-        if limits.target_bytes_max >= limits.head_bytes_max {
-            self.target_within_head(&limits, given);
+        if settings.limits.target_bytes_max >= settings.limits.head_bytes_max {
+            self.target_within_head(&settings.limits, given);
         }
-        limits
     }
 
     /// The target is a part of the head, so its bound must be the smaller one.

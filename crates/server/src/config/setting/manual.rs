@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::row::{Kind, Setting, Unit};
 use super::table::SETTINGS;
+use crate::config::limits::LIMITS;
 use crate::config::settings::Settings;
 
 /// Whether `make` changes nothing in a file of docs/. With `WRITE_DOCS` in the environment the file is changed.
@@ -24,7 +25,7 @@ pub(in crate::config) fn holds(file: &str, make: impl Fn(&str) -> String) -> boo
 pub(in crate::config) const WRITE: &str = "write it anew: WRITE_DOCS=1 cargo test -p lamna-server --lib config::";
 
 /// `document` with these rows in the table that has this head.
-pub(in crate::config) fn with_rows(document: &str, head: &str, rows: &str) -> String {
+fn with_rows(document: &str, head: &str, rows: &str) -> String {
     let (before, rest) = document.split_once(head).expect("the document has the table");
     let after = rest.find("\n\n").map_or("", |end| &rest[end + 1..]);
     format!("{before}{head}{rows}{after}")
@@ -40,6 +41,13 @@ fn row(setting: &Setting) -> String {
         meaning.push_str("; `lamna ctl set`");
     }
     format!("| `{}` | {} | {default} | {meaning} |\n", setting.name, values(setting))
+}
+
+fn limit(limit: &Setting) -> String {
+    let Kind::Number { unit, bounds, .. } = &limit.kind else { panic!("{} is a number", limit.name) };
+    let (least, most) = (unit.show(*bounds.start()), unit.show(*bounds.end()));
+    let (unit, default) = (format!("{unit:?}").to_lowercase(), default(limit));
+    format!("| `{}` | {unit} | {default} | {least} to {most} | {} |\n", limit.name, limit.text)
 }
 
 fn values(setting: &Setting) -> String {
@@ -79,8 +87,11 @@ fn default(setting: &Setting) -> String {
 }
 
 #[test]
-fn the_manual_has_the_settings() {
+fn the_manual_has_the_settings_and_limits() {
     let rows: String = SETTINGS.iter().map(row).collect();
     let head = "Keys before the first table.\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
-    assert!(holds("configuration.md", |document| with_rows(document, head, &rows)), "{WRITE}");
+    let limits: String = LIMITS.iter().map(limit).collect();
+    let limits_head = "| key | unit | default | bounds | meaning |\n| --- | --- | --- | --- | --- |\n";
+    let make = |document: &str| with_rows(&with_rows(document, head, &rows), limits_head, &limits);
+    assert!(holds("configuration.md", make), "{WRITE}");
 }

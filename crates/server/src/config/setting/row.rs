@@ -231,7 +231,7 @@ pub struct Setting {
 
 /// How rows are written.
 impl Setting {
-    pub(super) const fn new(name: &'static str, kind: Kind, text: &'static str) -> Setting {
+    pub(in crate::config) const fn new(name: &'static str, kind: Kind, text: &'static str) -> Setting {
         Setting {
             name,
             kind,
