@@ -266,6 +266,8 @@ pub struct Settings {
     /// Bytes that the shared cache may hold, its own structures included. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
+    /// Open files that the cache may hold; none for a quarter of what the process may open.
+    pub cache_files_max: Option<u64>,
     /// Which of the three caches are in use. All, unless somebody measures what each contributes.
     pub caches: CacheSwitches,
     /// Which entries of a cache go when room is needed.
@@ -373,6 +375,7 @@ impl Default for Settings {
             threads_max: 1024,
             sending: Plan::default(),
             cache_bytes_max: crate::sys::memory::default_cache_bytes(),
+            cache_files_max: None,
             caches: CacheSwitches::ALL,
             cache_policy: Policy::default(),
             cache_pages: CachePages::Auto,

@@ -120,7 +120,13 @@ mod tests {
     #[test]
     fn the_code_in_the_document_is_that_of_the_examples() {
         let document = include_str!("../../../../docs/extending.md");
-        let examples = [include_str!("example.rs"), include_str!("../../../policy/examples/own_policy.rs")];
+        let examples = [
+            include_str!("example.rs"),
+            include_str!("../../../policy/examples/own_policy.rs"),
+            include_str!("../config/settings.rs"),
+            include_str!("../config/setting/table.rs"),
+            include_str!("../process/running_engine.rs"),
+        ];
         let blocks: Vec<&str> =
             document.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
         assert!(blocks.len() >= examples.len());

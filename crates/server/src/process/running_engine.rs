@@ -282,6 +282,7 @@ impl RunningEngine {
         // Entries are found by the place of their site among the sites.
         let same_store = same_sites
             && settings.cache_bytes_max == before.cache_bytes_max
+            && settings.cache_files_max == before.cache_files_max
             && settings.caches == before.caches
             && settings.holds_alone() == before.holds_alone()
             && settings.uses_headroom() == before.uses_headroom()
@@ -536,7 +537,9 @@ fn store(
     let is_small = settings.architecture == Architecture::Mp;
     let bounds = Bounds {
         bytes_max: settings.cache_bytes_max,
-        descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) / CACHE_DESCRIPTOR_SHARE,
+        descriptors_max: settings
+            .cache_files_max
+            .unwrap_or_else(|| getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) / CACHE_DESCRIPTOR_SHARE),
         entries_max: is_small.then_some(settings.process_translations_max),
     };
     // Small caches are of many processes, and there are few inotify instances for each user.
@@ -548,5 +551,5 @@ fn store(
         .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
 }
 
-/// The cache may hold every fourth descriptor: the others are for connections.
+/// Unless it is set, the cache may hold every fourth descriptor: the others are for connections.
 const CACHE_DESCRIPTOR_SHARE: u64 = 4;

@@ -318,6 +318,16 @@ pub static SETTINGS: &[Setting] = &[
     .more(", see below")
     .flag(Section::Memory),
     Setting::new(
+        "cache_files_max",
+        Kind::NumberOrAuto {
+            bounds: 16..=1_000_000,
+            get: |settings| settings.cache_files_max,
+            set: |settings, count| settings.cache_files_max = count,
+        },
+        "The most files that the cache holds open; `auto` is a quarter of what the process may open",
+    )
+    .flag(Section::Memory),
+    Setting::new(
         "caches",
         Kind::Words {
             words: &cache_switches::NAMES,
