@@ -11,11 +11,9 @@
 //! the number of processes wait in the listen queue; once there are as many processes as there may be, or as the
 //! system has room for, those whose own connection is idle answer who waits with 503 and Retry-After, because nobody knows when a process will be free.
 
-use std::os::fd::AsFd;
-
 use rustix::io::Errno;
 
-use crate::io::accept;
+use crate::worker::acceptor;
 use crate::worker::blocking::{Awaited, Driver, Left};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::shared::Shared;
@@ -85,14 +83,11 @@ impl Usher<'_> {
             return;
         }
         let driver = self.driver.get_or_insert_with(|| Driver::refusing(self.shared));
-        let waiting = self.shared.listeners.iter().flat_map(|listener| {
-            let next = || accept::accept(listener.as_fd()).ok();
-            std::iter::from_fn(next).take(TURNED_AWAY_MAX).map(move |accepted| (listener, accepted))
-        });
-        for (listener, accepted) in waiting {
-            driver.count_connection();
-            let (endpoint, now) = (self.shared.tls.as_ref(), driver.now());
-            driver.reject(&mut ConnectionState::accepted(accepted, listener, endpoint, now));
+        for listener in self.shared.listeners.iter() {
+            for mut slot in acceptor::waiting(self.shared, listener, TURNED_AWAY_MAX) {
+                driver.count_connection();
+                driver.reject(&mut slot);
+            }
         }
         driver.rest();
     }

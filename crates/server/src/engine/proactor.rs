@@ -29,11 +29,11 @@ use self::disk::Disk;
 use self::hands::RingHands;
 use crate::engine::proactor::ring_connection::{Out, RingConnection, SocketPoll};
 use crate::io::KernelFeatures;
-use crate::io::accept::DescriptorReserve;
 use crate::io::wait::Token;
 use crate::metrics::memory_accounting::Reservation;
 use crate::metrics::step_timer::{self, Step};
 use crate::sys::ring::{Completion, Event, OpId, Outgoing, Ring};
+use crate::worker::acceptor::{Accepting, Acceptor, Share};
 use crate::worker::connection_table::{ConnectionState, ConnectionTable};
 use crate::worker::context::WorkerContext;
 use crate::worker::drive::{self, Turn};
@@ -88,9 +88,7 @@ struct Worker<'a> {
     workspace: Option<Box<Workspace>>,
     /// By listener.
     accepts: Vec<Option<OpId>>,
-    reserve: DescriptorReserve,
-    /// When to accept again.
-    accept_again: Option<Instant>,
+    acceptor: Acceptor,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
     draining: bool,
@@ -117,14 +115,13 @@ impl<'a> Worker<'a> {
             workspace: Some(context.workspace()),
             context,
             accepts: vec![None; shared.listeners.len()],
-            reserve: DescriptorReserve::new(),
-            accept_again: None,
+            acceptor: Acceptor::new(Share::Fair),
             spare_outgoing: Vec::new(),
             draining: false,
             handing_over: false,
         };
         worker.await_wake();
-        worker.listen();
+        worker.begin_accepting()?;
         shared.control.report_begun();
         Ok(worker)
     }
@@ -160,7 +157,7 @@ impl<'a> Worker<'a> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        self.context.wait_ms([self.slots.next_deadline(), self.accept_again].into_iter().flatten())
+        self.context.wait_ms([self.slots.next_deadline(), self.acceptor.due()].into_iter().flatten())
     }
 
     fn handle(&mut self, completion: Completion<Tag, Option<Reservation>>) {
@@ -232,16 +229,14 @@ impl<'a> Worker<'a> {
         for token in self.slots.expired(self.context.now) {
             self.handle_deadline(token);
         }
-        if self.accept_again.is_some_and(|at| at <= self.context.now) {
-            self.end_pause();
-        }
+        self.settle_accepting();
         self.slots.show_load(self.shared.score(self.index));
         self.context.flush_if_due();
     }
 
     fn drain(&mut self) {
         self.draining = true;
-        self.unlisten();
+        self.end_accepting();
         if let Some(workspace) = &mut self.workspace {
             workspace.drain();
         }

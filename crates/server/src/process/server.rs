@@ -4,7 +4,6 @@
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
 use crate::process::error::ServeError;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -18,7 +17,6 @@ use crate::acme::Orderer;
 use crate::admin::api::{AdminApi, Now, Phase};
 use crate::config::settings::{Architecture, HelperKind, Settings};
 use crate::io::KernelFeatures;
-use crate::io::accept::{accept, concerns_one_connection};
 use crate::listen::{BACKLOG, Listener};
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body, Standing};
@@ -39,7 +37,7 @@ use crate::process::upgrade;
 use crate::process::upgrade::{Inherited, Purpose, Succession, Successor};
 use crate::sys::allocator;
 use crate::sys::clock::Clock;
-use crate::worker::connection_table::ConnectionState;
+use crate::worker::acceptor;
 use crate::worker::migration::arrivals::Arrivals;
 use crate::worker::migration::transfer::{Receiver, Sender};
 use crate::worker::shared::Shared;
@@ -594,17 +592,9 @@ impl Server {
 
 /// Gives the workers the connections that wait to be accepted from `listener`.
 fn take_waiting(shared: &Shared, listener: &Listener) {
-    for _ in 0..BACKLOG {
-        match accept(listener.as_fd()) {
-            Ok(accepted) => {
-                shared.counters.connections.fetch_add(1, Relaxed);
-                let (endpoint, now) = (shared.tls.as_ref(), shared.clock.now());
-                shared.adopt(ConnectionState::accepted(accepted, listener, endpoint, now));
-            }
-            Err(errno) if concerns_one_connection(errno) => {}
-            // None waits, or there are no descriptors for more.
-            Err(_) => return,
-        }
+    for slot in acceptor::waiting(shared, listener, BACKLOG as usize) {
+        shared.counters.connections.fetch_add(1, Relaxed);
+        shared.adopt(slot);
     }
 }
 

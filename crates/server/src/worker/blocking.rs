@@ -23,10 +23,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::cache::Entry;
-use crate::io::accept::DescriptorReserve;
 use crate::io::wait::{ListenerPoll, SocketSet, Token};
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
+use crate::worker::acceptor::{Acceptor, Share};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext, find_once};
 use crate::worker::drive::{self, OnSockets, Turn};
@@ -45,9 +45,7 @@ pub struct Driver<'a> {
     listener: usize,
     /// What waits for the listeners, once that was necessary.
     gate: Option<ListenerPoll>,
-    reserve: DescriptorReserve,
-    /// The last connection took a descriptor from the reserve.
-    crowded: bool,
+    acceptor: Acceptor,
     /// Once draining: until when connections are taken that have been waiting.
     last_call: Option<Instant>,
     /// It finishes connections that the engine which hands over has left behind.
@@ -115,8 +113,7 @@ impl<'a> Driver<'a> {
             workspace,
             draining: false,
             listener: 0,
-            reserve: DescriptorReserve::new(),
-            crowded: false,
+            acceptor: Acceptor::new(Share::Any),
             last_call: None,
             finishes: false,
             sockets: None,

@@ -7,17 +7,16 @@
 mod accepting;
 mod foresee;
 
+use crate::worker::acceptor::{Accepting, Acceptor, Share};
 use crate::worker::drive::{self, OnSockets, Turn};
 use crate::worker::executor::{Completed, PendingId};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use lamna_proto::conn::Interest;
-use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
-use crate::io::accept::DescriptorReserve;
 use crate::io::wait::{Poll, Token};
 use crate::worker::connection_table::ConnectionTable;
 use crate::worker::context::WorkerContext;
@@ -39,12 +38,7 @@ pub struct Worker<'a, C> {
     /// Those that no connection has: one, and some for connections that are received from before they are driven.
     #[expect(clippy::vec_box, reason = "lent to connections as they are, without copying or allocating")]
     workspaces: Vec<Box<Workspace>>,
-    accepting: bool,
-    reserve: DescriptorReserve,
-    /// When to try again to accept.
-    accept_again: Option<Instant>,
-    /// Connections have been left to other workers: those that still wait are taken.
-    passed: bool,
+    acceptor: Acceptor,
     draining: bool,
 }
 
@@ -71,10 +65,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
             queue: RunQueue::default(),
             workspaces: vec![context.workspace()],
             context,
-            accepting: false,
-            reserve: DescriptorReserve::new(),
-            accept_again: None,
-            passed: false,
+            acceptor: Acceptor::new(Share::Fair),
             draining: false,
         };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
@@ -82,7 +73,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         if let Some(descriptor) = worker.executor.descriptor() {
             worker.poll.add_waker(descriptor, waker)?;
         }
-        worker.listen()?;
+        worker.begin_accepting()?;
         shared.control.report_begun();
         Ok(worker)
     }
@@ -174,7 +165,8 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         if !self.queue.is_empty() {
             return Some(0);
         }
-        self.context.wait_ms([self.slots.next_deadline(), self.accept_again, self.executor.due()].into_iter().flatten())
+        self.context
+            .wait_ms([self.slots.next_deadline(), self.acceptor.due(), self.executor.due()].into_iter().flatten())
     }
 
     fn update_time(&mut self) {
@@ -237,7 +229,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
         if self.executor.due().is_some_and(|due| due <= self.context.now) {
             self.handle_all_completed();
         }
-        self.accept_again_if_due();
+        self.settle_accepting();
         self.slots.show_load(self.shared.score(self.index));
         self.context.flush_if_due();
     }
@@ -316,7 +308,7 @@ impl<C: OnSockets> Worker<'_, C> {
 
     fn drain(&mut self) {
         self.draining = true;
-        self.unlisten();
+        self.end_accepting();
         self.workspaces.iter_mut().for_each(|workspace| workspace.drain());
         for token in self.slots.tokens() {
             // A request may have arrived that nobody has looked at.

@@ -17,9 +17,9 @@ use lamna_proto::message::Version;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
-use crate::io::accept::{DescriptorReserve, accept, concerns_one_connection};
 use crate::io::wait::{Awaited, Poll, Registrar, Token};
 use crate::sys::contain::contain;
+use crate::worker::acceptor::{self, Accepting, Acceptor, Freed, Share};
 use crate::worker::blocking::{CONNECTION_ENDS, Driver, Left};
 use crate::worker::connection_table::{ConnectionState, Posture};
 use crate::worker::idle_set::parked_connections::ParkedConnections;
@@ -63,24 +63,14 @@ pub struct Listener<'a, D> {
     poll: Poll,
     /// Answers where `dispatch` finds no thread.
     refuser: Driver<'a>,
-    accepting: bool,
-    reserve: DescriptorReserve,
-    /// Why no more connections could be taken.
-    exhausted: Option<Errno>,
-    /// When to try again to accept.
-    accept_again: Option<Instant>,
+    acceptor: Acceptor,
 }
 
 /// Tokens with this generation are listening sockets (by index) or the waker.
 const GENERATION_OURS: u32 = 0;
 const WAKER: u32 = u32::MAX;
-/// Connections accepted at once, before parked ones get their turn.
-const ACCEPT_MAX: usize = 64;
-const ACCEPT_PAUSE_MS: u32 = 100;
 /// How often it is looked whether all connections have ended that are being finished.
 const DRAIN_LOOK_MS: u32 = 20;
-/// Idle connections given up at once when descriptors run out.
-const SHED_MAX: usize = 16;
 
 impl<'a> IdleSet<'a> {
     /// An empty set, and what its listener thread, worker `index`, waits with.
@@ -163,13 +153,11 @@ impl<'a, D: Dispatch> Listener<'a, D> {
     /// No memory.
     pub fn new(shared: &'a Shared, set: &'a IdleSet<'a>, poll: Poll, dispatch: D) -> Result<Self, Errno> {
         let (index, refuser) = (set.index, Driver::refusing(shared));
-        let (accepting, exhausted, accept_again) = (false, None, None);
-        let reserve = DescriptorReserve::new();
-        let mut listener =
-            Listener { shared, index, set, dispatch, poll, refuser, accepting, reserve, exhausted, accept_again };
+        let acceptor = Acceptor::new(Share::Any);
+        let mut listener = Listener { shared, index, set, dispatch, poll, refuser, acceptor };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         listener.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
-        listener.listen()?;
+        listener.begin_accepting()?;
         shared.control.report_begun();
         Ok(listener)
     }
@@ -200,7 +188,8 @@ impl<'a, D: Dispatch> Listener<'a, D> {
         let control = &self.shared.control;
         while !(control.is_stopping() || control.is_handing_over()) {
             let flush_due = self.refuser.flush_if_due();
-            let mut due = self.set.parked_connections.sleep_until(flush_due.into_iter().chain(self.accept_again).min());
+            let mut due =
+                self.set.parked_connections.sleep_until(flush_due.into_iter().chain(self.acceptor.due()).min());
             if control.is_draining() {
                 self.drain();
                 if self.shared.connection_counters[self.index].count() == 0 {
@@ -227,10 +216,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
 
     /// Takes no new connections, and lets idle ones go, after one last look for a request. Others are waited for here as before.
     fn drain(&mut self) {
-        if self.accepting {
-            self.unlisten();
-        }
-        self.accept_again = None;
+        self.end_accepting();
         for slot in self.set.parked_connections.take_idle() {
             // A connection of HTTP/2 is told before it is closed, and may ask until it knows (RFC 9113 6.8).
             if slot.has_unread() || slot.connection.version() == Some(Version::Http2) {
@@ -285,78 +271,39 @@ impl<'a, D: Dispatch> Listener<'a, D> {
                 self.hand_over(slot);
             }
         }
-        if let Some(errno) = self.exhausted.take() {
-            self.pause_accepting(errno);
-        }
-        if self.accept_again.is_some_and(|at| at <= self.refuser.now()) {
-            let room = self.reserve.is_whole(self.shared.listeners[0].as_fd());
-            // Connections may have become idle since the pause began. Without room, or if it fails again: after another.
-            let listening = (room || self.shed_idle()) && self.listen().is_ok();
-            self.accept_again = (!listening).then(|| self.refuser.now().after_ms(ACCEPT_PAUSE_MS));
-        }
+        self.settle_accepting();
     }
 }
 
-// Accepting.
-impl<D: Dispatch> Listener<'_, D> {
-    fn listen(&mut self) -> Result<(), Errno> {
-        if !self.accepting {
-            for (index, listener) in self.shared.listeners.iter().enumerate() {
-                let token = Token { index: index as u32, generation: GENERATION_OURS };
-                self.poll.add_listener(listener.as_fd(), token)?;
-            }
-            self.accepting = true;
-        }
-        Ok(())
+impl<'a, D: Dispatch> Accepting<'a> for Listener<'a, D> {
+    fn acceptor(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
     }
 
-    fn unlisten(&mut self) {
-        self.accepting = false;
-        self.shared.listeners.iter().for_each(|listener| self.poll.remove(listener.as_fd()));
+    fn shared(&self) -> &'a Shared {
+        self.shared
     }
 
-    fn accept_from(&mut self, listener: usize) {
-        for _ in 0..ACCEPT_MAX {
-            if !self.accepting || self.shared.control.is_closing() {
-                return;
-            }
-            match accept(self.shared.listeners[listener].as_fd()) {
-                Ok(accepted) => {
-                    self.refuser.count_connection();
-                    let crowded = self.reserve.has_given(&accepted.socket);
-                    let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
-                    let mut slot = ConnectionState::accepted(accepted, listener, endpoint, self.refuser.now());
-                    slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
-                    self.hand_over(slot);
-                    if crowded {
-                        self.exhausted = Some(Errno::MFILE);
-                        return;
-                    }
-                }
-                Err(Errno::AGAIN) => return,
-                Err(errno) if concerns_one_connection(errno) => {}
-                Err(errno) => {
-                    self.exhausted = Some(errno);
-                    return;
-                }
-            }
-        }
+    fn now(&self) -> Instant {
+        self.refuser.now()
     }
 
-    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
-    fn pause_accepting(&mut self, errno: Errno) {
-        if !self.shed_idle() {
-            self.unlisten();
-            self.accept_again = Some(self.refuser.now().after_ms(ACCEPT_PAUSE_MS));
-            self.shared.handle_exhaustion(errno);
-        }
+    fn connections(&self) -> usize {
+        self.shared.connection_counters[self.index].count()
     }
 
-    /// Closes some of the connections that have been idle longest; whether there were any.
-    fn shed_idle(&mut self) -> bool {
-        let idle = self.set.parked_connections.take_longest_idle(SHED_MAX);
-        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
-        !idle.is_empty()
+    fn watch(&mut self, watches: bool) -> Result<(), Errno> {
+        acceptor::watch_in(&self.poll, &self.shared.listeners, GENERATION_OURS, watches)
+    }
+
+    fn begin(&mut self, mut slot: ConnectionState) {
+        self.refuser.count_connection();
+        slot.count_guard = Some(self.shared.connection_counters[self.index].welcome());
+        self.hand_over(slot);
+    }
+
+    fn shed(&mut self, most: usize) -> Freed {
+        Freed::Now(self.set.parked_connections.take_longest_idle(most).len())
     }
 }
 

@@ -4,6 +4,7 @@
 //! calls), the helpers that may wait for a disk, and the migration of connections. Knows no architecture: `engine` has
 //! one file for each.
 
+pub mod acceptor;
 pub mod address;
 pub mod blocking;
 pub(crate) mod coalesced_lookups;

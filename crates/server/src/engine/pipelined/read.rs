@@ -14,6 +14,7 @@ use super::queue::{Sleep, Urgency};
 use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
 use crate::io::wait::{Event, Poll, Token};
+use crate::worker::acceptor::shed_max;
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -53,8 +54,6 @@ struct Away {
 
 /// Receives of one connection before others get their turn.
 const TURN_RECEIVES: u32 = 16;
-/// Idle connections given up at once when descriptors run out.
-const SHED_MAX: usize = 16;
 /// How long those that come home may wait to be looked at, and their timeouts with them.
 const HOMECOMING_MS: u64 = 1000;
 
@@ -166,7 +165,8 @@ impl Read<'_> {
     /// Gives up idle connections for the sake of their descriptors.
     fn shed(&mut self) {
         let pool = self.station.pool;
-        for token in self.residents.longest_idle(SHED_MAX, &pool.shared.limits) {
+        let most = shed_max(pool.shared.connection_counters[pool.index].count());
+        for token in self.residents.longest_idle(most, &pool.shared.limits) {
             if let Some(job) = self.residents.leave(token) {
                 pool.close(job);
                 pool.shared.counters.idle_shed.fetch_add(1, Ordering::Relaxed);

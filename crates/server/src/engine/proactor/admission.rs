@@ -5,8 +5,8 @@
 //! decide when a connection is done.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
 
+use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
@@ -14,45 +14,62 @@ use super::ring_connection::RingConnection;
 use super::{Tag, Worker};
 use crate::io::accept::{Accepted, client_of, concerns_one_connection};
 use crate::io::wait::Token;
-use crate::listen::BACKLOG;
+use crate::worker::acceptor::{Accepting, Acceptor, Freed};
 use crate::worker::connection_table::ConnectionState;
+use crate::worker::shared::Shared;
 
-/// How long a pause lasts at most.
-const ACCEPT_PAUSE_MS: u32 = 100;
-/// How long a worker that has more than its share leaves new connections to the others.
-const PASS_MS: u32 = 1;
-/// Idle connections given up at once when descriptors run out.
-const SHED_MAX: usize = 16;
-
-impl Worker<'_> {
-    pub(super) fn listen(&mut self) {
-        self.accept_again = None;
-        if self.draining || self.handing_over {
-            return;
-        }
-        let many = self.has_room_for_many();
-        for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
-            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
-        }
+impl<'a> Accepting<'a> for Worker<'a> {
+    fn acceptor(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
     }
 
-    /// Whether everything that may wait in a listen queue can be taken: a multishot accept takes that much unasked. With
-    /// other workers there it would take their share as well.
-    fn has_room_for_many(&self) -> bool {
-        let (_, workers) = self.shared.scoreboard.load();
-        workers <= 1 && self.reserve.leaves(self.slots.count() + BACKLOG as usize)
+    fn shared(&self) -> &'a Shared {
+        self.shared
     }
 
-    /// Leaves the connections that wait to workers that have fewer. If those are stalled, it will be back.
-    fn pass(&mut self) {
-        self.unlisten();
-        self.accept_again = Some(self.context.now.after_ms(PASS_MS));
+    fn now(&self) -> Instant {
+        self.context.now
+    }
+
+    fn connections(&self) -> usize {
+        self.slots.count()
     }
 
     /// Connections that have been accepted already still come.
-    pub(super) fn unlisten(&mut self) {
-        self.accept_again = None;
-        self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
+    fn watch(&mut self, watches: bool) -> Result<(), Errno> {
+        match watches {
+            true => self.listen(),
+            false => self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id)),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, slot: ConnectionState) {
+        self.context.count_connection();
+        let token = self.admit(slot);
+        self.slots.show_load(self.shared.score(self.index));
+        self.drive(token);
+    }
+
+    fn shed(&mut self, most: usize) -> Freed {
+        let mut idle = self.slots.longest_idle(most);
+        idle.retain(|token| self.ring_connections[token.index as usize].can_be_shed());
+        for token in &idle {
+            self.ring_connections[token.index as usize].leaving = true;
+            self.finish(*token);
+        }
+        // The kernel has to give back what belongs to them.
+        Freed::Soon(idle.len())
+    }
+}
+
+impl Worker<'_> {
+    fn listen(&mut self) {
+        // A multishot accept takes unasked whatever waits.
+        let many = self.acceptor.has_room_for_many(&self.shared.scoreboard, self.slots.count());
+        for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
+            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
+        }
     }
 
     pub(super) fn handle_accepted(&mut self, listener: usize, accepted: Result<OwnedFd, Errno>, more: bool) {
@@ -61,30 +78,23 @@ impl Worker<'_> {
         }
         match accepted {
             Ok(socket) => {
-                self.context.count_connection();
                 let client = if self.shared.looks_at_clients() { client_of(socket.as_fd()) } else { None };
-                let crowded = self.reserve.has_given(&socket);
-                let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
-                let accepted = Accepted { socket, client };
-                let token = self.admit(ConnectionState::accepted(accepted, listener, endpoint, self.context.now));
-                self.slots.show_load(self.shared.score(self.index));
-                self.drive(token);
-                if crowded {
-                    self.pause_accepting(Errno::MFILE);
-                } else if self.shared.scoreboard.is_over_share(self.slots.count()) {
-                    self.pass();
-                } else if more && !self.has_room_for_many() {
+                let slot = self.acceptor.admit(self.shared, listener, Accepted { socket, client }, self.context.now);
+                self.begin(slot);
+                let (scoreboard, connections) = (&self.shared.scoreboard, self.slots.count());
+                let passes = self.acceptor.pass_if_over_share(scoreboard, connections, self.context.now);
+                if more && !passes && !self.acceptor.has_room_for_many(scoreboard, connections) {
                     // From now on one by one.
-                    self.unlisten();
+                    self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
                 }
             }
             Err(Errno::CANCELED) => {}
             // The socket does not listen any more: the order to drain is on its way.
-            Err(Errno::INVAL) => self.accept_again = Some(self.context.now.after_ms(ACCEPT_PAUSE_MS)),
+            Err(Errno::INVAL) => self.acceptor.pause(self.context.now),
             Err(errno) if concerns_one_connection(errno) => {}
-            Err(errno) => self.pause_accepting(errno),
+            Err(errno) => self.acceptor.handle_shortage(errno),
         }
-        if self.accept_again.is_none() {
+        if self.acceptor.is_taking() {
             self.listen();
         }
     }
@@ -106,7 +116,7 @@ impl Worker<'_> {
     pub(super) fn hand_over(&mut self) {
         self.handing_over = true;
         self.shared.close_arrivals(self.index);
-        self.unlisten();
+        self.end_accepting();
         for token in self.slots.tokens() {
             self.ring_connections[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
             self.ring_connections[token.index as usize].cancelled = true;
@@ -129,31 +139,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
-    fn pause_accepting(&mut self, errno: Errno) {
-        self.unlisten();
-        // The next connection that closes ends the pause.
-        self.accept_again = Some(self.context.now.after_ms(ACCEPT_PAUSE_MS));
-        let mut idle = self.slots.longest_idle(SHED_MAX);
-        idle.retain(|token| self.ring_connections[token.index as usize].can_be_shed());
-        self.shared.counters.idle_shed.fetch_add(idle.len() as u64, Relaxed);
-        for token in &idle {
-            self.ring_connections[token.index as usize].leaving = true;
-            self.finish(*token);
-        }
-        if idle.is_empty() {
-            self.shared.handle_exhaustion(errno);
-        }
-    }
-
-    pub(super) fn end_pause(&mut self) {
-        if self.reserve.is_whole(self.shared.control.waker(self.index).descriptor()) {
-            self.listen();
-        } else {
-            self.pause_accepting(Errno::MFILE);
-        }
-    }
-
     /// Closes a connection as soon as the kernel has given back everything that belongs to it.
     pub(super) fn close(&mut self, token: Token) {
         let ring_connection = &mut self.ring_connections[token.index as usize];
@@ -164,9 +149,7 @@ impl Worker<'_> {
         }
         if ring_connection.is_over() {
             self.slots.remove(token);
-            if self.accept_again.is_some() {
-                self.accept_again = Some(self.context.now);
-            }
+            self.acceptor.handle_room(self.context.now);
         }
     }
 

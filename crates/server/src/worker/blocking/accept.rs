@@ -8,12 +8,11 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::Driver;
-use crate::io::accept;
 use crate::io::wait::ListenerPoll;
+use crate::worker::acceptor::{Freed, PAUSE_MS};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::migration::transfer::Arrival;
 
-const ACCEPT_PAUSE_MS: u32 = 100;
 /// How long a worker that drains takes connections that have been waiting.
 const LAST_CALL_MS: u32 = 1000;
 
@@ -21,6 +20,8 @@ impl Driver<'_> {
     /// Waits for the next connection, a new one or one that is handed over to worker `index`, whose waker this thread has.
     /// None when the server drains or stops, this engine hands over, or this process is to retire.
     pub fn await_connection(&mut self, index: usize) -> Option<ConnectionState> {
+        // The one before has ended.
+        self.acceptor.handle_room(self.context.now);
         loop {
             self.poll_control();
             if self.draining || self.shared.control.is_closing() {
@@ -30,12 +31,14 @@ impl Driver<'_> {
                 // The kernel may have woken this process for a connection, and nobody else: it is looked for when no other can
                 // be meant for this one.
                 self.gate = None;
-                return self.take_connection(index).ok().flatten();
+                return self.take_connection(index);
             }
-            match self.take_connection(index) {
-                Ok(Some(slot)) => return Some(slot),
-                Ok(None) => self.await_listeners(index),
-                Err(errno) => self.pause_accepting(errno),
+            if let Some(slot) = self.take_connection(index) {
+                return Some(slot);
+            }
+            match self.acceptor.due() {
+                Some(until) => drop(self.wait(None, Some(until))),
+                None => self.await_listeners(index),
             }
         }
     }
@@ -52,18 +55,16 @@ impl Driver<'_> {
         if self.context.now >= until {
             return None;
         }
-        self.take_connection(index).ok().flatten()
+        self.acceptor.handle_room(self.context.now);
+        self.take_connection(index)
     }
 
     /// A connection that is there.
-    fn take_connection(&mut self, index: usize) -> Result<Option<ConnectionState>, Errno> {
+    fn take_connection(&mut self, index: usize) -> Option<ConnectionState> {
         let arrived = self.shared.arrival(index).or_else(|| self.take_arrival());
-        let mut slot = match arrived {
-            Some(slot) => Some(slot),
-            None => self.accept()?,
-        };
-        slot.iter_mut().for_each(|slot| slot.count_guard = Some(self.shared.connection_counters[index].welcome()));
-        Ok(slot)
+        let mut slot = arrived.or_else(|| self.accept())?;
+        slot.count_guard = Some(self.shared.connection_counters[index].welcome());
+        Some(slot)
     }
 
     /// A connection that another process gives away.
@@ -73,7 +74,7 @@ impl Driver<'_> {
             Arrival::Connection(slot) => Some(*slot),
             Arrival::Nothing => None,
             Arrival::Crowded => {
-                self.wait(None, Some(self.context.now.after_ms(ACCEPT_PAUSE_MS)));
+                self.wait(None, Some(self.context.now.after_ms(PAUSE_MS)));
                 None
             }
             Arrival::End => {
@@ -84,34 +85,24 @@ impl Driver<'_> {
         }
     }
 
-    /// Takes a connection from a listener, if one waits there.
-    fn accept(&mut self) -> Result<Option<ConnectionState>, Errno> {
-        let listeners = &self.shared.listeners;
-        if self.crowded && !self.reserve.is_whole(&listeners[0]) {
-            return Err(Errno::MFILE);
+    /// Takes a connection from a listener, if one waits there. This thread has no others that could make room.
+    fn accept(&mut self) -> Option<ConnectionState> {
+        let (shared, now) = (self.shared, self.context.now);
+        if let Some(errno) = self.acceptor.look(shared, now) {
+            self.acceptor.handle_freed(Freed::Nothing, shared, errno, now);
         }
-        for turn in 0..listeners.len() {
-            let listener = (self.listener + turn) % listeners.len();
-            match accept::accept(listeners[listener].as_fd()) {
-                Ok(accepted) => {
-                    self.listener = listener + 1;
-                    self.crowded = self.reserve.has_given(&accepted.socket);
-                    self.context.count_connection();
-                    let (listener, endpoint) = (&self.shared.listeners[listener], self.shared.tls.as_ref());
-                    return Ok(Some(ConnectionState::accepted(accepted, listener, endpoint, self.context.now)));
-                }
-                Err(errno) if errno == Errno::AGAIN || accept::concerns_one_connection(errno) => {}
-                Err(errno) => return Err(errno),
+        let listeners = shared.listeners.len();
+        for turn in 0..listeners {
+            let listener = (self.listener + turn) % listeners;
+            if self.acceptor.is_taking()
+                && let Some(slot) = self.acceptor.take(shared, listener, now)
+            {
+                self.listener = listener + 1;
+                self.context.count_connection();
+                return Some(slot);
             }
         }
-        Ok(None)
-    }
-
-    /// Out of descriptors or memory: connections wait in the listen queue, where they are not lost.
-    fn pause_accepting(&mut self, errno: Errno) {
-        self.shared.handle_exhaustion(errno);
-        let until = self.context.now.after_ms(ACCEPT_PAUSE_MS);
-        self.wait(None, Some(until));
+        None
     }
 
     /// Waits for any listener, or for the main thread. Of several workers that wait, the kernel wakes one for each
@@ -125,7 +116,7 @@ impl Driver<'_> {
             // Whatever it returns, trying to accept tells.
             Some(gate) => drop(gate.wait(timeout_ms)),
             // No descriptors.
-            None => drop(self.wait(None, Some(self.context.now.after_ms(ACCEPT_PAUSE_MS)))),
+            None => drop(self.wait(None, Some(self.context.now.after_ms(PAUSE_MS)))),
         }
         self.shared.control.waker(index).reset();
         self.poll_control();
