@@ -186,6 +186,12 @@ pub(crate) fn assert_complete(what: &str, engines: &[Engine]) {
     }
 }
 
+/// The architectures of the server's table that can take each other's place in one process.
+pub(crate) fn names_of_one_process() -> Vec<&'static str> {
+    let architectures = Architecture::ALL.into_iter().filter(|architecture| !architecture.is_of_processes());
+    architectures.map(Architecture::name).collect()
+}
+
 /// Declares tests that take an [`Engine`], once for each of these engines, in a module of the engine's name. With `all NAME`, these
 /// are to be of every architecture, and the test `NAME` says so.
 macro_rules! for_engines {

@@ -20,7 +20,7 @@ use crate::client::{Client, Response};
 use crate::engine::{Engine, for_engines};
 use crate::server::Launch;
 
-for_engines!([
+for_engines!(all every_architecture_meets_the_storm: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,

@@ -24,7 +24,7 @@ const SIZES: [usize; 6] = [0, 13, 5_000, 16_385, 60_000, 700_000];
 
 #[test]
 fn nothing_is_lost_and_no_connection_ends_while_engines_of_one_process_change() {
-    let engines = ["proactor", "thread-pool", "pipelined", "sped", "thread-per-session", "amped", "thread-per-request"];
+    let engines = crate::engine::names_of_one_process();
     let load = switch(&engines, 16, false);
     assert_eq!(load.ended.into_inner(), 0);
 }

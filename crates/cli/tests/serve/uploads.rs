@@ -15,11 +15,11 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::client::{Client, PATIENCE, Response};
-use crate::engine::{Engine, PROACTOR, for_engines};
+use crate::engine::{Engine, PROACTOR, for_engines, names_of_one_process};
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
 
-for_engines!([
+for_engines!(all every_architecture_takes_uploads: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
@@ -194,8 +194,7 @@ fn a_killed_server_leaves_nothing(engine: Engine) {
 fn switches_in_the_middle_of_uploads_lose_nothing() {
     let server = start(PROACTOR);
     let content = pattern(BYTES, 3);
-    let engines =
-        ["amped", "thread-pool", "pipelined", "sped", "thread-per-session", "proactor", "thread-per-request", "amped"];
+    let engines = names_of_one_process();
     let mut clients: Vec<_> = (0..6).map(|number| begin(&server, &format!("file-{number}"), 10)).collect();
     let step = (BYTES - 10) / engines.len();
     for (index, engine) in engines.iter().enumerate() {

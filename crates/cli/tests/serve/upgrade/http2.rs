@@ -51,8 +51,8 @@ fn an_idle_connection_is_told_that_its_process_ends(engine: Engine) {
 fn a_connection_goes_on_through_every_engine_of_this_process(engine: Engine) {
     let line = Line::start(Launch::new(engine).argument("--h2c").file("http2.bin", pattern(BYTES, 7)));
     let mut client = Http2::connect(line.server.address());
-    let engines = ["sped", "amped", "thread-pool", "pipelined", "thread-per-request", "proactor", "thread-per-session"];
-    for to in engines.into_iter().chain(engines) {
+    let engines = crate::engine::names_of_one_process();
+    for to in engines.iter().chain(&engines) {
         let body = client.begin("/http2.bin");
         let (could, said) = line.ctl(&["arch", "set", to]);
         assert!(could, "{to}: {said}");

@@ -7,7 +7,7 @@ use super::{ask, names};
 use crate::engine::{Engine, for_engines};
 use crate::server::Launch;
 
-for_engines!([
+for_engines!(all every_architecture_changes_files: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,

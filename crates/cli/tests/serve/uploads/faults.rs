@@ -16,12 +16,12 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use super::{ask, names, put};
 use crate::client::{Client, PATIENCE, Response};
-use crate::engine::{AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, PROACTOR, for_engines};
+use crate::engine::{AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, MP, PROACTOR, for_engines, names_of_one_process};
 use crate::server::{Launch, Server, eventually, processes_of};
 use crate::skip::skipped;
 use crate::tree::pattern;
 
-for_engines!([
+for_engines!(all every_architecture_meets_the_faults_of_uploads: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
@@ -307,11 +307,10 @@ fn start(engine: Engine) -> Server {
 
 #[test]
 fn a_storm_of_uploads_through_all_engines_leaves_whole_files_only() {
-    const ENGINES: [&str; 7] =
-        ["amped", "thread-pool", "pipelined", "sped", "thread-per-session", "proactor", "thread-per-request"];
+    let engines = names_of_one_process();
     storm(start(PROACTOR), |server, random| {
-        for _ in 0..ENGINES.len() {
-            let engine = ENGINES[random.below(ENGINES.len())];
+        for _ in 0..engines.len() {
+            let engine = engines[random.below(engines.len())];
             // One that is not there on this machine, or that has to wait for another to end, is no failure here.
             let _ = crate::control::order(server, &["arch", "set", engine]);
         }

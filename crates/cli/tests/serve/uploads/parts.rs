@@ -12,7 +12,7 @@ use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
 
-for_engines!([
+for_engines!(all every_architecture_takes_uploads_in_parts: [
     mp = MP,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
