@@ -80,6 +80,7 @@ mod one_process {
         amped = AMPED,
         amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
         pipelined = PIPELINED,
+        proactor = PROACTOR,
     ] => [
         when_descriptors_run_out_connections_wait_and_are_answered,
         a_terminated_server_finishes_what_has_begun,
@@ -95,6 +96,7 @@ mod idle {
         amped = AMPED,
         amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
         pipelined = PIPELINED,
+        proactor = PROACTOR,
         thread_pool = THREAD_POOL,
         thread_per_request = THREAD_PER_REQUEST,
     ] => [

@@ -230,6 +230,10 @@ impl<'a> Worker<'a> {
             self.handle_deadline(token);
         }
         self.settle_accepting();
+        // An accept that found no room is over; there may be room again already.
+        if self.acceptor.is_taking() {
+            self.listen();
+        }
         self.slots.show_load(self.shared.score(self.index));
         self.context.flush_if_due();
     }

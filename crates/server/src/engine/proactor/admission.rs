@@ -64,7 +64,8 @@ impl<'a> Accepting<'a> for Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn listen(&mut self) {
+    /// Has the ring accept from each listener that it does not accept from yet.
+    pub(super) fn listen(&mut self) {
         // A multishot accept takes unasked whatever waits.
         let many = self.acceptor.has_room_for_many(&self.shared.scoreboard, self.slots.count());
         for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
