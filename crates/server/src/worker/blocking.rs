@@ -356,16 +356,21 @@ impl<'a> Driver<'a> {
         waits_for_socket || slot.poll_timeout(&self.shared.limits).is_some()
     }
 
-    /// Waits for what the programs of a connection wait for.
+    /// Waits for what the programs of a connection wait for. A thread that has none of those holds no descriptor for them.
     ///
     /// # Errors
     /// No descriptors or memory: a program would wait for ever.
     fn begin_sockets(&mut self, slot: &mut ConnectionState) -> Result<(), Errno> {
-        let sockets = match &mut self.sockets {
-            Some(sockets) => sockets,
-            None => self.sockets.insert(Box::new(Sockets { set: SocketSet::new()?, waits: SocketWaits::default() })),
-        };
-        sockets.waits.begin(slot, ONLY_ONE, sockets.set.as_fd())
+        while let Some((exchange, wait)) = slot.connection.poll_socket() {
+            let sockets = match &mut self.sockets {
+                Some(sockets) => sockets,
+                None => {
+                    self.sockets.insert(Box::new(Sockets { set: SocketSet::new()?, waits: SocketWaits::default() }))
+                }
+            };
+            sockets.waits.add(PendingId { token: ONLY_ONE, exchange }, wait, sockets.set.as_fd())?;
+        }
+        Ok(())
     }
 
     /// Tells the connection which sockets of its programs are ready.

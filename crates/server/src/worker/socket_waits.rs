@@ -5,6 +5,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use lamna_proto::exchange::program::SocketWait;
 use rustix::io::Errno;
 
 use crate::io::wait::{Awaited, Token, await_once};
@@ -42,18 +43,27 @@ impl SocketWaits {
         epoll: BorrowedFd<'_>,
     ) -> Result<(), Errno> {
         while let Some((exchange, wait)) = connection.connection.poll_socket() {
-            let number = wait.socket.as_raw_fd();
-            let index = number as usize;
-            if index >= self.waits.len() {
-                self.waits.resize(index + 1, Wait::default());
-            }
-            let name = Token { index: SOCKET | number as u32, generation: 0 };
-            let awaited = Awaited { readable: wait.readable, writable: wait.writable };
-            await_once(epoll, wait.socket, name, self.waits[index].was_registered, awaited)?;
-            let before = self.waits[index].pending.replace(PendingId { token, exchange });
-            self.waits[index].was_registered = true;
-            self.count += usize::from(before.is_none());
+            self.add(PendingId { token, exchange }, wait, epoll)?;
         }
+        Ok(())
+    }
+
+    /// Waits for one of them, which is `pending`'s.
+    ///
+    /// # Errors
+    /// As `begin`.
+    pub fn add(&mut self, pending: PendingId, wait: SocketWait<'_>, epoll: BorrowedFd<'_>) -> Result<(), Errno> {
+        let number = wait.socket.as_raw_fd();
+        let index = number as usize;
+        if index >= self.waits.len() {
+            self.waits.resize(index + 1, Wait::default());
+        }
+        let name = Token { index: SOCKET | number as u32, generation: 0 };
+        let awaited = Awaited { readable: wait.readable, writable: wait.writable };
+        await_once(epoll, wait.socket, name, self.waits[index].was_registered, awaited)?;
+        let before = self.waits[index].pending.replace(pending);
+        self.waits[index].was_registered = true;
+        self.count += usize::from(before.is_none());
         Ok(())
     }
 
