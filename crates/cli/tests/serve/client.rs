@@ -98,9 +98,34 @@ impl<S: Read + Write> Client<S> {
                 let length = length.parse().map_err(|_| format!("Content-Length is no number: {length:?}"))?;
                 self.receive_exactly(length)?
             }
+            None if response.field("Transfer-Encoding") == Some("chunked") => self.receive_chunks()?,
             None => return Err(format!("a response without Content-Length: {response:?}")),
         };
         Ok(response)
+    }
+
+    /// Content in chunks, without trailer fields.
+    fn receive_chunks(&mut self) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        loop {
+            let line = loop {
+                if let Some(at) = find(&self.unread, b"\r\n") {
+                    break self.receive_exactly(at + 2)?;
+                }
+                self.receive_some()?;
+            };
+            let digits = String::from_utf8_lossy(&line).trim_end().to_owned();
+            let bytes = usize::from_str_radix(&digits, 16).map_err(|_| format!("no size of a chunk: {digits:?}"))?;
+            let mut chunk = self.receive_exactly(bytes + 2)?;
+            if !chunk.ends_with(b"\r\n") {
+                return Err("a chunk does not end where it says".to_owned());
+            }
+            chunk.truncate(bytes);
+            content.extend_from_slice(&chunk);
+            if bytes == 0 {
+                return Ok(content);
+            }
+        }
     }
 
     /// The head of the next response; its content is left to be read.

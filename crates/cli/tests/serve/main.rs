@@ -16,6 +16,7 @@ mod engine;
 mod errors;
 mod faults;
 mod foresight;
+mod gateways;
 mod goaway;
 mod held;
 mod http2;

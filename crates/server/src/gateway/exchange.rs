@@ -533,6 +533,10 @@ impl Program for Gateway {
         false
     }
 
+    fn ends_with_client(&self) -> bool {
+        !self.tunnels
+    }
+
     fn run(&mut self, input: Input<'_>) -> Ran {
         self.now = input.now;
         let mut taken = self.take_content(&input);

@@ -84,7 +84,12 @@ impl Poll {
     /// # Errors
     /// No memory, or the limit on watches.
     pub fn add_sender(&self, connection: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
-        epoll::add(&self.epoll, connection, data(token), epoll::EventFlags::OUT | epoll::EventFlags::ET)
+        let flags = epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        match epoll::add(&self.epoll, connection, data(token), flags) {
+            // It was here before, under another token.
+            Err(Errno::EXIST) => epoll::modify(&self.epoll, connection, data(token), flags),
+            added => added,
+        }
     }
 
     /// Registers an eventfd that interrupts a wait once for each write and need not be read.

@@ -196,19 +196,31 @@ fn translate_missing(
     executor: &mut impl Executor,
 ) {
     match executor.translate(context, id, target) {
-        Some(entry) => answer(connection, id.exchange, &entry, context),
+        Some(entry) => _ = answer(connection, id.exchange, &entry, context),
         None => connection.connection.defer(id.exchange),
     }
 }
 
-/// The target of an exchange has been translated.
-pub fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
+/// Whether what answers is a program that waits for sockets in the place of the disk.
+pub fn asks_application(done: &Done<'_>) -> bool {
+    matches!(done, Done::Run(program) if !program.may_block())
+}
+
+/// The target of an exchange has been translated. Whether an application answers it: see [`asks_application`].
+pub fn answer(
+    connection: &mut ConnectionState,
+    exchange: ExchangeId,
+    entry: &Entry,
+    context: &mut WorkerContext<'_>,
+) -> bool {
     let (client, over) = (connection.client, connection.transport.over());
     let done = match connection.connection.translate_of(exchange) {
         Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, client, over, entry),
         _ => Done::Translated(&entry.resource),
     };
+    let asks_application = asks_application(&done);
     connection.connection.handle_done(exchange, done, context.now);
+    asks_application
 }
 
 fn read(
@@ -242,7 +254,7 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
     let now = context.now;
     let exchange = completed.pending().exchange;
     match completed {
-        Completed::Translated(_, entry) => answer(connection, exchange, &entry, context),
+        Completed::Translated(_, entry) => _ = answer(connection, exchange, &entry, context),
         Completed::Late(_, resource) => {
             connection.connection.handle_done(exchange, Done::Translated(&resource), now);
         }

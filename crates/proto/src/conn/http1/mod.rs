@@ -327,6 +327,9 @@ impl Connection {
     /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8).
     pub fn handle_end(&mut self) {
         self.ended = true;
+        if self.ends_with_client() {
+            self.handle_broken();
+        }
     }
 
     /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).

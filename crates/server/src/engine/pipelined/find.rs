@@ -71,12 +71,12 @@ impl Find<'_> {
         self.station.finish_step(&mut job);
         let to_helper = &mut self.ends.to_helper;
         self.station.work_on(&mut job, |job, context| {
-            let StageJob { slot, wants, .. } = job;
+            let StageJob { slot, wants, asks_application, .. } = job;
             // What is not found stays wanted.
             wants.retain_mut(|want| {
                 let entry = look_up(context, want, to_helper);
                 if let Some(entry) = &entry {
-                    drive::answer(slot, want.exchange, entry, context);
+                    *asks_application |= drive::answer(slot, want.exchange, entry, context);
                 }
                 entry.is_none()
             });

@@ -4,11 +4,13 @@
 //! connection that is with another stage is kept until it comes home.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lamna_proto::conn::{Fate, Interest};
 use rustix::io::Errno;
 
+use super::applications;
 use super::parked_connections::ParkedConnections;
 use super::queue::{Sleep, Urgency};
 use super::stage_job::{StageContext, StageJob};
@@ -29,6 +31,7 @@ pub(super) struct StageQueues {
 }
 
 struct Read<'a> {
+    pool: Arc<Pool>,
     station: StageContext<'a>,
     poll: Poll,
     ends: StageQueues,
@@ -61,8 +64,9 @@ const HOMECOMING_MS: u64 = 1000;
 ///
 /// # Errors
 /// What makes waiting impossible.
-pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
+pub(super) fn run(pool: &Arc<Pool>, ends: StageQueues) -> Result<(), Errno> {
     let mut stage = Read {
+        pool: pool.clone(),
         station: StageContext::new(pool),
         poll: Poll::new()?,
         ends,
@@ -217,6 +221,9 @@ impl Read<'_> {
     /// Reads what a connection has received, and decides where it goes.
     fn drive(&mut self, job: Box<StageJob>) {
         let Some(mut job) = self.station.keep(job) else { return };
+        if job.asks_application {
+            return self.hand_to_applications(job);
+        }
         let interest = self.station.work_on(&mut job, |job, context| {
             let mut interest = Interest::RECEIVE;
             for _ in 0..TURN_RECEIVES {
@@ -237,6 +244,9 @@ impl Read<'_> {
             context.report(&mut job.slot.connection, &job.slot.transport, job.slot.client);
             interest
         });
+        if job.asks_application {
+            return self.hand_to_applications(job);
+        }
         let finished = self.station.draining && job.slot.is_idle() && !job.slot.readable;
         match interest {
             _ if finished => self.station.pool.close(job),
@@ -244,6 +254,14 @@ impl Read<'_> {
             Interest { send: false, done: false, .. } => self.settle(job),
             _ => self.send_off(job),
         }
+    }
+
+    /// It comes back as a new one.
+    fn hand_to_applications(&mut self, job: Box<StageJob>) {
+        if job.slot.registered {
+            self.poll.remove(job.slot.transport.as_fd());
+        }
+        applications::serve(&self.pool, job.slot);
     }
 
     fn send_off(&mut self, job: Box<StageJob>) {

@@ -17,6 +17,7 @@ use crate::io::send::Sent;
 use crate::io::wait::Token;
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
+use crate::worker::drive;
 use crate::worker::helpers::runners;
 use crate::worker::turn_budget::TURN_BYTES;
 
@@ -32,6 +33,8 @@ pub(super) struct StageJob {
     pub step: Option<HeldStep>,
     /// Whether the data stage is told when sending becomes possible.
     pub sender_registered: bool,
+    /// An application answers a request of it: it goes to a thread of its own, from the read stage. See [`super::applications`].
+    pub asks_application: bool,
 }
 
 /// A translation that is wanted.
@@ -82,7 +85,14 @@ impl HeldStep {
 impl StageJob {
     /// A connection that nothing is wanted for yet.
     pub(super) fn new(slot: ConnectionState) -> Box<StageJob> {
-        Box::new(StageJob { slot, wants: Vec::new(), reading: None, step: None, sender_registered: false })
+        Box::new(StageJob {
+            slot,
+            wants: Vec::new(),
+            reading: None,
+            step: None,
+            sender_registered: false,
+            asks_application: false,
+        })
     }
 
     /// What it is found by.
@@ -98,6 +108,7 @@ impl StageJob {
         }
         while self.reading.is_none()
             && self.step.is_none()
+            && !self.asks_application
             && let Some((exchange, need)) = self.slot.connection.poll_need()
         {
             match need {
@@ -105,6 +116,7 @@ impl StageJob {
                     let now = context.now;
                     let over = self.slot.transport.over();
                     if let Some(done) = context.route(&translate, self.slot.client, over) {
+                        self.asks_application = drive::asks_application(&done);
                         self.slot.connection.handle_done(exchange, done, now);
                         continue;
                     }
