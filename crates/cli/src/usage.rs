@@ -38,8 +38,8 @@ const MISSING: [(&[&str], &str); 18] = [
     (&["allow-origin", "enable-cors"], "other origins are let in with --cors, or --cors=ORIGIN for one of them"),
     (&["browser", "open-browser", "launch"], "the site is opened in the browser with --open"),
     (
-        &["proxy", "reverse-proxy", "upstream", "backend", "proxy-pass"],
-        "Lamna is no proxy yet: it serves files; redirects are set in a configuration file",
+        &["reverse-proxy", "upstream", "backend", "proxy-pass"],
+        "requests are passed on to an application with --proxy, as in --proxy http://127.0.0.1:3000",
     ),
     (
         &["bind", "host", "address", "interfaces", "interface"],

@@ -29,6 +29,13 @@ pub trait PagesByHost: fmt::Debug + Send + Sync {
         self.pages_of(host).refusal(refusal).clone()
     }
 
+    /// Whether requests of every method are asked for ([`Need::Translate`](crate::exchange::Need::Translate)), because of the site that `host`
+    /// names: OPTIONS and methods that are not known as well, which are answered from the pages otherwise.
+    fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
+        let _ = host;
+        false
+    }
+
     /// The answer to the OPTIONS of `request`.
     fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {
         let _ = request;

@@ -231,7 +231,7 @@ fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
         ("--headers=X-A: 1", "--header"),
         ("--browser", "--open"),
         ("--silent", "--quiet"),
-        ("--proxy", "no proxy"),
+        ("--proxy-pass", "--proxy http"),
         ("--bind", "--listen"),
     ] {
         for words in [&["www", flag][..], &["serve", flag], &["check", "www", flag]] {

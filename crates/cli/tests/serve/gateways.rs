@@ -151,7 +151,7 @@ fn answer(
             }
         }
         "refuses" => {
-            say(&[sized("413 Content Too Large", 3).as_bytes(), b"no\n"].concat())?;
+            say(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n")?;
             None
         }
         "cut" => say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this").and(None),
@@ -230,6 +230,13 @@ fn answers_come_through_whole(engine: Engine) {
     assert!(
         told.starts_with("GET /app/told/~x HTTP/1.1\r\nHost: ") && told.contains("\r\nX-Forwarded-For: 127.0.0.1\r\n")
     );
+    for (method, of_application, of_file) in [("OPTIONS", 200, 204), ("PROPFIND", 200, 501), ("DELETE", 200, 405)] {
+        for (path, status) in [("/app/sized/2", of_application), ("/a.txt", of_file)] {
+            let mut other = server.connect();
+            other.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+            assert_eq!(other.receive(true).unwrap().status, status, "{method} {path}");
+        }
+    }
     // Files are beside it.
     assert_eq!(client.get("/a.txt").unwrap().content, b"a file\n");
     server.finish();

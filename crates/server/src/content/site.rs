@@ -34,6 +34,8 @@ pub struct Sites {
     by_host: HashMap<Vec<u8>, usize>,
     by_suffix: HashMap<Vec<u8>, usize>,
     look_at_clients: bool,
+    /// Whether a route of some site names an application.
+    has_applications: bool,
     have_limits: bool,
     /// That of all sites, if they have the same.
     common_certificate: Option<Option<u64>>,
@@ -72,6 +74,7 @@ impl Sites {
             by_host: HashMap::new(),
             by_suffix: HashMap::new(),
             look_at_clients: false,
+            has_applications: false,
             have_limits: settings.sites.iter().any(|site| !site.limits.is_empty()),
             common_certificate: None,
         };
@@ -95,6 +98,7 @@ impl Sites {
             sites.look_at_clients |= site.routes.iter().any(|route| route.conditions.iter().any(looks_at_client));
             sites.sites.push(Site::open(index as u32, site, compression, pages)?);
         }
+        sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
         let first = sites.sites.first().map(|site| site.certificate);
         sites.common_certificate = first.filter(|first| sites.sites.iter().all(|site| site.certificate == *first));
         Ok(sites)
@@ -177,6 +181,10 @@ impl PagesByHost for Sites {
         let own = request.filter(|_| !site.routes.is_empty());
         let own = own.and_then(|request| site.routes.refusal(refusal, host, request));
         own.unwrap_or_else(|| site.pages.refusals[refusal as usize].clone())
+    }
+
+    fn asks_for_every_method(&self, host: Option<&[u8]>) -> bool {
+        self.has_applications && !self.find(host).routes.groups().is_empty()
     }
 
     fn options_of(&self, host: Option<&[u8]>, request: Request<'_>) -> Arc<Resource> {

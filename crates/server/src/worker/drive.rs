@@ -213,13 +213,13 @@ pub fn answer(
     entry: &Entry,
     context: &mut WorkerContext<'_>,
 ) -> bool {
-    let (client, over) = (connection.client, connection.transport.over());
+    let (client, over, now) = (connection.client, connection.transport.over(), context.now);
     let done = match connection.connection.translate_of(exchange) {
         Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, client, over, entry),
         _ => Done::Translated(&entry.resource),
     };
     let asks_application = asks_application(&done);
-    connection.connection.handle_done(exchange, done, context.now);
+    connection.connection.handle_done(exchange, done, now);
     asks_application
 }
 

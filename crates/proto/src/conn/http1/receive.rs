@@ -79,7 +79,9 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         let request = Request { bytes: workspace.input.unread(), head: &head };
         let persists = !self.draining && !workspace.draining && is_persistent(request);
-        let judged = judge(request, &workspace.outlet.limits);
+        let pages = &*workspace.outlet.pages;
+        let judged = judge(request, &workspace.outlet.limits, pages);
+        let is_options = head.method == Method::Options && !pages.asks_for_every_method(answer::host_of(request));
         if judged.as_ref().is_ok_and(|judged| judged.continues) && !idle {
             // An interim answer would be taken for one to an earlier request.
             return Taken::Nothing;
@@ -91,22 +93,21 @@ impl Connection {
         self.receiving = Receiving::Idle;
         match judged {
             Err(refusal) => self.refuse_current(refusal),
-            Ok(Judged { content: Content::Empty, .. }) if head.method == Method::Options => self.answer_options(),
+            Ok(Judged { content: Content::Empty, .. }) if is_options => self.answer_options(),
             Ok(Judged { content: Content::Empty, .. }) => return Taken::Request,
-            Ok(Judged { content, continues }) => return self.await_content(head.method, content, continues),
+            Ok(Judged { content, continues }) => return self.await_content(is_options, content, continues),
         }
         Taken::Part
     }
 
-    /// Begins the exchange of the current request, whose content follows.
-    fn await_content(&mut self, method: Method, content: Content, continues: bool) -> Taken {
+    /// Begins the exchange of the current request, whose content follows. `is_options`: it is answered from the pages.
+    fn await_content(&mut self, is_options: bool, content: Content, continues: bool) -> Taken {
         let closing = std::mem::replace(&mut self.closing, false);
         self.receiving = Receiving::Content;
         let mut exchange = self.take_current(State::Wanting, true);
         exchange.awaits_content = true;
         let bytes_left = u64::MAX;
         let incoming = Incoming { id: exchange.id, content, bytes_left, continues, closing, pace: None };
-        let is_options = method == Method::Options;
         if let Some(saved) = exchange.request.as_ref().filter(|_| is_options) {
             let pages = &self.workspace.as_ref().expect(DRIVEN).outlet.pages;
             let host = answer::host_of(saved.request());

@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::message::{Field, Method, Request, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target, TargetError};
+use crate::workspace::PagesByHost;
 
 /// What follows from a head that can be accepted.
 pub(super) struct Judged {
@@ -19,15 +20,16 @@ pub(super) struct Judged {
     pub(super) continues: bool,
 }
 
-/// Judges a head.
+/// Judges a head. `pages` say whether a method that is not known is asked for.
 ///
 /// # Errors
 /// What the request is refused with at once.
-pub(super) fn judge(request: Request<'_>, limits: &Limits) -> Result<Judged, Refusal> {
+pub(super) fn judge(request: Request<'_>, limits: &Limits, pages: &dyn PagesByHost) -> Result<Judged, Refusal> {
     check_host_and_target(request)?;
     let content = Content::of(request, limits)?;
     let continues = expects_continue(request)? && !matches!(content, Content::Empty);
     match request.head.method {
+        Method::Unknown if pages.asks_for_every_method(answer::host_of(request)) => Ok(Judged { content, continues }),
         Method::Connect | Method::Unknown => Err(Refusal::MethodUnknown),
         _ => Ok(Judged { content, continues }),
     }

@@ -15,6 +15,7 @@ use crate::exchange::answer;
 use crate::limits::{HEADER_BLOCK_BYTES_MAX, HEADER_FRAMES_MAX, STREAMS_MAX};
 use crate::message::{Field, Head, Method, Request};
 use crate::tally::Abuse;
+use crate::workspace::PagesByHost;
 
 /// A header block that is being received.
 #[derive(Debug)]
@@ -194,7 +195,7 @@ impl Connection {
         };
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         let request = Request { bytes: &workspace.http2.buffers.text, head: &head };
-        let judged = judge(request, ends);
+        let judged = judge(request, ends, &*workspace.outlet.pages);
         if ends && matches!(judged, Ok(Judged { expected: Some(1..), .. })) {
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
@@ -210,8 +211,8 @@ impl Connection {
                 return Ok(());
             }
         };
-        if head.method == Method::Options {
-            let host = answer::host_of(request);
+        let host = answer::host_of(request);
+        if head.method == Method::Options && !workspace.outlet.pages.asks_for_every_method(host) {
             let options = workspace.outlet.pages.pages_of(host).options.clone();
             let at = self.push_stream(ends, expected, true);
             self.streams[at].continues = continues;
@@ -286,14 +287,14 @@ struct Judged {
 }
 
 /// As `http1::rules` does for HTTP/1.x. Content has no framing of its own here.
-fn judge(request: Request<'_>, ends: bool) -> Result<Judged, Refusal> {
+fn judge(request: Request<'_>, ends: bool, pages: &dyn PagesByHost) -> Result<Judged, Refusal> {
     rules::check_host_and_target(request)?;
     let expected =
         request.field(Field::ContentLength).map(|length| framing::content_length(request, length)).transpose()?;
     let continues = rules::expects_continue(request)? && !ends;
     match request.head.method {
         Method::Connect if answer::asks_authority(request) => Err(Refusal::MethodUnknown),
-        Method::Unknown => Err(Refusal::MethodUnknown),
+        Method::Unknown if !pages.asks_for_every_method(answer::host_of(request)) => Err(Refusal::MethodUnknown),
         _ => Ok(Judged { expected, continues }),
     }
 }

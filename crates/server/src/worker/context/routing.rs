@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::{Done, Translate};
+use lamna_proto::message::Method;
+use lamna_proto::workspace::PagesByHost;
 
 use super::{Target, WorkerContext};
 use crate::cache::{Entry, Script};
@@ -54,11 +56,14 @@ impl WorkerContext<'_> {
             }
             _ => {}
         }
-        match self.route_to_gateway(translate, client, over) {
+        match self.route_to_gateway(translate, peer, client, over) {
             Gate::Answers(done) => return Some(done),
             // Which file it is, and whether it is a script, is found out for every method.
             Gate::RunsFiles => return None,
             Gate::None => {}
+        }
+        if translate.request.is_some_and(|request| matches!(request.head.method, Method::Options | Method::Unknown)) {
+            return self.without_application(translate);
         }
         let means = upload::Means { sites, store, abilities, clock: *clock };
         if translate.query.is_some()
@@ -96,7 +101,13 @@ impl WorkerContext<'_> {
     }
 
     /// Whether an application answers a request, and the program that asks it.
-    fn route_to_gateway(&mut self, translate: &Translate<'_>, client: Option<IpAddr>, over: Over) -> Gate {
+    fn route_to_gateway(
+        &mut self,
+        translate: &Translate<'_>,
+        peer: Option<IpAddr>,
+        client: Option<IpAddr>,
+        over: Over,
+    ) -> Gate {
         let sites = &self.shared.sites;
         if sites.find(translate.host).routes.groups().is_empty() {
             return Gate::None;
@@ -107,8 +118,23 @@ impl WorkerContext<'_> {
             Some(group) if group.settings.scripts.is_some() => Gate::RunsFiles,
             Some(group) => {
                 self.requests += 1;
-                Gate::Answers(self.ask(translate, client, over, &rules, group, None))
+                Gate::Answers(self.ask(translate, peer, over, &rules, group, None))
             }
+        }
+    }
+
+    /// What a request with OPTIONS, or of a method that is not known, is answered with where no application answers it. Such requests come here
+    /// only for sites that have applications.
+    fn without_application(&mut self, translate: &Translate<'_>) -> Option<Done<'_>> {
+        let request = translate.request?;
+        match request.head.method {
+            Method::Options => {
+                self.requests += 1;
+                self.redirect = Some(self.shared.sites.options_of(translate.host, request));
+                self.redirect.as_ref().map(Done::Translated)
+            }
+            Method::Unknown => Some(Done::Refused(Refusal::MethodUnknown)),
+            _ => None,
         }
     }
 
@@ -119,19 +145,19 @@ impl WorkerContext<'_> {
         peer: Option<IpAddr>,
         over: Over,
         entry: &Entry,
-    ) -> Done<'static> {
+    ) -> Done<'_> {
         let client = self.shared.proxies.client(peer, translate.request);
         let rules = self.addresses.rules(&self.shared.sites, translate, client);
         match (&rules.gateway, entry.script.as_deref()) {
-            (Some(group), Some(script)) => self.ask(translate, client, over, &rules, group, Some(script)),
-            _ => Done::Refused(Refusal::MethodNotAllowed),
+            (Some(group), Some(script)) => self.ask(translate, peer, over, &rules, group, Some(script)),
+            _ => self.without_application(translate).unwrap_or(Done::Refused(Refusal::MethodNotAllowed)),
         }
     }
 
     fn ask(
         &self,
         translate: &Translate<'_>,
-        client: Option<IpAddr>,
+        peer: Option<IpAddr>,
         over: Over,
         rules: &Arc<Effective>,
         group: &Arc<Group>,
@@ -139,7 +165,11 @@ impl WorkerContext<'_> {
     ) -> Done<'static> {
         let Some(request) = translate.request else { return Done::Refused(Refusal::RunFailed) };
         let site = self.shared.sites.find(translate.host);
-        let (is_trusted, is_secure) = (false, over.certificate.is_some());
+        let proxies = &self.shared.proxies;
+        // A proxy adds its peer to what trusted proxies have said; a script is told who the client is.
+        let client = if script.is_some() { proxies.client(peer, translate.request) } else { peer };
+        let is_trusted = !proxies.is_empty() && proxies.trust(peer);
+        let is_secure = over.certificate.is_some() || proxies.is_secure(peer, translate.request);
         let asking = Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure };
         match gateway::begin(&asking) {
             Ok(program) => Done::Run(Box::new(program)),
