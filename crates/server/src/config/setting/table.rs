@@ -215,7 +215,7 @@ pub static SETTINGS: &[Setting] = &[
             form: "off|RATE",
             get: |settings| Some(settings.request_limit.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
             set: |settings, text, _| {
-                settings.request_limit = if text == "off" { None } else { Some(text.parse().map_err(|why| format!("{why}"))?) };
+                settings.request_limit = if text == "off" { None } else { Some(text.parse().map_err(str::to_owned)?) };
                 Ok(())
             },
         },
@@ -229,7 +229,7 @@ pub static SETTINGS: &[Setting] = &[
             get: |settings| settings.limit_exempt.iter().map(ToString::to_string).collect(),
             clear: |settings| settings.limit_exempt.clear(),
             add: |settings, text, _| {
-                settings.limit_exempt.push(text.parse().map_err(|why| format!("{why}"))?);
+                settings.limit_exempt.push(text.parse()?);
                 Ok(())
             },
         },
