@@ -7,8 +7,7 @@
 //! it: who is alone is asked even if it has failed, since refusing without asking helps nobody. Does not connect, resolve
 //! or wait.
 //!
-//! The gateways of the server will use it, an instance for each worker: workers then need no lock, and find out each for
-//! itself.
+//! The gateways of the server use it, an instance for each application, behind a lock that is held for a choice.
 
 pub mod choice;
 pub mod health;

@@ -8,9 +8,8 @@
 //! upstream (that is `lamna_policy::upstream`) or write the answer to the client.
 //!
 //! # How an engine carries out a gateway
-//! No engine does so yet. [`Program`](crate::exchange::program::Program) is the beginning of it: it takes content as it
-//! arrives, is begun once, and goes with its exchange. What it has not: a step that waits for a socket and not for a
-//! thread, and an answer that is sent while it is made.
+//! By a [`Program`](crate::exchange::program::Program), which the server has for HTTP/1.1 and FastCGI (`gateway/` there): it is begun once, goes
+//! with its exchange, waits for a socket, and gives its answer in parts.
 //!
 //! - *Needs.* The look-up of a request whose route is a gateway gives a program that holds the channel to the application:
 //!   its socket, one of the readers below, and two buffers. A step sends what content there is, and reads what has come. It
@@ -20,8 +19,7 @@
 //! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
 //!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
 //!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
-//!   know the length first (FastCGI, CGI) or the route says so, the content is buffered before the application is asked, in
-//!   a file beyond a bound. An answer that comes before the content has been sent ends the sending: the connection is not
+//!   know the length first (FastCGI, CGI), content without a length is refused (411). An answer that comes before the content has been sent ends the sending: the connection is not
 //!   kept.
 //! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
 //!   whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
