@@ -261,7 +261,7 @@ fn behind(
     header: &mut Option<Box<ProxyHeader>>,
     source: impl FnOnce(&mut [u8]) -> Received,
 ) -> impl FnOnce(&mut [u8]) -> Received {
-    |space| {
+    move |space| {
         let received = source(space);
         match header {
             None => received,
