@@ -42,7 +42,7 @@ pub(crate) fn welcome(args: &ServeArgs, settings: &Settings, listeners: &[Listen
 
 /// Says what visitors see of a directory without an index file.
 fn remark(site: &SiteSettings) {
-    if has_index(site) {
+    if !site.has_root() || has_index(site) {
         return;
     }
     let root = site.root.display();

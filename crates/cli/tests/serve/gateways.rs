@@ -363,6 +363,23 @@ fn an_application_learns_that_its_client_has_left(engine: Engine) {
     server.finish();
 }
 
+#[test]
+fn a_server_that_passes_everything_on_says_so_and_nothing_of_files() {
+    let application = Application::start();
+    let proxy = format!("--proxy=http://{}", application.address);
+    let directory = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_lamna");
+    let mut command = std::process::Command::new(program);
+    command.args(["serve", &proxy, "--listen", "127.0.0.1:0", "--log", "off"]).current_dir(directory.path());
+    let mut server = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(server.stderr.take().unwrap()).lines();
+    let line =
+        said.find_map(|line| line.ok().filter(|line| line.contains(" at http://") || line.contains("index"))).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(line.contains(&format!("serving the application at {}", application.address)), "{line}");
+}
+
 /// `LAMNA_SWITCHES` is how many switches are made.
 #[test]
 fn nothing_is_lost_while_engines_change_under_proxied_load() {
