@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::post;
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::client::PATIENCE;
 use crate::engine::{Engine, for_engines};
 use crate::server::{Launch, eventually};
@@ -28,7 +30,8 @@ struct Php(Child);
 
 impl Drop for Php {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // It ends its own processes, which would outlive it if it were killed.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let _ = self.0.wait();
     }
 }
