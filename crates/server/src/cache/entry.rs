@@ -16,6 +16,7 @@ use crate::cache::entry::charge::Charge;
 use crate::io::file_state::Stamps;
 use crate::metrics::memory_accounting::{MemoryAccount, allocated};
 use crate::sys::prefetch::{Ahead, FileRange};
+use crate::upstream::group::Group;
 use validity::Validity;
 
 pub(super) use validity::Freshness;
@@ -49,8 +50,10 @@ pub struct Entry {
 }
 
 /// A file that an application runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Script {
+    /// The application.
+    pub group: Arc<Group>,
     /// The directory that it is beneath, as a path.
     pub root: PathBuf,
     /// Its path beneath it; begins with a slash.

@@ -129,6 +129,26 @@ impl Routes {
         self.matcher.is_empty()
     }
 
+    /// Whether some application runs files.
+    pub fn run_files(&self) -> bool {
+        self.groups.iter().any(|group| group.settings.scripts.is_some())
+    }
+
+    /// The application of the file at `path`, by the most specific route that says something of one, whatever else that route asks of a
+    /// request: a script is rather seen by nobody than read.
+    pub fn runner(&self, path: &[u8]) -> Option<&Arc<Group>> {
+        let said = self.matcher.by_path(path).into_iter().find_map(|id| {
+            let route = self.matcher.route(id);
+            match &route.gateway {
+                Switch::Set(gateway) => Some(Some(gateway)),
+                Switch::Off if route.conditions.is_empty() => Some(None),
+                Switch::Off | Switch::Unset => None,
+            }
+        });
+        let settings = said??;
+        self.groups.iter().find(|group| group.settings == *settings)
+    }
+
     /// The applications that routes name.
     pub fn groups(&self) -> &[Arc<Group>] {
         &self.groups

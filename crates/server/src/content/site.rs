@@ -7,7 +7,7 @@
 mod users;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -251,6 +251,13 @@ impl Site {
         alias.unwrap_or((&self.root, &path[1..]))
     }
 
+    /// The root whose open directory this is, and what the paths of its files begin with; none if it is a user's.
+    pub fn root_with(&self, directory: &OwnedFd) -> Option<(&[u8], &Root)> {
+        let aliases = self.aliases.iter().map(|(prefix, root)| (&prefix[..], root));
+        let mut roots = aliases.chain([(&b"/"[..], &self.root)]);
+        roots.find(|(_, root)| root.is_open_as(directory))
+    }
+
     /// What it is called in messages: by its first host name, or by its place in the configuration.
     pub fn label(&self) -> String {
         self.settings.hosts.first().cloned().unwrap_or_else(|| (self.index + 1).to_string())
@@ -311,6 +318,12 @@ impl Root {
         let identity = identity(&directory)?;
         let current = Current { directory: Arc::new(directory), identity, checked_ms: 0 };
         Ok(Root { path, current: Some(Mutex::new(current)), owned })
+    }
+
+    /// Whether `directory` is the one that is open for it.
+    fn is_open_as(&self, directory: &OwnedFd) -> bool {
+        let current = self.current.as_ref().map(|current| current.lock().unwrap_or_else(PoisonError::into_inner));
+        current.is_some_and(|current| current.directory.as_raw_fd() == directory.as_raw_fd())
     }
 
     /// Where it is.

@@ -266,8 +266,8 @@ impl Question<'_> {
         status: Status,
         is_immutable: bool,
     ) -> Result<Arc<Entry>, Blocked> {
-        if status.0 == 200 && self.is_script(&open.name) {
-            return self.script(&open, Vec::new());
+        if let Some(runner) = self.runner(directory, &open.name) {
+            return self.script(&runner, &open, &[]);
         }
         let media = media_type::by_name(&open.name);
         let mut files = vec![(Coding::Identity, open)];
@@ -494,8 +494,11 @@ impl Question<'_> {
         };
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
-            Ok(Some(open)) => self.page(&directory, open, Status(status)),
-            Ok(None) | Err(Blocked::Failed(_)) => Ok(self.ready(ours, stamps)),
+            // A script is no page: it has a status of its own.
+            Ok(Some(open)) if self.runner(&directory, &open.name).is_none() => {
+                self.page(&directory, open, Status(status))
+            }
+            Ok(_) | Err(Blocked::Failed(_)) => Ok(self.ready(ours, stamps)),
             Err(Blocked::Disk) => Err(Blocked::Disk),
         }
     }
@@ -503,7 +506,7 @@ impl Question<'_> {
     /// A file that stands for many targets: its resource is made once for all of them, and kept under a name of its own, which
     /// is that of no path.
     fn page(&self, directory: &OwnedFd, open: Open, status: Status) -> Result<Arc<Entry>, Blocked> {
-        let shares = self.caches == CacheSwitches::ALL && !self.is_script(&open.name);
+        let shares = self.caches == CacheSwitches::ALL && self.runner(directory, &open.name).is_none();
         let Some(store) = self.store.filter(|_| shares) else {
             return self.file_as(directory, open, status, false);
         };
@@ -588,7 +591,7 @@ impl Question<'_> {
         let Resource { status, variants, .. } = &*known.resource;
         let Entry { stamps, .. } = &**known;
         let is_of_files = variants.all().count() == stamps.files.len();
-        if !is_of_files {
+        if !is_of_files || known.script.is_some() {
             return known.clone();
         }
         let vary = (stamps.files.len() > 1).then_some("Accept-Encoding");

@@ -264,11 +264,11 @@ impl Gateway {
         let Receipt { part, has_received, has_more } = received;
         if has_sent || has_received {
             self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
-        } else if self.now >= self.deadline && !self.awaits_client && !self.tunnels && part.is_none() {
+        } else if self.now >= self.deadline && input.room && !self.awaits_client && !self.tunnels && part.is_none() {
             let is_sent = self.outgoing.is_empty();
             return Err(Problem::of(if is_sent { GatewayError::AnswerTimedOut } else { GatewayError::SendTimedOut }));
         }
-        let next = self.next(input.room, part.is_some(), has_more);
+        let next = self.next(input.room, has_more);
         self.is_client_told |= part.is_some();
         Ok(match part {
             Some(part) => Ran::Gives(Box::new(part), next),
@@ -277,7 +277,7 @@ impl Gateway {
     }
 
     /// What the next step waits for.
-    fn next(&mut self, had_room: bool, gives: bool, has_more: bool) -> Next {
+    fn next(&mut self, had_room: bool, has_more: bool) -> Next {
         if matches!(self.state, State::Over) {
             return Next::default();
         }
@@ -289,7 +289,7 @@ impl Gateway {
             readable: had_room && !has_more,
             until: None,
         };
-        self.awaits_client = next.content || next.room || gives;
+        self.awaits_client = next.content || next.room;
         if !self.awaits_client && !self.tunnels {
             next.until = Some(self.deadline);
         }

@@ -238,6 +238,18 @@ fn what_is_no_answer_is_502_and_what_breaks_off_is_not_whole() {
 }
 
 #[test]
+fn an_answer_that_does_not_go_on_is_broken_off() {
+    let (place, application) = application(vec![Box::new(|stream, received| {
+        take_head(stream, received);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello").unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the rest is not waited for");
+    })]);
+    let got = Front::new(&[place], |settings| settings.timeout_ms = 50).get();
+    assert!(got.is_broken_off && got.content == b"hello");
+    application.join().unwrap();
+}
+
+#[test]
 fn nobody_there_is_502_and_nobody_answering_is_504() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_eq!(Front::new(&[format!("http://{unused}")], |_| {}).get().page, Some(502));

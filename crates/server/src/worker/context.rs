@@ -77,8 +77,8 @@ pub struct WorkerContext<'a> {
     sampler: Sampler,
     /// Steps of handshakes that may still be taken in this batch.
     pub handshakes: Handshakes,
-    /// What was answered with last at the port of plain HTTP: what leads to https, or the answer to a challenge.
-    redirect: Option<Arc<Resource>>,
+    /// What was answered with last that is kept nowhere else: what leads to https, the answer to a challenge, the answer to OPTIONS.
+    passing: Option<Arc<Resource>>,
     /// What was answered with last that was over a limit: of which site, and of which limit.
     limited: Option<((u32, Exceeded), Arc<Resource>)>,
     addresses: Addresses,
@@ -158,7 +158,7 @@ impl<'a> WorkerContext<'a> {
             tally: Arc::default(),
             sampler: Sampler::new(),
             handshakes: Handshakes::default(),
-            redirect: None,
+            passing: None,
             limited: None,
             addresses: Addresses::default(),
         }

@@ -101,7 +101,7 @@ impl Limiter {
     /// Counts a request of `client`, and says which limit it is over, if any. Peers on Unix sockets have none.
     pub fn count(
         &self,
-        site: &Site,
+        sites: &Sites,
         translate: &Translate<'_>,
         client: Option<IpAddr>,
         now: Instant,
@@ -109,7 +109,8 @@ impl Limiter {
         let client = client.filter(|client| !self.exempt.iter().any(|network| network.contains(*client)))?;
         let network = network_of(client);
         let of_all = self.rate.and_then(|rate| self.take(rate, 0, (u32::MAX, network), now));
-        of_all.or_else(|| self.of_site(site, translate, network, now))
+        let of_site = || self.of_site(sites.find(translate.host), translate, network, now);
+        of_all.or_else(|| if sites.have_limits() { of_site() } else { None })
     }
 
     fn of_site(&self, site: &Site, translate: &Translate<'_>, network: (bool, u64), now: Instant) -> Option<Exceeded> {

@@ -3,13 +3,13 @@
 //! Owns: where one request ends and the next begins, and in which order a request is judged. Does not answer.
 
 use super::incoming::{Incoming, Taker};
-use super::rules::{Judged, is_persistent, judge};
+use super::rules::{Judged, answers_options, is_persistent, judge};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::State;
 use crate::exchange::answer;
-use crate::message::{Head, Method, Request};
+use crate::message::{Head, Request};
 use crate::parse::head::{self, Parsed};
 
 /// What became of an attempt to take a request from the input.
@@ -81,7 +81,7 @@ impl Connection {
         let persists = !self.draining && !workspace.draining && is_persistent(request);
         let pages = &*workspace.outlet.pages;
         let judged = judge(request, &workspace.outlet.limits, pages);
-        let is_options = head.method == Method::Options && !pages.asks_for_every_method(answer::host_of(request));
+        let is_options = answers_options(request, pages);
         if judged.as_ref().is_ok_and(|judged| judged.continues) && !idle {
             // An interim answer would be taken for one to an earlier request.
             return Taken::Nothing;

@@ -35,6 +35,12 @@ pub(super) fn judge(request: Request<'_>, limits: &Limits, pages: &dyn PagesByHo
     }
 }
 
+/// Whether OPTIONS is answered from the pages, and not asked for: that of the server as a whole always is (RFC 9110 9.3.7).
+pub(in crate::conn) fn answers_options(request: Request<'_>, pages: &dyn PagesByHost) -> bool {
+    let is_of_server = || request.target() == b"*";
+    request.head.method == Method::Options && (is_of_server() || !pages.asks_for_every_method(answer::host_of(request)))
+}
+
 /// RFC 9112 3.2 and 3.3: the form of the target, and the host that is asked.
 pub(in crate::conn) fn check_host_and_target(request: Request<'_>) -> Result<(), Refusal> {
     if request.head.repeated.contains(Field::Host) {

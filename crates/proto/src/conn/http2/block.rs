@@ -211,9 +211,8 @@ impl Connection {
                 return Ok(());
             }
         };
-        let host = answer::host_of(request);
-        if head.method == Method::Options && !workspace.outlet.pages.asks_for_every_method(host) {
-            let options = workspace.outlet.pages.pages_of(host).options.clone();
+        if rules::answers_options(request, &*workspace.outlet.pages) {
+            let options = workspace.outlet.pages.options_of(answer::host_of(request), request);
             let at = self.push_stream(ends, expected, true);
             self.streams[at].continues = continues;
             self.begin_answering(at, &options);

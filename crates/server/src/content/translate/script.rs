@@ -4,49 +4,78 @@
 //! such file is ever served as text; a script is a regular file beneath the root, found from the root down, so that `/image.png/x.php` never
 //! has a picture run.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::{Open, Question};
+use rustix::io::Errno;
+
+use super::{Open, Previous, Question};
 use crate::cache::{Entry, Script};
-use crate::config::gateway::ScriptSettings;
 use crate::content::site::Root;
 use crate::io::Blocked;
 use crate::io::file_state::Stamps;
+use crate::upstream::group::Group;
+
+/// Who runs a file.
+pub(super) struct Runner<'a> {
+    group: &'a Arc<Group>,
+    /// The root that the file is beneath; none for the directory of a user.
+    root: Option<&'a Root>,
+}
 
 impl Question<'_> {
-    fn scripts(&self) -> Option<&ScriptSettings> {
-        self.rules.rules.gateway.as_ref()?.scripts.as_ref()
-    }
-
-    /// Whether a file of this name is run.
-    pub(super) fn is_script(&self, name: &[u8]) -> bool {
-        self.scripts().is_some_and(|scripts| has_extension(name, &scripts.extensions))
+    /// Who runs the file `name` beneath `directory`, if it is a script: by the routes of the request, or else by those of the path at which the
+    /// file itself is. So a script that a request comes to in another way is no text either: as an index file, or by `try`.
+    pub(super) fn runner(&self, directory: &OwnedFd, name: &[u8]) -> Option<Runner<'_>> {
+        let routes = &self.site.routes;
+        if !routes.run_files() {
+            return None;
+        }
+        let place = self.site.root_with(directory);
+        let (prefix, root) = place.map_or((&b"/"[..], None), |(prefix, root)| (prefix, Some(root)));
+        let runs = |group: &&Arc<Group>| {
+            group.settings.scripts.as_ref().is_some_and(|scripts| has_extension(name, &scripts.extensions))
+        };
+        let of_request = self.rules.gateway.as_ref().filter(runs);
+        let group = of_request.or_else(|| routes.runner(&[prefix, name].concat()).filter(runs))?;
+        Some(Runner { group, root })
     }
 
     /// Index files that are scripts, where the route says nothing of index files.
     pub(super) fn index_scripts(&self) -> &[String] {
-        self.scripts().map_or(&[], |scripts| &scripts.index)
+        let scripts = self.rules.rules.gateway.as_ref().and_then(|gateway| gateway.scripts.as_ref());
+        scripts.map_or(&[], |scripts| &scripts.index)
     }
 
     /// The entry of a script.
-    pub(super) fn script(&self, open: &Open, path_info: Vec<u8>) -> Result<Arc<Entry>, Blocked> {
-        let root = self.alias_or_root(self.path).map_or(&self.site.root, |(root, _)| root);
-        let name = [b"/", &*open.name].concat();
-        let script = Script { root: Root::path(root), name, path_info };
+    pub(super) fn script(&self, runner: &Runner<'_>, open: &Open, path_info: &[u8]) -> Result<Arc<Entry>, Blocked> {
+        // Directories of users are theirs alone: nothing of them is run by the application of the site.
+        let root = runner.root.ok_or(Blocked::Failed(Errno::NOENT))?.path();
         let stamps = Stamps::new(vec![open.stamp]);
+        let is_same =
+            |known: &Script| known.root == root && known.name[1..] == *open.name && known.path_info == path_info;
+        let holds = |previous: &Previous<'_>| {
+            previous.entry.script.as_deref().is_some_and(is_same) && previous.entry.stamps == stamps && stamps.settled
+        };
+        if let Some(Previous { entry, events }) = self.previous.filter(holds) {
+            entry.confirm(self.now_ms, events);
+            return Ok(entry.clone());
+        }
+        let (group, name) = (runner.group.clone(), [b"/", &*open.name].concat());
+        let script = Script { group, root, name, path_info: path_info.to_vec() };
         Ok(Arc::new(Entry::of_script(script, self.rules.errors.not_found.clone(), stamps, self.now_ms)))
     }
 
     /// The script that a path goes beyond, as `/a.php` in `/a.php/b`: the first file on the way down (RFC 3875 4.1.5).
     pub(super) fn script_before_its_end(&self) -> Result<Option<Arc<Entry>>, Blocked> {
-        if self.scripts().is_none() || self.is_hidden(self.path) {
+        if !self.site.routes.run_files() || self.is_hidden(self.path) {
             return Ok(None);
         }
-        let ends = memchr::memchr_iter(b'/', self.path).skip(1);
-        for end in ends.filter(|end| self.is_script(&self.path[..*end])) {
+        for end in memchr::memchr_iter(b'/', self.path).skip(1) {
             let place = self.place(&self.path[..end])?;
+            let Some(runner) = self.runner(&place.directory, place.name) else { continue };
             if let Some(open) = self.open_regular(&place.directory, place.name)? {
-                return self.script(&open, self.path[end..].to_vec()).map(Some);
+                return self.script(&runner, &open, &self.path[end..]).map(Some);
             }
         }
         Ok(None)

@@ -50,8 +50,8 @@ impl WorkerContext<'_> {
                 let challenge = challenge.and_then(|content| answers::challenge(&content).ok());
                 if let Some(resource) = challenge.or_else(|| sites.find(translate.host).secure_redirect(translate)) {
                     self.requests += 1;
-                    self.redirect = Some(Arc::new(resource));
-                    return self.redirect.as_ref().map(Done::Translated);
+                    self.passing = Some(Arc::new(resource));
+                    return self.passing.as_ref().map(Done::Translated);
                 }
             }
             _ => {}
@@ -73,9 +73,13 @@ impl WorkerContext<'_> {
             return Some(Done::Run(program));
         }
         translate.request.filter(|request| !request.head.method.reads())?;
-        self.requests += 1;
         let site = sites.find(translate.host);
         let program = upload::begin(site, translate, client, means);
+        if program.is_none() && site.routes.run_files() {
+            // It may be a script, as an index file is.
+            return None;
+        }
+        self.requests += 1;
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
     }
 
@@ -87,7 +91,7 @@ impl WorkerContext<'_> {
         }
         // A proxy that does not say for whom it asks is not limited: it would be all of its clients.
         let client = client.filter(|client| !proxies.trust(Some(*client)));
-        limiter.count(sites.find(translate.host), translate, client, self.now)
+        limiter.count(sites, translate, client, self.now)
     }
 
     /// What who is over a limit is answered with. One answer is kept, because those who are refused are often many.
@@ -109,7 +113,7 @@ impl WorkerContext<'_> {
         over: Over,
     ) -> Gate {
         let sites = &self.shared.sites;
-        if sites.find(translate.host).routes.groups().is_empty() {
+        if !sites.asks_for_every_method(translate.host) {
             return Gate::None;
         }
         let rules = self.addresses.rules(sites, translate, client);
@@ -130,8 +134,8 @@ impl WorkerContext<'_> {
         match request.head.method {
             Method::Options => {
                 self.requests += 1;
-                self.redirect = Some(self.shared.sites.options_of(translate.host, request));
-                self.redirect.as_ref().map(Done::Translated)
+                self.passing = Some(self.shared.sites.options_of(translate.host, request));
+                self.passing.as_ref().map(Done::Translated)
             }
             Method::Unknown => Some(Done::Refused(Refusal::MethodUnknown)),
             _ => None,
@@ -148,9 +152,9 @@ impl WorkerContext<'_> {
     ) -> Done<'_> {
         let client = self.shared.proxies.client(peer, translate.request);
         let rules = self.addresses.rules(&self.shared.sites, translate, client);
-        match (&rules.gateway, entry.script.as_deref()) {
-            (Some(group), Some(script)) => self.ask(translate, peer, over, &rules, group, Some(script)),
-            _ => self.without_application(translate).unwrap_or(Done::Refused(Refusal::MethodNotAllowed)),
+        match entry.script.as_deref() {
+            Some(script) => self.ask(translate, peer, over, &rules, &script.group, Some(script)),
+            None => self.without_application(translate).unwrap_or(Done::Refused(Refusal::MethodNotAllowed)),
         }
     }
 
