@@ -65,11 +65,13 @@ impl Connection {
     ///
     /// # Panics
     /// If it has a workspace.
+    #[inline]
     pub fn lend(&mut self, workspace: Box<Workspace>) {
         either!(self, one => one.lend(workspace));
     }
 
     /// Whether it has a workspace.
+    #[inline]
     pub fn is_lent(&self) -> bool {
         either!(self, one => one.is_lent())
     }
@@ -79,16 +81,19 @@ impl Connection {
     ///
     /// # Panics
     /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
+    #[inline]
     pub fn reclaim(&mut self) -> Box<Workspace> {
         either!(self, one => one.reclaim())
     }
 
     /// What to wait for. Meaningful when `poll_need` and `poll_transmit` have nothing more.
+    #[inline]
     pub fn interest(&self) -> Interest {
         either!(self, one => one.interest())
     }
 
     /// Whether the connection waits between requests, so that nothing is lost by closing it.
+    #[inline]
     pub fn is_idle(&self) -> bool {
         either!(self, one => one.is_idle())
     }
@@ -110,11 +115,13 @@ impl Connection {
     }
 
     /// Bytes of content in memory that its answers hold which wait behind the one that is being sent.
+    #[inline]
     pub fn queued_content_bytes(&self) -> u64 {
         either!(self, one => one.queued_content_bytes())
     }
 
     /// Until when the current wait may last; none if it depends on us alone. Changes with every `handle_*`.
+    #[inline]
     pub fn poll_timeout(&self, limits: &Limits) -> Option<Instant> {
         either!(self, one => one.poll_timeout(limits))
     }
@@ -128,6 +135,7 @@ impl Connection {
     }
 
     /// Whether a driver carries out a step of a program: until `handle_ran` the connection has to stay where it is.
+    #[inline]
     pub fn is_running(&self) -> bool {
         either!(self, one => one.is_running())
     }
@@ -157,43 +165,51 @@ impl Connection {
 // What the world tells.
 impl Connection {
     /// Room for received bytes; empty if the input is full of what has to wait.
+    #[inline]
     pub fn receive_space(&mut self) -> &mut [u8] {
         either!(self, one => one.receive_space())
     }
 
     /// `bytes` bytes were written to the start of `receive_space`.
+    #[inline]
     pub fn handle_received(&mut self, bytes: usize, now: Instant) {
         either!(self, one => one.handle_received(bytes, now));
     }
 
     /// The peer has closed its side: it will read answers, and send nothing more (RFC 9112 8).
+    #[inline]
     pub fn handle_end(&mut self) {
         either!(self, one => one.handle_end());
     }
 
     /// The wait that `poll_timeout` named is over. A request half received is answered with 408 (RFC 9110 15.5.9).
     /// Ignored if no wait was named: a timer may have been overtaken.
+    #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         either!(self, one => one.handle_timeout(now));
     }
 
     /// The socket has room: content that was let go of because it had none is wanted again.
+    #[inline]
     pub fn handle_writable(&mut self) {
         either!(self, one => one.handle_writable());
     }
 
     /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
+    #[inline]
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
         either!(self, one => one.handle_sent(bytes, now));
     }
 
     /// The peer is gone or has been given up: nothing more can be sent.
+    #[inline]
     pub fn handle_broken(&mut self) {
         either!(self, one => one.handle_broken());
     }
 
     /// The need of exchange `id` has been met. For a need that was not deferred: before anything else is polled.
     /// Answers to exchanges that are gone are ignored.
+    #[inline]
     pub fn handle_done(&mut self, id: ExchangeId, done: Done<'_>, now: Instant) {
         either!(self, one => one.handle_done(id, done, now));
     }
@@ -202,28 +218,33 @@ impl Connection {
 // Programs.
 impl Connection {
     /// What `Need::Translate` of exchange `id` asked for, while that is not known; none if it is gone.
+    #[inline]
     pub fn translate_of(&self, id: ExchangeId) -> Option<Translate<'_>> {
         either!(self, one => one.translate_of(id))
     }
 
     /// The step that `Need::Run` asks for; none if there is nothing in what has arrived but framing. Until `handle_ran` the
     /// program is the driver's.
+    #[inline]
     pub fn step(&mut self, id: ExchangeId, now: Instant) -> Option<Step<'_>> {
         either!(self, one => one.step(id, now))
     }
 
     /// A socket that a program waits for. Each wait is handed out once; after `recall_needs` those that are not over are handed out again. A
     /// socket that is not waited for any more by the program may still be reported: that is ignored.
+    #[inline]
     pub fn poll_socket(&mut self) -> Option<(ExchangeId, SocketWait<'_>)> {
         either!(self, one => one.poll_socket())
     }
 
     /// What the program of exchange `id` waits for at its socket is there: its next step can be carried out.
+    #[inline]
     pub fn handle_socket(&mut self, id: ExchangeId) {
         either!(self, one => one.handle_socket(id));
     }
 
     /// A step of `program`, which answers exchange `id`, has been carried out. If the exchange is gone, so is the program.
+    #[inline]
     pub fn handle_ran(&mut self, id: ExchangeId, program: Box<dyn Program>, ran: Ran, now: Instant) {
         either!(self, one => one.handle_ran(id, program, ran, now));
     }
@@ -232,11 +253,13 @@ impl Connection {
 // What the application asks.
 impl Connection {
     /// The need of exchange `id` will be met later. The request is kept until then.
+    #[inline]
     pub fn defer(&mut self, id: ExchangeId) {
         either!(self, one => one.defer(id));
     }
 
     /// No further request is taken. What has begun to arrive is finished, and the peer is told that it is the last.
+    #[inline]
     pub fn drain(&mut self) {
         either!(self, one => one.drain());
     }
@@ -246,18 +269,21 @@ impl Connection {
     ///
     /// # Panics
     /// If the connection is not parked, as with the other methods of those that move.
+    #[inline]
     pub fn recall_needs(&mut self) {
         either!(self, one => one.recall_needs());
     }
 
     /// `bytes`, of which `handle_sent` has been said, have not been sent: they come before everything else. For drivers
     /// that say it when they hand bytes to the kernel, and take them back.
+    #[inline]
     pub fn return_unsent(&mut self, bytes: &[u8]) {
         either!(self, one => one.return_unsent(bytes));
     }
 
     /// `bytes` have been received that were not written into `receive_space`: they follow what was. For drivers that
     /// receive ahead.
+    #[inline]
     pub fn return_received(&mut self, bytes: &[u8], now: Instant) {
         either!(self, one => one.return_received(bytes, now));
     }
@@ -286,6 +312,7 @@ impl Connection {
 // What we tell the world.
 impl Connection {
     /// The next thing that has to be done for an exchange. May change after every `handle_*`.
+    #[inline]
     pub fn poll_need(&mut self) -> Option<(ExchangeId, Need<'_>)> {
         if !self.choose_version() {
             return None;
@@ -295,6 +322,7 @@ impl Connection {
 
     /// What `poll_need` will say next has to be translated, if that is what comes next: so that it can be prepared. Nothing is
     /// handed out by this, and it may say nothing where `poll_need` does.
+    #[inline]
     pub fn foresee_translate(&mut self) -> Option<Translate<'_>> {
         if !self.choose_version() {
             return None;
@@ -303,17 +331,20 @@ impl Connection {
     }
 
     /// What is to be sent next. May change after `handle_done` and `handle_sent`.
+    #[inline]
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         either!(self, one => one.poll_transmit())
     }
 
     /// What holds the content of the next transmit's segment, if that is in memory, and where in it the segment begins: for
     /// drivers that go on sending after `handle_sent`. Whoever keeps the buffer keeps the bytes.
+    #[inline]
     pub fn segment_buffer(&self) -> Option<(Arc<dyn ContentBuffer>, u64)> {
         either!(self, one => one.segment_buffer())
     }
 
     /// A request that has been answered, for the log.
+    #[inline]
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
         either!(self, one => one.poll_answered())
     }

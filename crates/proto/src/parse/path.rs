@@ -57,15 +57,29 @@ pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
 }
 
 /// Whether [`normalise`] would give `path` out as it is. False for some of which it would, names that begin with a dot: it is for
-/// a look at every request, without a branch for each byte.
+/// one look at each byte of every request.
 pub fn is_normal(path: &[u8]) -> bool {
-    let is_plain = |byte: u8| (byte > 0x1f) & (byte != 0x7f) & (byte != b'%') & (byte != b'\\');
-    let is_pair = |(first, second): (&u8, &u8)| (*first != b'/') | ((*second != b'/') & (*second != b'.'));
-    let (first, rest) = path.split_at(path.len().min(1));
-    let plain = path.iter().fold(true, |all, byte| all & is_plain(*byte));
-    let pairs = path.iter().zip(rest).fold(true, |all, pair| all & is_pair(pair));
-    first == b"/" && plain & pairs
+    let mut previous = 0;
+    path.first() == Some(&b'/')
+        && path.iter().all(|&byte| {
+            let follows_slash = std::mem::replace(&mut previous, byte) == b'/';
+            PLAIN[usize::from(byte)] && !(follows_slash && matches!(byte, b'/' | b'.'))
+        })
 }
+
+/// Bytes that stand for themselves in a path.
+static PLAIN: [bool; 256] = {
+    let mut table = [true; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        table[control] = false;
+        control += 1;
+    }
+    table[0x7f] = false;
+    table[b'%' as usize] = false;
+    table[b'\\' as usize] = false;
+    table
+};
 
 fn normalise_into(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     let relative = path.strip_prefix(b"/").ok_or(PathError::Relative)?;

@@ -70,8 +70,13 @@ impl TrustedProxies {
     /// a trusted proxy, else the last address that the proxies have written down and that is not one of theirs.
     ///
     /// What is not an address ends the way back: then the client is the last proxy that is known.
+    #[inline]
     pub fn client(&self, peer: Option<IpAddr>, request: Option<Request<'_>>) -> Option<IpAddr> {
-        if self.is_empty() || !self.trust(peer) {
+        if self.is_empty() { peer } else { self.client_behind(peer, request) }
+    }
+
+    fn client_behind(&self, peer: Option<IpAddr>, request: Option<Request<'_>>) -> Option<IpAddr> {
+        if !self.trust(peer) {
             return peer;
         }
         let Some(request) = request else { return peer };

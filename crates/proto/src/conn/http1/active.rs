@@ -91,7 +91,7 @@ impl Active {
         held_bytes_max > 0
             && waiting + 1 < limits.exchanges_max
             && !self.exchanges.iter().any(is_postponed)
-            && self.waiting_bytes() < held_bytes_max
+            && (waiting == 0 || self.waiting_bytes() < held_bytes_max)
     }
 
     /// Whether `resource` may be held by an exchange that is not the first in line.
