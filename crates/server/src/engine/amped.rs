@@ -18,7 +18,7 @@ use crate::worker::coalesced_lookups::{CoalescedLookups, Joined};
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::OnSockets;
 use crate::worker::event_loop::Worker;
-use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now, translate_now};
 use crate::worker::helpers::job_queue::JobId;
 use crate::worker::helpers::processes::HelperProcesses;
 use crate::worker::helpers::runners::Runners;
@@ -54,38 +54,25 @@ impl OnSockets for Helped {}
 
 impl Executor for Helped {
     fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>> {
-        match translate(&target.question(context.shared, Wait::No, context.now)) {
-            Ok(entry) => {
-                context.keep(&target, &entry);
-                Some(entry)
-            }
-            Err(_) => {
-                self.look_up(pending, target);
-                None
-            }
+        let entry = translate_now(context, &target);
+        if entry.is_none() {
+            self.look_up(pending, target);
         }
+        entry
     }
 
     fn refresh(&mut self, context: &mut WorkerContext<'_>, target: Target) {
-        match translate(&target.question(context.shared, Wait::No, context.now)) {
-            Ok(entry) => context.keep(&target, &entry),
-            Err(_) => {
-                self.helpers.submit(Job::Translate { pending: None, target, again: false }, 1);
-            }
+        if translate_now(context, &target).is_none() {
+            self.helpers.submit(Job::Translate { pending: None, target, again: false }, 1);
         }
     }
 
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        if !range.is_unchanged() {
-            return Some(Completed::Failed(pending));
+        let completed = make_ready_now(shared, pending, &range);
+        if completed.is_none() {
+            self.helpers.submit(Job::PageIn { pending, range }, 1);
         }
-        if !shared.reads_elsewhere()
-            && let Some(bytes) = range.in_memory(shared)
-        {
-            return Some(Completed::Ready(pending, bytes));
-        }
-        self.helpers.submit(Job::PageIn { pending, range }, 1);
-        None
+        completed
     }
 
     fn run(

@@ -65,13 +65,6 @@ impl Address<'_> {
     }
 }
 
-impl<'t> Address<'t> {
-    /// What a key stands for that was made before.
-    pub fn of_key(site: u32, key: &'t [u8]) -> Address<'t> {
-        Address { site, name: Name::Given(key) }
-    }
-}
-
 /// What a worker needs to find addresses.
 #[derive(Debug)]
 pub struct Addresses {

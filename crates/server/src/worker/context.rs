@@ -243,20 +243,14 @@ impl<'a> WorkerContext<'a> {
         self.foresight.fetch(&self.shared.store);
     }
 
-    /// The target of a new request, in values of its own, to be looked up at another context.
+    /// The target of a new request, in values of its own.
+    #[cfg(test)]
     pub fn take(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Target {
-        self.requests += 1;
         let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         let target = Target::new(self.shared, &address, None);
         self.addresses.take_back(address);
         target
-    }
-
-    /// What is known about a target that was taken at another context.
-    pub fn look_up_target(&mut self, target: &Target) -> Found<'_> {
-        let Target { site, key, .. } = target;
-        self.look_up_address(Address::of_key(*site, key))
     }
 
     fn look_up_address(&mut self, address: Address<'_>) -> Found<'_> {

@@ -30,6 +30,16 @@ const TURN_RECEIVES: u32 = 16;
 
 /// How bytes move between a connection and its socket.
 pub trait Io {
+    /// Whether it receives. If not, what can be received waits for another that drives the connection.
+    fn receives(&self) -> bool {
+        true
+    }
+
+    /// Whether it sends. If not, what is to be sent waits for another that drives the connection.
+    fn sends(&self) -> bool {
+        true
+    }
+
     /// Hands the connection what has been received, or can be without waiting, and notes whether there may be more.
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant);
 
@@ -95,8 +105,8 @@ fn within_bounds(
         if interest.fate == Fate::Linger && has_left {
             connection.transport.end_sending();
         }
-        let may_send = interest.send && connection.writable;
-        let may_receive = interest.receive && (has_left || interest.send);
+        let may_send = interest.send && connection.writable && hands.sends();
+        let may_receive = interest.receive && (has_left || interest.send) && hands.receives();
         // What was sent may have been what an exchange waited for to go on.
         let may_go_on = (interest.done || may_receive) && sent > 0;
         if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
@@ -119,7 +129,7 @@ fn within_bounds(
 /// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
 fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &mut impl Io) -> u64 {
     let mut used = 0;
-    while connection.writable && used < TURN_BYTES {
+    while connection.writable && used < TURN_BYTES && io.sends() {
         let Some(Moved { sent, weight }) = io.send(connection, context, used) else { break };
         match sent {
             Sent::Part(0) => connection.writable = false,
@@ -156,16 +166,18 @@ fn meet_needs(
                     connection.connection.handle_done(exchange, done, now);
                     continue;
                 }
+                if executor.leaves_look_up(id) {
+                    connection.connection.defer(exchange);
+                    continue;
+                }
                 match context.look_up(&translate, client) {
                     Found::Fresh(entry) if needs_program(entry, &translate) => {
                         let entry = entry.clone();
-                        let done = context.run_script(&translate, client, over, &entry);
-                        connection.connection.handle_done(exchange, done, now);
+                        answer(connection, exchange, &entry, context);
                     }
                     Found::Aging(entry, target) if needs_program(entry, &translate) => {
                         let entry = entry.clone();
-                        let done = context.run_script(&translate, client, over, &entry);
-                        connection.connection.handle_done(exchange, done, now);
+                        answer(connection, exchange, &entry, context);
                         executor.refresh(context, target);
                     }
                     Found::Fresh(entry) => {
@@ -188,6 +200,25 @@ fn meet_needs(
     }
 }
 
+/// Looks up the target of an exchange for which that was left by another that drives the connection.
+pub fn look_up(
+    connection: &mut ConnectionState,
+    id: PendingId,
+    context: &mut WorkerContext<'_>,
+    executor: &mut impl Executor,
+) {
+    let Some(translate) = connection.connection.translate_of(id.exchange) else { return };
+    let (entry, aging) = match context.look_up(&translate, connection.client) {
+        Found::Fresh(entry) => (entry.clone(), None),
+        Found::Aging(entry, target) => (entry.clone(), Some(target)),
+        Found::Missing(target) => return translate_missing(connection, id, target, context, executor),
+    };
+    answer(connection, id.exchange, &entry, context);
+    if let Some(target) = aging {
+        executor.refresh(context, target);
+    }
+}
+
 fn translate_missing(
     connection: &mut ConnectionState,
     id: PendingId,
@@ -196,31 +227,19 @@ fn translate_missing(
     executor: &mut impl Executor,
 ) {
     match executor.translate(context, id, target) {
-        Some(entry) => _ = answer(connection, id.exchange, &entry, context),
+        Some(entry) => answer(connection, id.exchange, &entry, context),
         None => connection.connection.defer(id.exchange),
     }
 }
 
-/// Whether what answers is a program that waits for sockets in the place of the disk.
-pub fn asks_application(done: &Done<'_>) -> bool {
-    matches!(done, Done::Run(program) if !program.may_block())
-}
-
-/// The target of an exchange has been translated. Whether an application answers it: see [`asks_application`].
-pub fn answer(
-    connection: &mut ConnectionState,
-    exchange: ExchangeId,
-    entry: &Entry,
-    context: &mut WorkerContext<'_>,
-) -> bool {
+/// The target of an exchange has been translated.
+fn answer(connection: &mut ConnectionState, exchange: ExchangeId, entry: &Entry, context: &mut WorkerContext<'_>) {
     let (client, over, now) = (connection.client, connection.transport.over(), context.now);
     let done = match connection.connection.translate_of(exchange) {
         Some(translate) if needs_program(entry, &translate) => context.run_script(&translate, client, over, entry),
         _ => Done::Translated(&entry.resource),
     };
-    let asks_application = asks_application(&done);
     connection.connection.handle_done(exchange, done, now);
-    asks_application
 }
 
 fn read(
@@ -254,7 +273,7 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
     let now = context.now;
     let exchange = completed.pending().exchange;
     match completed {
-        Completed::Translated(_, entry) => _ = answer(connection, exchange, &entry, context),
+        Completed::Translated(_, entry) => answer(connection, exchange, &entry, context),
         Completed::Late(_, resource) => {
             connection.connection.handle_done(exchange, Done::Translated(&resource), now);
         }
@@ -269,9 +288,27 @@ pub fn handle_completed(connection: &mut ConnectionState, completed: Completed, 
 }
 
 /// An executor of connections whose bytes move by system calls, when epoll or poll has said that they can.
-pub trait OnSockets: Executor {}
+pub trait OnSockets: Executor {
+    /// See [`Io::receives`].
+    fn receives(&self) -> bool {
+        true
+    }
+
+    /// See [`Io::sends`].
+    fn sends(&self) -> bool {
+        true
+    }
+}
 
 impl<E: OnSockets> Io for E {
+    fn receives(&self) -> bool {
+        OnSockets::receives(self)
+    }
+
+    fn sends(&self) -> bool {
+        OnSockets::sends(self)
+    }
+
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
         connection.receive(now);
     }

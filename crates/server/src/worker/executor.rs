@@ -9,6 +9,8 @@ use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
 use crate::cache::Entry;
+use crate::content::translate::translate;
+use crate::io::Wait;
 use crate::io::wait::Token;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::shared::Shared;
@@ -58,8 +60,32 @@ impl Completed {
     }
 }
 
+/// What `target` stands for, kept, if that can be found without waiting.
+pub fn translate_now(context: &mut WorkerContext<'_>, target: &Target) -> Option<Arc<Entry>> {
+    let entry = translate(&target.question(context.shared, Wait::No, context.now)).ok()?;
+    context.keep(target, &entry);
+    Some(entry)
+}
+
+/// The beginning of a range, if it can be sent from its file without waiting, or will never be.
+pub fn make_ready_now(shared: &Shared, pending: PendingId, range: &FileRange) -> Option<Completed> {
+    if !range.is_unchanged() {
+        return Some(Completed::Failed(pending));
+    }
+    if shared.reads_elsewhere() {
+        return None;
+    }
+    range.in_memory(shared).map(|bytes| Completed::Ready(pending, bytes))
+}
+
 /// Who carries out what may block.
 pub trait Executor {
+    /// Whether the target of an exchange is looked up by another that drives the connection, who has been told of it by this:
+    /// see [`drive::look_up`](crate::worker::drive::look_up).
+    fn leaves_look_up(&mut self, _: PendingId) -> bool {
+        false
+    }
+
     /// Translates `target` and keeps what is found, at once or, returning nothing, later.
     fn translate(&mut self, context: &mut WorkerContext<'_>, pending: PendingId, target: Target) -> Option<Arc<Entry>>;
 

@@ -28,7 +28,7 @@ use crate::io::Counters;
 use crate::sys::contain::contain;
 use crate::sys::usage::Usage;
 use crate::worker::context::{FileRange, Target, find_once};
-use crate::worker::executor::PendingId;
+use crate::worker::executor::{Completed, PendingId};
 use crate::worker::read_buffer::ReadBuffer;
 use crate::worker::shared::Shared;
 
@@ -245,6 +245,16 @@ impl Pool {
     }
 }
 
+/// Reads the beginning of a range for who waits for it. Waits for the disk.
+pub fn read_range(shared: &Shared, pending: PendingId, range: &FileRange) -> Completed {
+    let (content, failed) = contain(READ_FAILED, || read(shared, range)).unwrap_or((None, true));
+    match content {
+        _ if failed || !range.is_unchanged() => Completed::Failed(pending),
+        Some(content) => Completed::Content(pending, content),
+        None => Completed::Ready(pending, range.quantum()),
+    }
+}
+
 /// Reads the beginning of `range`, into memory of its own or into the page cache: what was read, and whether that failed.
 fn read(shared: &Shared, range: &FileRange) -> (Option<Arc<dyn ContentBuffer>>, bool) {
     let before = Usage::now();
@@ -259,7 +269,7 @@ fn read(shared: &Shared, range: &FileRange) -> (Option<Arc<dyn ContentBuffer>>, 
 }
 
 /// What becomes of a connection whose file could not be read because that panicked.
-pub const READ_FAILED: &str = "The connection that waited for it ends.";
+const READ_FAILED: &str = "The connection that waited for it ends.";
 
 #[cfg(test)]
 mod tests {

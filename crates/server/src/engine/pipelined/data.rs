@@ -6,18 +6,16 @@
 use std::os::fd::AsFd;
 
 use lamna_proto::conn::Interest;
-use lamna_proto::exchange::Done;
 use rustix::io::Errno;
 
+use super::hands::{Duty, Task};
 use super::header::send_home;
 use super::parked_connections::ParkedConnections;
 use super::queue::{Sleep, Urgency};
-use super::stage_job::{Reading, StageContext, StageJob};
+use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
-use crate::io::Counters;
 use crate::io::wait::{Poll, Token};
-use crate::worker::context::WorkerContext;
-use crate::worker::turn_budget::TURN_BYTES;
+use crate::worker::drive::Turn;
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -40,18 +38,6 @@ struct Data<'a> {
     again: Vec<Token>,
     /// What rested here has been handed over.
     vacated: bool,
-}
-
-/// What a connection does after its turn.
-enum Next {
-    /// It takes another turn after the others.
-    Again,
-    /// It waits for the read helper.
-    Page,
-    /// It waits for its peer to take more.
-    Wait,
-    /// It is done here, and waits for this.
-    Leave(Interest),
 }
 
 /// The life of the data stage.
@@ -115,7 +101,7 @@ impl Data<'_> {
         let now = self.station.context.now;
         for token in self.residents.expired(now, &self.station.pool.shared.limits) {
             if let Some(mut job) = self.residents.leave(token) {
-                self.station.work_on(&mut job, |job, _| job.slot.handle_timeout(now));
+                self.station.work_on(&mut job, |slot, _| slot.handle_timeout(now));
                 self.drive(job);
             }
         }
@@ -132,71 +118,33 @@ impl Data<'_> {
         let Some(mut job) = self.station.keep(job) else { return };
         // Room may have been made while it was elsewhere, and that event was for nobody.
         job.slot.writable = true;
-        let next = self.station.work_on(&mut job, turn);
+        let turn = self.station.turn(&mut job, Duty::SendFiles);
         let token = job.token();
-        match next {
-            Next::Leave(interest) => send_home(&self.station, job, interest, &mut self.ends.to_read),
-            Next::Page => {
-                Counters::count(&self.station.pool.shared.abilities.counters.helper_jobs);
-                self.ends.to_helper.put(job, Urgency::Now);
+        match turn {
+            Turn::Waits(interest) if interest.is_over() => {
+                send_home(&self.station, job, interest, &mut self.ends.to_read);
             }
-            Next::Again => {
+            _ if job.has(Task::is_for_read_helper) => self.ends.to_helper.put(job, Urgency::Now),
+            Turn::GoesOn(_) => {
                 self.again.push(token);
                 self.residents.settle(job, &self.station.pool.shared.limits);
             }
-            Next::Wait => {
-                if !job.sender_registered {
-                    job.sender_registered = self.poll.add_sender(job.slot.transport.as_fd(), token).is_ok();
-                }
-                if job.sender_registered {
-                    self.residents.settle(job, &self.station.pool.shared.limits);
-                } else {
-                    // It cannot be waited for.
-                    self.station.work_on(&mut job, |job, _| job.slot.handle_broken());
-                    send_home(&self.station, job, Interest::CLOSE, &mut self.ends.to_read);
-                }
-            }
+            Turn::Waits(interest) if interest.send => self.settle(job),
+            Turn::Waits(interest) => send_home(&self.station, job, interest, &mut self.ends.to_read),
         }
     }
-}
 
-/// Reads and sends as far as can be without waiting, within a turn.
-fn turn(job: &mut StageJob, context: &mut WorkerContext<'_>) -> Next {
-    let mut bytes_left = TURN_BYTES;
-    loop {
-        job.take_needs(context);
-        let reads = make_ready(job, context);
-        let sent = job.transmit(context);
-        bytes_left = bytes_left.saturating_sub(sent);
-        let interest = job.slot.interest();
-        match interest {
-            _ if interest.is_over() => return Next::Leave(interest),
-            _ if job.reading.is_some() && !reads => return Next::Page,
-            Interest { send: true, .. } if !job.slot.writable => return Next::Wait,
-            Interest { send: true, .. } | Interest { done: true, .. } if bytes_left == 0 => return Next::Again,
-            Interest { send: true, .. } => {}
-            Interest { done: true, .. } if sent > 0 => {}
-            _ => return Next::Leave(interest),
+    /// It waits for its peer to take more.
+    fn settle(&mut self, mut job: Box<StageJob>) {
+        if !job.sender_registered {
+            job.sender_registered = self.poll.add_sender(job.slot.transport.as_fd(), job.token()).is_ok();
+        }
+        if job.sender_registered {
+            self.residents.settle(job, &self.station.pool.shared.limits);
+        } else {
+            // It cannot be waited for.
+            self.station.work_on(&mut job, |slot, _| slot.handle_broken());
+            send_home(&self.station, job, Interest::CLOSE, &mut self.ends.to_read);
         }
     }
-}
-
-/// Tells the core of the range that is wanted, if it is in memory or will never be. False if it has to be read.
-fn make_ready(job: &mut StageJob, context: &WorkerContext<'_>) -> bool {
-    let Some(reading) = job.reading.take() else { return true };
-    let done = match (reading.paged_in, &reading.range.representation.file) {
-        (Some(false), _) | (_, None) => Done::Failed,
-        _ if !reading.range.is_unchanged() => Done::Failed,
-        (Some(true), _) => Done::Ready(reading.range.quantum()),
-        (None, Some(_)) => match reading.range.in_memory(context.shared) {
-            Some(bytes) => Done::Ready(bytes),
-            None => {
-                job.reading = Some(reading);
-                return false;
-            }
-        },
-    };
-    let Reading { exchange, .. } = reading;
-    job.slot.connection.handle_done(exchange, done, context.now);
-    true
 }

@@ -3,19 +3,13 @@
 //!
 //! Owns: the pool's front of the path translation cache. Guarantees: never waits for the disk.
 
-use std::sync::Arc;
-
 use rustix::io::Errno;
 
+use super::hands::{Duty, Task};
 use super::helpers::HelperJob;
 use super::queue::Urgency;
-use super::stage_job::{StageContext, StageJob, Want};
+use super::stage_job::{StageContext, StageJob};
 use super::{Gives, Pool, Takes};
-use crate::cache::Entry;
-use crate::content::translate::translate;
-use crate::io::{Counters, Wait};
-use crate::worker::context::{Found, Target, WorkerContext};
-use crate::worker::drive;
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -65,61 +59,15 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
 impl Find<'_> {
     fn find(&mut self, job: Box<StageJob>) {
         let Some(mut job) = self.station.keep(job) else { return };
-        if job.step.as_ref().is_some_and(|step| step.ran.is_none()) {
-            return self.ends.to_helper.put(HelperJob::Run(job), Urgency::Now);
+        let interest = self.station.turn(&mut job, Duty::Find).interest();
+        for target in self.station.aging.drain(..) {
+            self.ends.to_helper.put(HelperJob::Refresh(target), Urgency::Now);
         }
-        self.station.finish_step(&mut job);
-        let to_helper = &mut self.ends.to_helper;
-        self.station.work_on(&mut job, |job, context| {
-            let StageJob { slot, wants, asks_application, .. } = job;
-            // What is not found stays wanted.
-            wants.retain_mut(|want| {
-                let entry = look_up(context, want, to_helper);
-                if let Some(entry) = &entry {
-                    *asks_application |= drive::answer(slot, want.exchange, entry, context);
-                }
-                entry.is_none()
-            });
-        });
         // What can be sent already does not wait for what cannot: the connection will be back.
-        if job.wants.is_empty() || job.slot.interest().send {
+        if interest.send || !job.has(Task::is_for_path_helper) {
             self.ends.to_header.put(job, Urgency::Now);
         } else {
-            Counters::count(&self.station.pool.shared.abilities.counters.helper_jobs);
-            self.ends.to_helper.put(HelperJob::Translate(job), Urgency::Now);
-        }
-    }
-}
-
-/// What the target stands for, if that can be found without waiting.
-fn look_up(context: &mut WorkerContext<'_>, want: &mut Want, to_helper: &mut Gives<HelperJob>) -> Option<Arc<Entry>> {
-    if let Some(entry) = want.found.take() {
-        context.keep(&want.target, &entry);
-        return Some(entry);
-    }
-    match context.look_up_target(&want.target) {
-        Found::Fresh(entry) => Some(entry.clone()),
-        Found::Aging(entry, target) => {
-            let entry = entry.clone();
-            refresh(context, target, to_helper);
-            Some(entry)
-        }
-        Found::Missing(target) => {
-            want.target = target;
-            let entry = translate(&want.target.question(context.shared, Wait::No, context.now)).ok()?;
-            context.keep(&want.target, &entry);
-            Some(entry)
-        }
-    }
-}
-
-/// Compares a target that is in use with the file system.
-fn refresh(context: &mut WorkerContext<'_>, target: Target, to_helper: &mut Gives<HelperJob>) {
-    match translate(&target.question(context.shared, Wait::No, context.now)) {
-        Ok(entry) => context.keep(&target, &entry),
-        Err(_) => {
-            Counters::count(&context.shared.abilities.counters.helper_jobs);
-            to_helper.put(HelperJob::Refresh(target), Urgency::Now);
+            self.ends.to_helper.put(HelperJob::Help(job), Urgency::Now);
         }
     }
 }

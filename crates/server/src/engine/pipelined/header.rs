@@ -6,6 +6,7 @@
 use lamna_proto::conn::Interest;
 use rustix::io::Errno;
 
+use super::hands::{Duty, Task};
 use super::queue::Urgency;
 use super::stage_job::{StageContext, StageJob};
 use super::{Gives, Pool, Takes};
@@ -36,12 +37,8 @@ pub(super) fn run(pool: &Pool, mut ends: StageQueues) -> Result<(), Errno> {
         station.begin();
         while let Some(job) = ends.from_find.take() {
             let Some(mut job) = station.keep(job) else { continue };
-            let interest = station.work_on(&mut job, |job, context| {
-                job.transmit(context);
-                job.slot.interest()
-            });
-            let waits_for_data = interest.done && job.wants.is_empty();
-            if interest.send || waits_for_data {
+            let interest = station.turn(&mut job, Duty::Send).interest();
+            if interest.send || job.has(Task::is_for_data) {
                 ends.to_data.put(job, Urgency::Now);
             } else {
                 send_home(&station, job, interest, &mut ends.to_read);

@@ -6,19 +6,17 @@
 
 use rustix::io::Errno;
 
+use super::hands::Task;
 use super::queue::Urgency;
-use super::stage_job::{HeldStep, StageJob};
+use super::stage_job::StageJob;
 use super::{Gives, Pool, Takes};
-use crate::sys::contain::contain;
 use crate::worker::context::{Target, find_once};
-use crate::worker::helpers::READ_FAILED;
+use crate::worker::helpers::read_range;
 
 /// What the path helper is asked to do.
 pub(super) enum HelperJob {
-    /// Find the first target that the connection waits for.
-    Translate(Box<StageJob>),
-    /// Carry out the step of a program that the connection waits for.
-    Run(Box<StageJob>),
+    /// Carry out the first of its tasks that the connection waits for.
+    Help(Box<StageJob>),
     /// Compare a target with the file system, for nobody in particular.
     Refresh(Target),
 }
@@ -52,12 +50,8 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
             let counters = &pool.shared.abilities.counters;
             counters.begin_helper_job(0);
             match helper_job {
-                HelperJob::Translate(mut job) => {
-                    translate_first(pool, &mut job);
-                    ends.to_find.put(job, Urgency::Now);
-                }
-                HelperJob::Run(mut job) => {
-                    job.step.iter_mut().for_each(HeldStep::carry_out);
+                HelperJob::Help(mut job) => {
+                    job.carry_out_first(Task::is_for_path_helper, |task| find_or_run(pool, task));
                     ends.to_find.put(job, Urgency::Now);
                 }
                 HelperJob::Refresh(_) if pool.shared.control.is_handing_over() => {}
@@ -74,13 +68,15 @@ pub(super) fn translate_paths(pool: &Pool, mut ends: PathEnds) -> Result<(), Err
     Ok(())
 }
 
-fn translate_first(pool: &Pool, job: &mut StageJob) {
-    if pool.shared.control.is_handing_over() {
-        return;
-    }
-    if let Some(want) = job.wants.first_mut() {
-        let now = pool.shared.clock.now();
-        want.found = Some(find_once(&pool.shared, &want.target, now));
+fn find_or_run(pool: &Pool, task: Task) -> Task {
+    match task {
+        Task::Translate(pending, target) if !pool.shared.control.is_handing_over() => {
+            let entry = find_once(&pool.shared, &target, pool.shared.clock.now());
+            Task::Found(pending, target, entry)
+        }
+        // The successor does not do again what a program has begun to do.
+        Task::Run(step) => Task::Completed(step.carry_out()),
+        task => task,
     }
 }
 
@@ -91,17 +87,11 @@ fn translate_first(pool: &Pool, job: &mut StageJob) {
 pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
     let doorbell = &pool.bells.read_helper;
     doorbell.introduce();
-    let mut scratch = vec![0; SCRATCH_BYTES];
     while !pool.is_over() {
         doorbell.park(None, || !ends.from_data.is_empty() || pool.is_over() || !ends.to_data.is_settled());
         while let Some(mut job) = ends.from_data.take().filter(|_| !pool.is_over()) {
             pool.shared.abilities.counters.begin_helper_job(0);
-            if let Some(reading) = &mut job.reading
-                && !pool.shared.control.is_handing_over()
-            {
-                let read = || reading.range.page_in(&pool.shared, &mut scratch);
-                reading.paged_in = Some(contain(READ_FAILED, read).unwrap_or(false));
-            }
+            job.carry_out_first(Task::is_for_read_helper, |task| read(pool, task));
             pool.shared.abilities.counters.end_helper_job();
             ends.to_data.put(job, Urgency::Now);
             ends.to_data.deliver();
@@ -111,5 +101,11 @@ pub(super) fn read_pages(pool: &Pool, mut ends: ReadEnds) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Files are read through a buffer of this many bytes; what counts is that they are in the page cache afterwards.
-const SCRATCH_BYTES: usize = 64 * 1024;
+fn read(pool: &Pool, task: Task) -> Task {
+    match task {
+        Task::Read(pending, range) if !pool.shared.control.is_handing_over() => {
+            Task::Completed(read_range(&pool.shared, pending, &range))
+        }
+        task => task,
+    }
+}

@@ -17,11 +17,13 @@
 //! ```
 //!
 //! # How the core's steps became stages
-//! - *Read request* receives and parses. Where the core would be answered at once, it defers: the translation that is
-//!   wanted travels on with the parked connection.
+//! Each stage gives a connection a turn of the drive loop that all engines have (`worker/drive.rs`), and does its own
+//! [`Duty`](hands::Duty) of it. What it leaves is a [`Task`](hands::Task) that goes with the connection.
+//! - *Read request* receives, and has the core parse what has arrived. It leaves looking up.
 //! - *Find file* looks the target up and tells the core, which writes the head. What is not in the cache is tried without
 //!   waiting, then left to the path helper, which passes the connection back with what it found. A translation of a file
-//!   of at most 256 KB includes its content, so that is read there as well.
+//!   of at most 256 KB includes its content, so that is read there as well. Requests that have been received behind the first
+//!   are parsed and looked up here too: so a batch passes the stages once.
 //! - *Send header* sends what is ready. A head and content in memory are one message: so a small cached response takes
 //!   three stages, and the connection is home again. To send its content in a stage of its own would be a second packet.
 //! - *Read file and send data* has what remains: files that are not held in memory, whose head the core writes only when
@@ -41,6 +43,7 @@ mod accept;
 mod applications;
 mod data;
 mod find;
+mod hands;
 mod header;
 mod helpers;
 #[cfg(test)]

@@ -7,16 +7,18 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use lamna_proto::conn::{Fate, Interest};
+use lamna_proto::conn::Interest;
 use rustix::io::Errno;
 
 use super::applications;
+use super::hands::Duty;
 use super::parked_connections::ParkedConnections;
 use super::queue::{Sleep, Urgency};
 use super::stage_job::{StageContext, StageJob};
 use super::{BELL, Gives, Pool, Takes};
 use crate::io::wait::{Event, Poll, Token};
 use crate::worker::acceptor::shed_max;
+use crate::worker::connection_table::ConnectionState;
 
 /// Where connections come from and go to.
 pub(super) struct StageQueues {
@@ -55,8 +57,6 @@ struct Away {
     ending: bool,
 }
 
-/// Receives of one connection before others get their turn.
-const TURN_RECEIVES: u32 = 16;
 /// How long those that come home may wait to be looked at, and their timeouts with them.
 const HOMECOMING_MS: u64 = 1000;
 
@@ -156,7 +156,7 @@ impl Read<'_> {
         }
         for token in self.residents.expired(now, &pool.shared.limits) {
             if let Some(mut job) = self.residents.leave(token) {
-                self.station.work_on(&mut job, |job, _| job.slot.handle_timeout(now));
+                self.station.work_on(&mut job, |slot, _| slot.handle_timeout(now));
                 self.drive(job);
             }
         }
@@ -210,7 +210,7 @@ impl Read<'_> {
             job.slot.ending |= away.ending;
         }
         let Some(mut job) = self.station.keep(job) else { return };
-        let rests = job.slot.registered && !job.slot.readable && job.slot.is_idle();
+        let rests = job.slot.registered && !job.slot.readable && job.slot.is_idle() && job.tasks.is_empty();
         if rests && !self.station.draining && job.slot.interest() == Interest::RECEIVE {
             self.residents.settle(job, &self.station.pool.shared.limits);
         } else {
@@ -221,47 +221,26 @@ impl Read<'_> {
     /// Reads what a connection has received, and decides where it goes.
     fn drive(&mut self, job: Box<StageJob>) {
         let Some(mut job) = self.station.keep(job) else { return };
-        if job.asks_application {
-            return self.hand_to_applications(job);
-        }
-        let interest = self.station.work_on(&mut job, |job, context| {
-            let mut interest = Interest::RECEIVE;
-            for _ in 0..TURN_RECEIVES {
-                job.take_needs(context);
-                interest = job.slot.interest();
-                if interest.fate == Fate::Linger {
-                    job.slot.transport.end_sending();
-                }
-                let has_load = job.reading.is_some() || job.step.is_some();
-                if has_load || !(interest.receive && job.slot.readable) {
-                    break;
-                }
-                if job.slot.transport.is_handshaking() && !context.handshakes.take() {
-                    break;
-                }
-                job.slot.receive(context.now);
-            }
-            context.report(&mut job.slot.connection, &job.slot.transport, job.slot.client);
-            interest
-        });
-        if job.asks_application {
-            return self.hand_to_applications(job);
-        }
+        // Whether there is room is known by trying, which is another stage's.
+        job.slot.writable = true;
+        let interest = self.station.turn(&mut job, Duty::Receive).interest();
         let finished = self.station.draining && job.slot.is_idle() && !job.slot.readable;
         match interest {
             _ if finished => self.station.pool.close(job),
             _ if interest.is_over() => self.station.pool.close(job),
-            Interest { send: false, done: false, .. } => self.settle(job),
-            _ => self.send_off(job),
+            _ if interest.send || !job.tasks.is_empty() => self.send_off(job),
+            // No stage has anything to do for it.
+            _ if interest.done => self.hand_to_applications(job.slot),
+            _ => self.settle(job),
         }
     }
 
-    /// It comes back as a new one.
-    fn hand_to_applications(&mut self, job: Box<StageJob>) {
-        if job.slot.registered {
-            self.poll.remove(job.slot.transport.as_fd());
+    /// An application answers a request of it. It comes back as a new one.
+    fn hand_to_applications(&mut self, connection: ConnectionState) {
+        if connection.registered {
+            self.poll.remove(connection.transport.as_fd());
         }
-        applications::serve(&self.pool, job.slot);
+        applications::serve(&self.pool, connection);
     }
 
     fn send_off(&mut self, job: Box<StageJob>) {

@@ -23,7 +23,7 @@ use crate::sys::ring::{Outgoing, Ring};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::context::{FileRange, Target, WorkerContext};
 use crate::worker::drive::{Io, Moved};
-use crate::worker::executor::{Completed, Executor, PendingId};
+use crate::worker::executor::{Completed, Executor, PendingId, make_ready_now};
 use crate::worker::shared::Shared;
 use crate::worker::transport::{Encrypted, Received};
 use crate::worker::turn_budget::within_turn;
@@ -131,13 +131,10 @@ impl Executor for RingHands<'_> {
 
     /// At once if it is in memory. A range that is not is read by the ring.
     fn make_ready(&mut self, shared: &Shared, pending: PendingId, range: FileRange) -> Option<Completed> {
-        let file = range.representation.file.clone().filter(|_| range.is_unchanged());
-        let Some(file) = file else { return Some(Completed::Failed(pending)) };
-        if !shared.reads_elsewhere()
-            && let Some(bytes) = range.in_memory(shared)
-        {
-            return Some(Completed::Ready(pending, bytes));
+        if let Some(completed) = make_ready_now(shared, pending, &range) {
+            return Some(completed);
         }
+        let Some(file) = range.representation.file.clone() else { return Some(Completed::Failed(pending)) };
         let buffer = LeasedBuffer::lent_or_small(range.length, &shared.store);
         self.ring.read(file, buffer, range.offset, Tag::FileRange(pending));
         self.ring_connection.reading.push((pending.exchange, range));

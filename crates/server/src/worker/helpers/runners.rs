@@ -31,14 +31,30 @@ struct Pool {
     finished: Sender<Completed>,
 }
 
+/// A step of a program, with what it is given.
 #[derive(Debug)]
-struct Step {
+pub struct Step {
     pending: PendingId,
     program: Box<dyn Program>,
     content: Vec<u8>,
     is_last: bool,
     room: bool,
     now: Instant,
+}
+
+impl Step {
+    /// Of `program`, which answers the exchange of `pending`.
+    pub fn new(pending: PendingId, program: Box<dyn Program>, input: Input<'_>) -> Step {
+        let Input { content, is_last, room, now } = input;
+        Step { pending, program, content: content.to_vec(), is_last, room, now }
+    }
+
+    /// Carries it out.
+    pub fn carry_out(self) -> Completed {
+        let Step { pending, mut program, content, is_last, room, now } = self;
+        let ran = run(&mut program, Input { content: &content, is_last, room, now });
+        Completed::Ran(pending, program, ran)
+    }
 }
 
 /// How long a runner without work stays.
@@ -54,8 +70,7 @@ impl Runners {
 
     /// Has a step carried out. The worker is woken when it has been.
     pub fn submit(&mut self, pending: PendingId, program: Box<dyn Program>, input: Input<'_>) {
-        let Input { content, is_last, room, now } = input;
-        let step = Step { pending, program, content: content.to_vec(), is_last, room, now };
+        let step = Step::new(pending, program, input);
         let runners_max = self.pool.shared.control.helpers();
         let (_, hires) = self.pool.queue.submit(runners_max, |job_queue| job_queue.add_at_once(step));
         if hires {
@@ -92,10 +107,8 @@ impl Pool {
     }
 
     fn finish(&self, step: Step) {
-        let Step { pending, mut program, content, is_last, room, now } = step;
-        let ran = run(&mut program, Input { content: &content, is_last, room, now });
         // The worker is gone if nobody listens: then the program ends here.
-        let _ = self.finished.send(Completed::Ran(pending, program, ran));
+        let _ = self.finished.send(step.carry_out());
         self.shared.control.waker(self.worker).wake();
     }
 }
