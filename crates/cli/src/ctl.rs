@@ -160,6 +160,8 @@ fn tell_status(json: &str) -> Option<String> {
     tell_protocols(&status.protocols, status.tls.as_ref(), &mut page);
     let used = status.cache_bytes.map_or("divided among processes".to_owned(), |bytes| format!("{bytes} bytes"));
     page.line("cache", format!("{used} of {}", format_size(status.arch.cache_bytes_max)));
+    let said = [("user", &status.user), ("sandbox", &status.sandbox)];
+    said.into_iter().for_each(|(name, text)| text.iter().for_each(|text| page.line(name, text.clone())));
     for certificate in &status.certificates {
         page.line("certificate", certificate.describe(lamna_server::acme::status::now()));
     }

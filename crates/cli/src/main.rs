@@ -18,12 +18,13 @@ use lamna_server::admin::Admin;
 use lamna_server::config::address::AdminAddress;
 use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
-use lamna_server::listen;
+use lamna_server::listen::{self, Listener};
 use lamna_server::log::errors::{self, Level};
 use lamna_server::process::admin_service::Administration;
 use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
+use lamna_server::sys::credentials::{self, Account, CredentialsError};
 use lamna_server::{ServeError, tls};
 
 use args::{CheckArgs, Cli, Command, ServeArgs};
@@ -72,16 +73,21 @@ fn keep(args: &ServeArgs) -> ExitCode {
 fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed> {
     let mut inherited = upgrade::inherited()?;
     let settings = load(args)?;
+    let mut listeners = match &mut inherited {
+        Some(inherited) => std::mem::take(&mut inherited.listeners),
+        None => listen::bind(&settings.listen)?,
+    };
+    let account = become_user(&settings, &mut listeners)?;
     errors::open(&settings.error_log).map_err(|error| {
         let place = settings.error_log.file.as_deref().unwrap_or(Path::new("-")).display();
         let report = format!("lamna: cannot write the error log {place}: {error}");
         Failed { exit: Exit::Configuration, report }
     })?;
     warn(&settings);
-    let listeners = match &mut inherited {
-        Some(inherited) => std::mem::take(&mut inherited.listeners),
-        None => listen::bind(&settings.listen)?,
-    };
+    if let (Some(account), Err(error)) = (account, load(args)) {
+        let what = format!("a reload will fail, because {account} reads the configuration then: {error}");
+        errors::tell(Level::Warning, format_args!("{what}"));
+    }
     let admin = match inherited.as_mut().map(|inherited| std::mem::take(&mut inherited.admin)) {
         Some(listeners) if !listeners.is_empty() => Admin::inherit(listeners, &settings.admin)?,
         _ => open_admin(&settings.admin)?,
@@ -93,6 +99,19 @@ fn serve(args: &ServeArgs, keeper: Option<ControlChannel>) -> Result<(), Failed>
     let reload = move || load(&again).map_err(|error| error.to_string());
     let administration = Administration::new(admin, settings.clone(), Box::new(reload)).kept(keeper);
     Ok(lamna_server::serve(&settings, listeners, administration, inherited)?)
+}
+
+/// Becomes the user of `settings`, if there is one, and leaves the files of sockets to it. What ports below 1024 take is done by then.
+fn become_user(settings: &Settings, listeners: &mut [Listener]) -> Result<Option<Account>, Failed> {
+    let Some(user) = &settings.user else { return Ok(None) };
+    let refused = |error: CredentialsError| Failed { exit: Exit::Configuration, report: format!("lamna: {error}") };
+    let account = Account::find(user, settings.group.as_deref()).map_err(refused)?;
+    if account.is_own() {
+        return Ok(None);
+    }
+    listeners.iter().for_each(|listener| listener.give_file(account.numbers()));
+    account.become_it().map_err(refused)?;
+    Ok(Some(account))
 }
 
 /// The endpoint. One that nobody asked for, and that cannot be had, does not keep a server from serving.
@@ -116,12 +135,34 @@ fn check(args: &CheckArgs) -> Result<(), Failed> {
         return Ok(writeln!(io::stdout(), "{:#}", config::schema())?);
     }
     let args = &args.serve;
-    let settings = config::check(args.config.as_deref(), &args.overrides(), listen::probe)?;
+    let mut settings = config::check(args.config.as_deref(), &args.overrides(), listen::probe)?;
+    if settings.user.is_some() && credentials::is_root() {
+        if let Some(account) = become_user(&settings, &mut [])? {
+            // Everything but the addresses is opened by that user.
+            settings = config::check(args.config.as_deref(), &args.overrides(), |_| Ok(())).map_err(|error| {
+                let failed = Failed::from(error);
+                Failed {
+                    report: format!("{}\n  This is what {account} meets, whom the server becomes.", failed.report),
+                    ..failed
+                }
+            })?;
+        }
+    } else if let Some(user) = settings.user.as_deref().filter(|user| !is_own(user)) {
+        errors::tell(
+            Level::Warning,
+            format_args!("what {user} may read and write is not known: only root can find out"),
+        );
+    }
     warn(&settings);
     for doubt in tls::check(&settings).map_err(ServeError::Tls)? {
         errors::tell(Level::Warning, format_args!("{doubt}"));
     }
     Ok(io::stdout().write_all(config::render(&settings).as_bytes())?)
+}
+
+/// Whether this is the user that runs this.
+fn is_own(user: &str) -> bool {
+    Account::find(user, None).is_ok_and(|account| account.is_own())
 }
 
 /// Says what in the settings will not do what was probably meant.

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -99,6 +100,14 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Listener>, BindError> {
 }
 
 impl Listener {
+    /// Leaves the file of a Unix socket to this user and group. If that fails, it stays who has made it.
+    pub fn give_file(&self, (user, group): (u32, u32)) {
+        if let (Some(_), ListenAddress::Unix(path)) = (&self.file, &self.address) {
+            let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+            let _ = chownat(CWD, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
+        }
+    }
+
     /// Whether TLS is spoken here if sites speak it: on every port but that of plain HTTP. Unix sockets are for programs of this
     /// machine.
     pub fn speaks_tls(&self) -> bool {

@@ -30,6 +30,7 @@ use lamna_server::metrics::counters::Counters;
 use lamna_server::sys::clock::Clock;
 use lamna_server::sys::shared_memory::SharedMemory;
 use lamna_server::tls::{Alpn, Endpoint, Tickets};
+use lamna_server::worker::confinement::Confinement;
 use lamna_server::worker::connection_counter::ConnectionCounter;
 use lamna_server::worker::control::Control;
 use lamna_server::worker::limiter::{Counted, Limiter};
@@ -249,6 +250,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         first_score: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         fork_server: None,
+        confinement: Arc::new(Confinement::none()),
     };
     (Arc::new(shared), address)
 }

@@ -138,6 +138,12 @@ pub struct Status {
     /// How it stands with certificates that are ordered; none in answers of earlier versions.
     #[serde(default)]
     pub certificates: Vec<Ordered>,
+    /// The user that it runs as; none in answers of earlier versions.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// What confines the threads that serve; none in answers of earlier versions.
+    #[serde(default)]
+    pub sandbox: Option<String>,
 }
 
 /// Responses by protocol.

@@ -37,6 +37,8 @@ struct Pool {
     shards: Arc<Shards>,
     counters: SharedMemory<Counters>,
     threads: AtomicUsize,
+    /// Half of the processors. Found out once, because threads that are confined can no longer ask for a control group's share.
+    threads_max: usize,
     /// Jobs that have been submitted and not finished.
     pending: AtomicUsize,
 }
@@ -61,7 +63,9 @@ impl Compressor {
     /// Threads that keep what they make with the entries of `shards`; none yet.
     pub(super) fn new(shards: Arc<Shards>, counters: SharedMemory<Counters>) -> Compressor {
         let (jobs, queue) = bounded(QUEUE_MAX);
-        let pool = Pool { queue, shards, counters, threads: AtomicUsize::new(0), pending: AtomicUsize::new(0) };
+        let threads_max = std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
+        let (threads, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let pool = Pool { queue, shards, counters, threads, threads_max, pending };
         Compressor { jobs, pool: Arc::new(pool) }
     }
 
@@ -86,7 +90,7 @@ impl Compressor {
 
     fn spawn_if_needed(&self) {
         let threads = self.pool.threads.load(SeqCst);
-        if self.pool.pending.load(SeqCst) <= threads || threads >= threads_max() {
+        if self.pool.pending.load(SeqCst) <= threads || threads >= self.pool.threads_max {
             return;
         }
         self.pool.threads.fetch_add(1, SeqCst);
@@ -96,11 +100,6 @@ impl Compressor {
             self.pool.threads.fetch_sub(1, SeqCst);
         }
     }
-}
-
-/// Half of the processors.
-fn threads_max() -> usize {
-    std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
 }
 
 impl Pool {

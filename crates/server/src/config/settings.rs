@@ -286,6 +286,12 @@ pub struct Settings {
     pub error_log: ErrorLogSettings,
     /// How the server is controlled.
     pub admin: AdminSettings,
+    /// The user that the server becomes once it listens, by name or by number; none to stay who it is.
+    pub user: Option<String>,
+    /// The group that it becomes with it; none for that of the user.
+    pub group: Option<String>,
+    /// Whether the threads that serve are confined, as far as the kernel can.
+    pub sandbox: bool,
     /// How certificates of sites with [`SiteTls::Auto`] are ordered.
     pub acme: AcmeSettings,
     /// Bounds on what a peer may use or keep waiting.
@@ -294,7 +300,7 @@ pub struct Settings {
     /// cut off. The default is ten minutes: long enough for most downloads, short enough for one that stands still.
     pub drain_timeout_ms: u32,
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
-    /// `cachestat`, `io_uring`. From the command line only.
+    /// `cachestat`, `io_uring`, `landlock`, `seccomp`. From the command line only.
     pub without: Vec<String>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,
@@ -385,6 +391,9 @@ impl Default for Settings {
             log_format: LogFormat::Combined,
             error_log: ErrorLogSettings::default(),
             admin: AdminSettings::default(),
+            user: None,
+            group: None,
+            sandbox: true,
             acme: AcmeSettings::default(),
             limits: lamna_proto::limits::Limits::default(),
             drain_timeout_ms: 600_000,

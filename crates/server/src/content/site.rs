@@ -355,7 +355,7 @@ impl Root {
         let identity = identity(&directory)?;
         let mut current = lock();
         current.checked_ms = now_ms;
-        if identity != current.identity {
+        if identity != current.identity && !open::is_out_of_reach(&directory) {
             current.directory = Arc::new(directory);
             current.identity = identity;
         }

@@ -133,7 +133,7 @@ impl Default for KernelFeatures {
 }
 
 impl KernelFeatures {
-    /// All but the named ones: `openat2`, `nowait`, `cachestat`, `io_uring`.
+    /// All but the named ones: `openat2`, `nowait`, `cachestat`, `io_uring`; `landlock` and `seccomp` are names, too.
     ///
     /// # Errors
     /// The first name that is none of these.
@@ -145,6 +145,8 @@ impl KernelFeatures {
                 "nowait" => abilities.nowait.store(false, Relaxed),
                 "cachestat" => abilities.cachestat.store(false, Relaxed),
                 "io_uring" => abilities.io_uring.store(false, Relaxed),
+                // They are asked for by who makes sandboxes.
+                "landlock" | "seccomp" => {}
                 other => return Err(other.to_owned()),
             }
         }

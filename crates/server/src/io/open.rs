@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::io::{Blocked, Counters, KernelFeatures, Wait};
@@ -125,6 +125,14 @@ fn real_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
 pub fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
+}
+
+/// Whether this thread's sandbox keeps it from a directory that its user may read. What is there is then served by threads that come
+/// soon (`worker::confinement`).
+pub fn is_out_of_reach(directory: &OwnedFd) -> bool {
+    let may_read = rustix::fs::accessat(directory, ".", Access::READ_OK, AtFlags::EACCESS).is_ok();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    may_read && rustix::fs::openat(directory, ".", flags, Mode::empty()).err() == Some(Errno::ACCESS)
 }
 
 /// Opens a directory by its full path if the dentry cache knows the way.

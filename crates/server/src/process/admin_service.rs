@@ -29,7 +29,10 @@ use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
+use crate::sys::credentials;
+use crate::sys::sandbox::Kind as SandboxKind;
 use crate::tls::negotiated::{self, GROUPS, Kind, SUITES};
+use crate::worker::confinement;
 use crate::worker::control::Control;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
@@ -103,6 +106,8 @@ pub enum Body<'a> {
         ids: Vec<u32>,
         /// How other processes take their place, which is the only way to change them.
         upgrade_in_progress: &'a mut Succession,
+        /// What confines them.
+        confined: Option<SandboxKind>,
     },
 }
 
@@ -133,6 +138,13 @@ impl AdminService<'_> {
         match &self.body {
             Body::Threads(server) => server.connections(),
             Body::Processes { shared_metrics, .. } => shared_metrics.scoreboard.connections().collect(),
+        }
+    }
+
+    fn confined(&self) -> Option<SandboxKind> {
+        match &self.body {
+            Body::Threads(server) => server.shared().confinement.kind(),
+            Body::Processes { confined, .. } => *confined,
         }
     }
 
@@ -178,6 +190,8 @@ impl AdminApi for AdminService<'_> {
             protocols: protocols(done),
             tls: self.settings().speak_tls().then(|| tls(done)),
             certificates: acme::status(self.settings()),
+            user: Some(credentials::describe()),
+            sandbox: Some(confinement::describe(self.confined())),
         }
     }
 
@@ -403,6 +417,11 @@ impl AdminService<'_> {
         }
         if settings.listen != self.standing.configured.listen {
             let why = "the configuration names other addresses to listen at, which takes a restart";
+            return Err(Refusal::from(why.to_owned()));
+        }
+        let accounts = |settings: &Settings| (settings.user.clone(), settings.group.clone());
+        if accounts(&settings) != accounts(&self.standing.configured) {
+            let why = "the configuration names another user or group to become, which takes a restart";
             return Err(Refusal::from(why.to_owned()));
         }
         if settings.admin != self.standing.configured.admin {

@@ -18,8 +18,10 @@ use crate::process::running_engine::SwitchError;
 use crate::process::sd_notify::notify;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{NoSuccessor, Purpose, Successor};
+use crate::sys::sandbox::Kind;
 use crate::tls::automatic::StateFiles;
 use crate::tls::local_ca::{LocalFiles, how_to_trust};
+use crate::worker::confinement;
 use crate::worker::migration::transfer::Sender;
 
 /// Says one line in one piece: several processes write to the same place while one takes the place of another.
@@ -42,7 +44,7 @@ pub(crate) fn report_done(shared_metrics: &SharedMetrics) {
 }
 
 /// One line: where, how, and how many.
-pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
+pub(crate) fn announce(settings: &Settings, listeners: &[Listener], confined: Option<Kind>) {
     notify("READY=1");
     let addresses: Vec<String> = listeners.iter().map(|listener| url(listener, settings)).collect();
     let roots: Vec<String> = settings.sites.iter().map(SiteSettings::describe_root).collect();
@@ -58,6 +60,7 @@ pub(crate) fn announce(settings: &Settings, listeners: &[Listener]) {
         addresses.join(", "),
         settings.choice().describe(settings.architecture)
     );
+    say!("sandbox: {}", confinement::describe(confined));
     if settings.sites.iter().any(|site| site.tls == Some(SiteTls::Local))
         && let Ok(files) = LocalFiles::of_user()
     {
@@ -118,15 +121,15 @@ fn doors_doubt<'a>(addresses: impl Iterator<Item = &'a ListenAddress>) -> Option
     }
 }
 
-/// Why not to serve as root on these addresses: nothing that serves files needs it, and Lamna does not change users by itself.
+/// Why not to serve as root on these addresses: nothing that serves files needs it.
 fn root_doubt<'a>(mut addresses: impl Iterator<Item = &'a ListenAddress>) -> &'static str {
     let is_privileged =
         |address: &ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if (1..1024).contains(&tcp.port()));
     if addresses.any(is_privileged) {
-        "serving as root: for a port below 1024, CAP_NET_BIND_SERVICE or a socket passed by a service manager is enough; start \
-         it as another user"
+        "serving as root: for a port below 1024 it is enough to begin as root, and to become another user with `user`. \
+         CAP_NET_BIND_SERVICE or a socket passed by a service manager is enough as well"
     } else {
-        "serving as root, which nothing here needs: start it as another user"
+        "serving as root, which nothing here needs: start it as another user, or name one with `user`"
     }
 }
 
@@ -234,6 +237,8 @@ mod tests {
         for needless in [&["8080"][..], &["127.0.0.1:1024", "unix:/x"], &["127.0.0.1:0"]] {
             assert!(doubt(needless).contains("which nothing here needs"), "{needless:?}");
         }
-        assert!(doubt(&["8080", "[::]:443"]).contains("CAP_NET_BIND_SERVICE"));
+        for remedy in ["CAP_NET_BIND_SERVICE", "`user`"] {
+            assert!(doubt(&["8080", "[::]:443"]).contains(remedy), "{remedy}");
+        }
     }
 }

@@ -33,6 +33,7 @@ use crate::process::supervisor::restart::Restart;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::{Alpn, Endpoint, Tickets};
+use crate::worker::confinement::Confinement;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
@@ -231,6 +232,10 @@ impl RunningEngine {
             if settings.pin {
                 stay_on_processor(place);
             }
+            if let Err(error) = shared.confinement.workers.enter() {
+                errors::report(Level::Error, format_args!("worker {index}: {error}"));
+                return Err(Errno::PERM);
+            }
             let result = keep_running(&shared, index, &settings);
             shared.score(index).clear();
             result
@@ -278,7 +283,23 @@ impl RunningEngine {
     fn successor(&self, settings: &Settings, first_score: usize) -> Result<Shared, ServeError> {
         let (old, before) = (&*self.shared, &self.settings);
         let same_sites = settings.sites == before.sites && settings.compression == before.compression;
-        let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings)?) };
+        let same_tls = settings
+            .sites
+            .iter()
+            .map(|site| (&site.hosts, &site.tls))
+            .eq(before.sites.iter().map(|site| (&site.hosts, &site.tls)))
+            && settings.acme == before.acme;
+        let tls = match &old.tls {
+            Some(tls) if same_tls => {
+                // A reload is a good moment to look.
+                tls.look().iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
+                Some(tls.clone())
+            }
+            _ => open_tls(settings, &old.tickets, &old.counters)?,
+        };
+        // What has begun in the old one stays there.
+        let confinement = Arc::new(Confinement::of(settings)?);
+        let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings, &confinement)?) };
         // Entries are found by the place of their site among the sites.
         let same_store = same_sites
             && settings.cache_bytes_max == before.cache_bytes_max
@@ -293,21 +314,7 @@ impl RunningEngine {
         };
         let log = match (&settings.log, settings.log_format) == (&before.log, before.log_format) {
             true => old.log.clone(),
-            false => open_log(settings, &old.log_counters)?,
-        };
-        let same_tls = settings
-            .sites
-            .iter()
-            .map(|site| (&site.hosts, &site.tls))
-            .eq(before.sites.iter().map(|site| (&site.hosts, &site.tls)))
-            && settings.acme == before.acme;
-        let tls = match &old.tls {
-            Some(tls) if same_tls => {
-                // A reload is a good moment to look.
-                tls.look().iter().for_each(|(level, words)| errors::report(*level, format_args!("{words}")));
-                Some(tls.clone())
-            }
-            _ => open_tls(settings, &old.tickets, &old.counters)?,
+            false => open_log(settings, &old.log_counters, &confinement)?,
         };
         Ok(Shared {
             sites,
@@ -334,6 +341,7 @@ impl RunningEngine {
             first_score,
             alarm: old.alarm.clone(),
             fork_server: old.fork_server.clone(),
+            confinement,
         })
     }
 }
@@ -470,7 +478,10 @@ fn prepare(
     // First of all, because later there are threads.
     let fork_server = (settings.helpers == HelperKind::Processes).then(|| ForkServer::start(settings)).transpose()?;
     let abilities = KernelFeatures::without(&settings.without).map_err(ServeError::Without)?;
-    let sites = Arc::new(open_sites(settings)?);
+    // Makes the state directory where there is none, to be among what can be reached.
+    let tls = open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?;
+    let confinement = Arc::new(Confinement::of(settings)?);
+    let sites = Arc::new(open_sites(settings, &confinement)?);
     listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
     Ok(Shared {
         store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
@@ -482,9 +493,9 @@ fn prepare(
         limiter: Limiter::new(settings, shared_metrics.counted.clone()),
         limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
-        tls: open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?,
+        tls,
         tickets: shared_metrics.tickets.clone(),
-        log: open_log(settings, &shared_metrics.log)?,
+        log: open_log(settings, &shared_metrics.log, &confinement)?,
         clock: shared_metrics.clock,
         control: control(settings)?,
         handover: Handover::new(settings.workers),
@@ -497,6 +508,7 @@ fn prepare(
         first_score,
         alarm: shared_metrics.alarm.clone(),
         fork_server: fork_server.map(Arc::new),
+        confinement,
     })
 }
 
@@ -519,12 +531,19 @@ fn open_tls(
     Endpoint::open(settings, tickets.clone(), counters.clone(), &[Alpn::Http2, Alpn::Http1]).map_err(ServeError::Tls)
 }
 
-fn open_sites(settings: &Settings) -> Result<Sites, ServeError> {
-    Sites::open(settings).map_err(|(path, errno): (PathBuf, Errno)| ServeError::Root(path, errno))
+/// Names of applications are looked up by threads that begin here.
+fn open_sites(settings: &Settings, confinement: &Confinement) -> Result<Sites, ServeError> {
+    let opened = confinement.agents.within(|| Sites::open(settings))?;
+    opened.map_err(|(path, errno): (PathBuf, Errno)| ServeError::Root(path, errno))
 }
 
-fn open_log(settings: &Settings, counters: &SharedMemory<LogCounters>) -> Result<Option<Arc<AccessLog>>, ServeError> {
-    let log = AccessLog::open(&settings.log, settings.log_format, counters.clone());
+fn open_log(
+    settings: &Settings,
+    counters: &SharedMemory<LogCounters>,
+    confinement: &Confinement,
+) -> Result<Option<Arc<AccessLog>>, ServeError> {
+    let open = || AccessLog::open(&settings.log, settings.log_format, counters.clone());
+    let log = confinement.workers.within(open)?;
     log.map(|log| log.map(Arc::new)).map_err(|error| ServeError::Log(settings.log.clone(), error))
 }
 

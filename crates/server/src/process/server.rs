@@ -3,15 +3,12 @@
 //! Owns: the order in which things start and stop. Guarantees: listening sockets stay open until
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
-use crate::process::error::ServeError;
+pub(in crate::process) mod renewal;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::acme::Orderer;
 use crate::admin::api::{AdminApi, Now, Phase};
@@ -21,6 +18,7 @@ use crate::listen::{BACKLOG, Listener};
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body, Standing};
 use crate::process::autotune::{Adapter, Wish};
+use crate::process::error::ServeError;
 use crate::process::messages::{
     announce, report_cut, report_done, report_draining, report_lost, report_not_succeeded, report_not_upgraded,
     report_succession,
@@ -28,6 +26,7 @@ use crate::process::messages::{
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine;
 use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
+use crate::process::server::renewal::Renewal;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
 use crate::process::supervisor;
@@ -56,7 +55,7 @@ pub fn serve(
     allocator::set();
     // Before anything else: the process whose place is taken, or an administrator, may already have something to say.
     let mut orders = Orders::by_signals()?;
-    raise_descriptor_limit();
+    startup_limits::raise_descriptor_limit();
     let (mut inherited, mut predecessor) = (inherited, None);
     let mut keeper = administration.keeper.take();
     if let Some(inherited) = &mut inherited {
@@ -89,7 +88,7 @@ pub fn serve(
         supervisor::serve(premises, orders, administration, upgrade_in_progress)
     } else {
         let server = Server::start(settings, listeners, &shared_metrics, 0, receiver.clone())?;
-        announce(settings, &server.running.shared.listeners);
+        announce(settings, &server.running.shared.listeners, server.running.shared.confinement.kind());
         if let Some(receiver) = &receiver {
             let listeners = server.running.shared.listeners.iter().chain(administration.admin.listeners());
             upgrade::take_over(receiver, predecessor.as_ref(), listeners);
@@ -121,6 +120,7 @@ pub struct Server {
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
     sweeper: Sweeper,
+    renewal: Renewal,
 }
 
 /// How a server leaves its place to another process.
@@ -170,11 +170,13 @@ impl Server {
             finish_and_stop(&running);
             return Err(error);
         }
+        let order = || Orderer::start(first_score == 0, settings, &running.shared.listeners);
+        let orderer = running.shared.confinement.agents.within(order)?;
         let receiver = receiver.filter(|_| !settings.architecture.takes_arrivals_itself());
         let arrivals = receiver.map(|receiver| Arrivals::start(running.shared.clone(), receiver)).transpose()?;
         Ok(Server {
             // Of several processes the first one does it. It is the last to go, and replaced when it dies.
-            orderer: Orderer::start(first_score == 0, settings, &running.shared.listeners),
+            orderer,
             running,
             leaving: DrainingEngines::default(),
             shared_metrics: shared_metrics.clone(),
@@ -184,6 +186,7 @@ impl Server {
             successor: None,
             certificates_seen: None,
             sweeper: Sweeper::default(),
+            renewal: Renewal::default(),
         })
     }
 
@@ -269,6 +272,11 @@ impl Server {
         if self.running.adjust(settings) {
             return Ok(Switched::Adjusted);
         }
+        self.go_over(settings)
+    }
+
+    /// Has another engine take the place of the one that serves.
+    fn go_over(&mut self, settings: &Settings) -> Result<Switched, SwitchError> {
         let Some(score) = self.leaving.free_seats(&self.running, settings.workers) else {
             let why = "an engine with many workers is still handing over: try again in a moment";
             return Err(SwitchError::Impossible(why.to_owned()));
@@ -279,7 +287,9 @@ impl Server {
                 let previous = std::mem::replace(&mut self.running, next);
                 previous.leave_to(&self.running);
                 self.leaving.push(previous);
-                self.orderer.follow(settings, &self.running.shared.listeners);
+                let (shared, orderer) = (&self.running.shared, &mut self.orderer);
+                let follow = || orderer.follow(settings, &shared.listeners);
+                shared.confinement.agents.within(follow).map_err(|error| SwitchError::Start(error.into()))?;
                 Ok(Switched::Over)
             }
             Err(not_next) => {
@@ -483,6 +493,7 @@ impl Server {
             self.reap();
             if end.is_none() && self.successor.is_none() && !self.upgrade_in_progress.is_begun() {
                 self.adapt();
+                self.look_at_confinement();
             }
             if let Some(Administration { admin, standing, .. }) = &mut administration {
                 let ending = end.is_some() || self.successor.is_some();
@@ -667,24 +678,4 @@ fn release(mut shared: Arc<Shared>) {
         shared = still_shared;
         thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Connections need descriptors: take as many as we are allowed to.
-fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // If it fails the old limit stays, and running out is survived.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    make_room_for_descriptors(limit.maximum.unwrap_or(u64::MAX));
-}
-
-/// Descriptors that the kernel's table has room for from the beginning: 128 KiB of its memory.
-const DESCRIPTORS_AT_ONCE: u64 = 16 * 1024;
-
-/// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run out,
-/// and in a process with threads whoever needs the next number then waits for all processors to notice
-/// (`expand_fdtable` and `synchronize_rcu` in Linux's `fs/file.c`): a worker was seen to stand still there for 12 ms.
-fn make_room_for_descriptors(descriptors_max: u64) {
-    let highest = descriptors_max.min(DESCRIPTORS_AT_ONCE) as i32 - 1;
-    // If it fails the table grows as it is needed.
-    let _ = eventfd(0, EventfdFlags::CLOEXEC).and_then(|any| fcntl_dupfd_cloexec(any, highest));
 }

@@ -1,13 +1,15 @@
 //! Whether there is room to serve within the limits that this process is under (getrlimit(2)).
 //!
 //! Owns: what the least is. Guarantees: a server that says it serves can hold a few connections and has the address space for
-//! what it begins with; else it says which limit is too low, by how much, and how to raise it. Changes no limit.
+//! what it begins with; else it says which limit is too low, by how much, and how to raise it. Raises the one on descriptors as far as
+//! it may, and no other.
 
 use std::fs;
 use std::io;
 
-use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::settings::{Architecture, Settings};
 use crate::io::accept::DescriptorReserve;
@@ -127,6 +129,26 @@ fn used_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/statm")?;
     let pages = text.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
     pages.map(|pages| pages * rustix::param::page_size() as u64).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Connections need descriptors: take as many as we are allowed to.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it fails the old limit stays, and running out is survived.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    make_room_for_descriptors(limit.maximum.unwrap_or(u64::MAX));
+}
+
+/// Descriptors that the kernel's table has room for from the beginning: 128 KiB of its memory.
+const DESCRIPTORS_AT_ONCE: u64 = 16 * 1024;
+
+/// Has the kernel make its table of descriptors large while there is one thread. The table doubles whenever numbers run out,
+/// and in a process with threads whoever needs the next number then waits for all processors to notice
+/// (`expand_fdtable` and `synchronize_rcu` in Linux's `fs/file.c`): a worker was seen to stand still there for 12 ms.
+fn make_room_for_descriptors(descriptors_max: u64) {
+    let highest = descriptors_max.min(DESCRIPTORS_AT_ONCE) as i32 - 1;
+    // If it fails the table grows as it is needed.
+    let _ = eventfd(0, EventfdFlags::CLOEXEC).and_then(|any| fcntl_dupfd_cloexec(any, highest));
 }
 
 #[cfg(test)]

@@ -26,12 +26,13 @@ use crate::process::messages::{
 };
 use crate::process::orders::{ControlChannel, Order, Orders, Received, Report};
 use crate::process::running_engine::SwitchError;
-use crate::process::server::Server;
+use crate::process::server::{Server, renewal};
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
 use crate::process::upgrade;
 use crate::process::upgrade::{Purpose, Succession, Successor};
 use crate::sys::fork::fork;
+use crate::worker::confinement::Confinement;
 use crate::worker::migration::transfer::Receiver;
 
 /// Where and how worker processes serve.
@@ -60,7 +61,8 @@ pub(crate) fn serve(
     administration: Administration,
     upgrade_in_progress: Succession,
 ) -> Result<(), ServeError> {
-    let mut supervisor = Supervisor::new(premises, orders, administration, upgrade_in_progress);
+    let confinement = Confinement::of(premises.settings)?;
+    let mut supervisor = Supervisor::new(premises, orders, administration, upgrade_in_progress, confinement);
     let result = supervisor.supervise();
     if result.is_err() {
         supervisor.end(Order::Stop);
@@ -86,6 +88,8 @@ struct Supervisor<'a> {
     predecessor: Option<ControlChannel>,
     keeper: Option<Arc<ControlChannel>>,
     upgrade_in_progress: Succession,
+    /// What is as in its workers, which are confined. It is not.
+    confinement: Confinement,
     /// Once another process has taken the place of this one.
     successor: Option<Successor>,
     /// By slot.
@@ -160,6 +164,7 @@ impl<'a> Supervisor<'a> {
         orders: Orders,
         administration: Administration,
         upgrade_in_progress: Succession,
+        confinement: Confinement,
     ) -> Supervisor<'a> {
         let Premises { settings, shared_metrics, listeners, receiver, predecessor, keeper } = premises;
         let (wanted, most) = match settings.architecture {
@@ -177,6 +182,7 @@ impl<'a> Supervisor<'a> {
             predecessor,
             keeper,
             upgrade_in_progress,
+            confinement,
             successor: None,
             workers: (0..most).map(|_| None).collect(),
             wanted,
@@ -241,6 +247,7 @@ impl<'a> Supervisor<'a> {
                 listeners: &self.listeners,
                 ids: self.workers.iter().flatten().map(|worker| worker.process.as_raw_pid() as u32).collect(),
                 upgrade_in_progress: &mut self.upgrade_in_progress,
+                confined: self.confinement.kind(),
             },
         };
         work(admin, &mut service);
@@ -314,7 +321,7 @@ impl<'a> Supervisor<'a> {
         match report {
             Report::Ready if !self.announced => {
                 self.announced = true;
-                announce(self.settings, &self.listeners);
+                announce(self.settings, &self.listeners, self.confinement.kind());
                 if let Some(receiver) = &self.receiver {
                     let admin = self.administration.iter().flat_map(|one| one.admin.listeners());
                     upgrade::take_over(receiver, self.predecessor.as_ref(), self.listeners.iter().chain(admin));
@@ -568,6 +575,27 @@ impl Supervisor<'_> {
     }
 }
 
+// What workers can reach.
+impl Supervisor<'_> {
+    /// Has other processes serve if these cannot reach what is to be served ([`renewal`]).
+    fn look_at_confinement(&mut self) {
+        let is_open = self.announced && self.end.is_none() && !self.upgrade_in_progress.is_begun();
+        if !is_open || self.confinement.is_current() {
+            return;
+        }
+        let purpose = Purpose::Change(renewal::WHAT.to_owned());
+        let (settings, clock) = (self.settings, self.shared_metrics.clock);
+        if let Err(error) = self.upgrade_in_progress.begin(settings, &self.listeners, clock, purpose) {
+            let why = format!("{}, and is not served yet, because {error}", renewal::WHAT);
+            errors::report(Level::Error, format_args!("{why}"));
+        }
+        // Once for each that is replaced.
+        if let Ok(confinement) = Confinement::of(self.settings) {
+            self.confinement = confinement;
+        }
+    }
+}
+
 // The number of processes of `mp`.
 impl Supervisor<'_> {
     /// More when all are busy, fewer when many are idle.
@@ -588,6 +616,7 @@ impl Supervisor<'_> {
                 self.growth = 1;
                 self.dismiss_surplus();
             }
+            self.look_at_confinement();
         }
     }
 

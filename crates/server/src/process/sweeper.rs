@@ -24,8 +24,13 @@ impl Sweeper {
             return;
         }
         self.swept = Some(Instant::now());
-        let (sites, clock) = (shared.sites.clone(), shared.clock);
+        let (sites, clock, confinement) = (shared.sites.clone(), shared.clock, shared.confinement.clone());
+        let sweep = move || {
+            if confinement.workers.enter().is_ok() {
+                sweep(&sites, clock);
+            }
+        };
         // If there is no thread for it now, there will be one the next time.
-        let _ = std::thread::Builder::new().name("sweeper".to_owned()).spawn(move || sweep(&sites, clock));
+        let _ = std::thread::Builder::new().name("sweeper".to_owned()).spawn(sweep);
     }
 }

@@ -4,6 +4,8 @@
 //! when it panicked is the caller's to throw away or to repair. The message of the panic itself is on standard error already.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(debug_assertions)]
+use std::sync::OnceLock;
 
 use crate::sys::say::say;
 
@@ -31,21 +33,27 @@ pub(crate) enum Point {
     Log,
 }
 
-/// Panics if a test has asked for that: with `LAMNA_TEST_PANIC=POINT:NAME` in the environment, when `name` is `NAME`. Programs
-/// that are built without debug assertions, which releases are, never do.
+/// Panics if a test has asked for that: with `LAMNA_TEST_PANIC=POINT:NAME` in the environment, when `name` is `NAME`; or reaches for what
+/// is not its own ([`planted`](super::planted)). Programs that are built without debug assertions, which releases are, never do.
 pub(crate) fn fail_if_asked(point: Point, name: &[u8]) {
     #[cfg(debug_assertions)]
     {
-        static ASKED: std::sync::OnceLock<Option<(String, String)>> = std::sync::OnceLock::new();
-        let asked = ASKED.get_or_init(|| {
-            let text = std::env::var("LAMNA_TEST_PANIC").ok()?;
-            let (point, name) = text.split_once(':')?;
-            Some((point.to_owned(), name.to_owned()))
-        });
-        let Some((asked, of)) = asked else { return };
-        assert!(!(*asked == point.name() && of.as_bytes() == name), "a test has asked for this");
+        static ASKED: OnceLock<Option<(String, String)>> = OnceLock::new();
+        super::planted::reach_out_if_asked(point, name);
+        assert!(!is_asked(&ASKED, "LAMNA_TEST_PANIC", point, name), "a test has asked for this");
     }
     let _ = (point, name);
+}
+
+/// Whether the variable `POINT:NAME` asks for this point and this name.
+#[cfg(debug_assertions)]
+pub(super) fn is_asked(asked: &OnceLock<Option<(String, String)>>, variable: &str, point: Point, name: &[u8]) -> bool {
+    let asked = asked.get_or_init(|| {
+        let text = std::env::var(variable).ok()?;
+        let (point, name) = text.split_once(':')?;
+        Some((point.to_owned(), name.to_owned()))
+    });
+    asked.as_ref().is_some_and(|(asked, of)| *asked == point.name() && of.as_bytes() == name)
 }
 
 #[cfg(debug_assertions)]

@@ -7,14 +7,18 @@ pub mod allocator;
 pub mod cachestat;
 pub mod clock;
 pub(crate) mod contain;
+pub mod credentials;
 pub mod denied;
 pub mod fork;
 pub(crate) mod inherit;
 pub mod mapping;
 pub(crate) mod memory;
 pub(crate) mod peer;
+#[cfg(debug_assertions)]
+mod planted;
 pub(crate) mod prefetch;
 pub mod ring;
+pub mod sandbox;
 pub mod say;
 pub mod shared_memory;
 pub mod signals;

@@ -8,6 +8,7 @@ pub mod acceptor;
 pub mod address;
 pub mod blocking;
 pub(crate) mod coalesced_lookups;
+pub mod confinement;
 pub mod connection_counter;
 pub mod connection_table;
 pub mod context;

@@ -23,6 +23,7 @@ use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::{Endpoint, Tickets};
+use crate::worker::confinement::Confinement;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
@@ -82,6 +83,8 @@ pub struct Shared {
     pub alarm: Arc<Waker>,
     /// Where helper processes come from; none if helpers are threads.
     pub fork_server: Option<Arc<ForkServer>>,
+    /// What its threads enter before they serve.
+    pub confinement: Arc<Confinement>,
 }
 
 impl Shared {

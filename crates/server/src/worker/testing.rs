@@ -12,6 +12,7 @@ use crate::io::waker::Waker;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::Tickets;
+use crate::worker::confinement::Confinement;
 use crate::worker::connection_counter::ConnectionCounter;
 use crate::worker::control::Control;
 use crate::worker::limiter::{Counted, Limiter};
@@ -60,6 +61,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         first_score: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         fork_server: None,
+        confinement: Arc::new(Confinement::none()),
     };
     (shared, root)
 }

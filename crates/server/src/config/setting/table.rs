@@ -515,6 +515,43 @@ pub static SETTINGS: &[Setting] = &[
         _ => Ok(()),
     }),
     Setting::new(
+        "user",
+        Kind::Text {
+            form: "NAME",
+            get: |settings| settings.user.clone(),
+            set: |settings, text, _| account_name(text).map(|name| settings.user = Some(name)),
+        },
+        "The user that the server becomes once it listens, if it is started as root: by name or by number",
+    )
+    .more(": docs/security.md")
+    .default("the user that starts it")
+    .flag(Section::Control),
+    Setting::new(
+        "group",
+        Kind::Text {
+            form: "NAME",
+            get: |settings| settings.group.clone(),
+            set: |settings, text, _| account_name(text).map(|name| settings.group = Some(name)),
+        },
+        "The group that it becomes with `user`, beside those that the user is in",
+    )
+    .default("that of the user")
+    .flag(Section::Control)
+    .look(|settings, _| match settings.user {
+        None => Err((
+            "`group` needs `user`".to_owned(),
+            Some("name the user that the server becomes, too: user = \"www-data\"".to_owned()),
+        )),
+        Some(_) => Ok(()),
+    }),
+    Setting::new(
+        "sandbox",
+        switch!(sandbox),
+        "Confine the threads that serve to the files that are served, with Landlock, and keep them from starting programs, with seccomp",
+    )
+    .more(": docs/security.md")
+    .flag(Section::Control),
+    Setting::new(
         "acme_directory",
         Kind::Text {
             form: "URL",
@@ -630,6 +667,12 @@ fn at(address: ListenAddress, base: &Path) -> Result<ListenAddress, String> {
     }
 }
 
+/// The name or the number of a user or a group.
+fn account_name(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && !text.contains([':', '/', '\0']) && !text.starts_with('-');
+    if is_name { Ok(text.to_owned()) } else { Err("is not the name of a user or a group".to_owned()) }
+}
+
 fn text_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -640,53 +683,4 @@ fn advised(found: Result<(), (String, String)>) -> Result<(), Objection> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn what_can_be_ordered_stays_after_an_upgrade() {
-        for setting in SETTINGS.iter().filter(|setting| setting.order.is_some()) {
-            assert!(!setting.carried_words(&Settings::default()).is_empty(), "{}", setting.name);
-        }
-    }
-
-    #[test]
-    fn names_in_files_orders_and_upgrades_mean_one_setting_each() {
-        let orders = SETTINGS.iter().flat_map(|setting| {
-            let order = setting.order.iter();
-            let mut names: BTreeSet<&str> = order.flat_map(|order| [Some(order.name), order.alias]).flatten().collect();
-            names.insert(setting.name);
-            names
-        });
-        let carried = SETTINGS.iter().flat_map(|setting| setting.carried_words(&Settings::default()));
-        let carried = carried.map(|(name, _)| name);
-        for names in [orders.collect::<Vec<_>>(), carried.collect()] {
-            let different: BTreeSet<&str> = names.iter().copied().collect();
-            assert_eq!(different.len(), names.len(), "{names:?}");
-        }
-    }
-
-    #[test]
-    fn every_default_is_a_value() {
-        let settings = Settings::default();
-        for setting in SETTINGS {
-            for value in setting.values(&settings) {
-                assert_eq!(setting.parse(&value.to_string()), Ok(value), "{}", setting.name);
-            }
-        }
-    }
-
-    #[test]
-    fn numbers_are_kept_up_to_their_bounds() {
-        for setting in SETTINGS {
-            let (Kind::Number { bounds, .. } | Kind::NumberOrAuto { bounds, .. }) = &setting.kind else { continue };
-            for number in [*bounds.start(), *bounds.end()] {
-                let (mut settings, value) = (Settings::default(), super::super::Value::Number(number));
-                setting.put(&mut settings, &value, Path::new("/")).unwrap();
-                assert_eq!(setting.values(&settings), [value], "{}", setting.name);
-            }
-            assert!(setting.parse(&(bounds.end() + 1).to_string()).is_err(), "{}", setting.name);
-        }
-    }
-}
+mod tests;

@@ -24,6 +24,7 @@ use crate::io::{KernelFeatures, Wait, read, scm_rights};
 use crate::sys::clock::Clock;
 use crate::sys::fork::fork_bare;
 use crate::worker::address::KeyParts;
+use crate::worker::confinement::Confinement;
 
 /// The way to a fork server, which ends when this does.
 #[derive(Debug)]
@@ -105,6 +106,11 @@ fn request(kind: u8, number: u64) -> Vec<u8> {
 fn nurse(requests: &OwnedFd, settings: &Settings) {
     let mut helpers: HashMap<u64, Pid> = HashMap::new();
     let mut message = Vec::new();
+    // Its helpers are confined with it. The server has said what kept it from that.
+    let Ok(confinement) = Confinement::of(settings) else { return };
+    if confinement.workers.enter().is_err() {
+        return;
+    }
     while let Ok(tasks) = scm_rights::receive(requests.as_fd(), &mut message, true) {
         let Some((kind, number)) = message.split_first() else { break };
         let Ok(number) = number.try_into().map(u64::from_ne_bytes) else { break };

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::log::errors::{self, Level};
 use crate::sys::contain::contain;
 use crate::worker::migration::transfer::{Arrival, Receiver};
 use crate::worker::shared::Shared;
@@ -35,8 +36,9 @@ impl Arrivals {
     pub(crate) fn start(shared: Arc<Shared>, receiver: Arc<Receiver>) -> io::Result<Arrivals> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = stopping.clone();
-        let thread =
-            thread::Builder::new().name("arrivals".to_owned()).spawn(move || take(&shared, &receiver, &stop))?;
+        let thread = thread::Builder::new()
+            .name("arrivals".to_owned())
+            .spawn(move || enter_and_take(&shared, &receiver, &stop))?;
         Ok(Arrivals { thread, stopping })
     }
 
@@ -50,6 +52,13 @@ impl Arrivals {
         self.stopping.store(true, Relaxed);
         // One that panicked has said so on standard error.
         let _ = self.thread.join();
+    }
+}
+
+fn enter_and_take(shared: &Shared, receiver: &Receiver, stop: &AtomicBool) {
+    match shared.confinement.workers.enter() {
+        Ok(()) => take(shared, receiver, stop),
+        Err(error) => errors::report(Level::Error, format_args!("connections of the other process are lost: {error}")),
     }
 }
 
