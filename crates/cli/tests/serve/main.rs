@@ -15,6 +15,7 @@ mod ends;
 mod engine;
 mod errors;
 mod faults;
+mod filters;
 mod foresight;
 mod gateways;
 mod goaway;

@@ -206,7 +206,10 @@ pub(super) const KEYS: [(&str, &[&str]); 8] = [
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
     ("in a [[site.limit]] table", &["requests"]),
-    ("in a [[site.route]] table", &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi"]),
+    (
+        "in a [[site.route]] table",
+        &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi", "filters"],
+    ),
     (
         "in the `match` of a [[site.route]] table",
         &["path", "regex", "method", "host", "header", "query", "client", "protocol"],

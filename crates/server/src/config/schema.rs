@@ -164,6 +164,14 @@ fn route() -> Value {
             }),
         ),
         ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
+        (
+            "filters",
+            json!({
+                "type": "array",
+                "description": "What files pass through, one filter after the other: its name, or a table with `name` and its parameters",
+                "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
+            }),
+        ),
         ("upload", switch("Whether clients may store files")),
         ("delete", switch("Whether clients may delete files and empty directories")),
         ("mkdir", switch("Whether clients may make directories")),

@@ -88,8 +88,10 @@ pub fn leads_to_files(rules: &Rules) -> bool {
         cors: _,
         gateway,
         changes: _,
+        filters,
     } = rules;
-    redirect.is_none() && rewrite.is_none() && try_files.is_none() && gateway.is_none()
+    let is_filtered = filters.as_ref().is_some_and(|filters| !filters.is_empty());
+    redirect.is_none() && rewrite.is_none() && try_files.is_none() && gateway.is_none() && !is_filtered
 }
 
 /// What is served to who asks.

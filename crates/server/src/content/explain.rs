@@ -175,6 +175,7 @@ impl Account<'_> {
             return [rule].into_iter().chain(hides).collect();
         }
         let mut sentences = self.site.routes.describe(self.path);
+        sentences.extend(self.site.routes.effective(self.path, &[]).rules.describe_filters());
         if !redirects.is_empty() {
             sentences.push(format!("none of its redirects applies ({})", redirects.len()));
         }

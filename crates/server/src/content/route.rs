@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lamna_filter::Chain;
 use lamna_proto::error::Refusal;
 use lamna_proto::message::Request;
 use lamna_proto::parse::path;
@@ -64,6 +65,8 @@ pub struct Effective {
     vary: Option<String>,
     /// The application that answers.
     pub gateway: Option<Arc<Group>>,
+    /// What files pass through.
+    pub filters: Chain,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
 }
@@ -83,8 +86,9 @@ impl Routes {
         let fields = |status| headers::fields(&base.headers, status);
         let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
         let fields = fields(200);
-        let (changes, errors, gateway) = (site.changes(), Arc::new(errors), None);
-        let plain = Arc::new(Effective { number: 0, rules: base, changes, errors, vary: None, gateway, fields });
+        let (changes, errors, gateway, filters) = (site.changes(), Arc::new(errors), None, Chain::default());
+        let plain =
+            Arc::new(Effective { number: 0, rules: base, changes, errors, vary: None, gateway, filters, fields });
         let mut groups: Vec<Arc<Group>> = Vec::new();
         let named = site.routes.iter().filter_map(|route| match &route.gateway {
             Switch::Set(gateway) => Some(gateway),
@@ -225,7 +229,9 @@ impl Routes {
         let gateway =
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
         let changes = rules.changes.over(self.changes);
-        let effective = Arc::new(Effective { number, rules, changes, errors, vary, gateway, fields });
+        // What cannot be made was refused with the settings.
+        let filters = Chain::new(rules.filters.as_deref().unwrap_or_default()).unwrap_or_default();
+        let effective = Arc::new(Effective { number, rules, changes, errors, vary, gateway, filters, fields });
         made.by_routes.insert(key, effective.clone());
         effective
     }

@@ -5,6 +5,7 @@
 //! with [`Wait::No`] it never waits for the disk; a resource that holds content was read in one state of its file.
 //! Keeps nothing but pages that stand for many targets, in the cache: whoever asks keeps what it gets.
 
+mod filtered;
 mod routed;
 mod script;
 #[cfg(test)]
@@ -270,6 +271,9 @@ impl Question<'_> {
             return self.script(&runner, &open, &[]);
         }
         let media = media_type::by_name(&open.name);
+        if let Some(run) = self.rules.filters.start(self.media_type(media.essence, status), filtered::BYTES_MAX) {
+            return self.filtered(open, status, is_immutable, run);
+        }
         let mut files = vec![(Coding::Identity, open)];
         if media.compressible && status.0 == 200 {
             self.add_siblings(directory, &mut files)?;
@@ -590,7 +594,9 @@ impl Question<'_> {
     pub fn describe_again(&self, known: &Arc<Entry>) -> Arc<Entry> {
         let Resource { status, variants, .. } = &*known.resource;
         let Entry { stamps, .. } = &**known;
-        let is_of_files = variants.all().count() == stamps.files.len();
+        // What was filtered is not described by the state of its file.
+        let is_of = |(one, stamp): (&Arc<Representation>, &Stamp)| one.version == stamp.version();
+        let is_of_files = variants.all().count() == stamps.files.len() && variants.all().zip(&stamps.files).all(is_of);
         if !is_of_files || known.script.is_some() {
             return known.clone();
         }

@@ -71,6 +71,12 @@ impl Stamp {
         }
     }
 
+    /// The state of what is made of this file by `maker`, of `size` bytes: another validator than the file's, and than that of what
+    /// another one makes.
+    pub fn of_derived(self, maker: u64, size: u64) -> Stamp {
+        Stamp { size, inode: mixed(self.inode, maker), ..self }
+    }
+
     /// Whether `other` may have been made from this file: precompressed siblings that are older than what they stand
     /// for are leftovers. Two seconds of tolerance for file systems and tools that round times.
     pub fn is_newer_than(&self, other: &Stamp) -> bool {

@@ -113,6 +113,9 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     if both(|route| route.index.is_some()) && one.index != two.index {
         return Some("`index`".into());
     }
+    if both(|route| route.filters.is_some()) && one.filters != two.filters {
+        return Some("`filters`".into());
+    }
     if both(|route| route.cors != Switch::Unset) && one.cors != two.cors {
         return Some("`cors`".into());
     }

@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::condition::{Condition, Network, ValueTest};
 use super::conflicts;
+use super::filters;
 use super::gateways;
 use super::headers::{HeaderRule, Statuses};
 use super::matcher::Matcher;
@@ -93,6 +94,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.error_pages = site::error_pages(&given.error_pages, checker);
     route.cors = given.cors.as_ref().map_or(Switch::Unset, |given| cors(given, checker));
     route.gateway = gateways::judge(given, checker);
+    route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
     route.changes = ChangeRules { upload: given.upload, delete: given.delete, mkdir: given.mkdir };
     conflicts_within(table, &route, checker);
     route
@@ -112,6 +114,9 @@ fn conflicts_within(table: &Spanned<RouteTable>, route: &RouteSettings, checker:
     if is_answered && (redirects || looks) {
         let message = "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
         checker.problem(table.span(), message);
+    }
+    if is_answered && route.filters.as_ref().is_some_and(|filters| !filters.is_empty()) {
+        checker.problem(table.span(), "`filters` are for files, and an application answers this route");
     }
     let (bytes, most) = (route.headers.iter().map(HeaderRule::bytes).sum::<usize>(), site::HEADERS_BYTES_MAX);
     if bytes > most {

@@ -12,6 +12,7 @@
 pub mod condition;
 mod conflicts;
 mod files;
+mod filters;
 mod gateways;
 pub mod headers;
 mod judge;
@@ -25,6 +26,8 @@ pub mod template;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+use lamna_filter::Step;
 
 use condition::Condition;
 use headers::HeaderRule;
@@ -67,6 +70,8 @@ pub struct RouteSettings {
     pub cors: Switch<Cors>,
     /// The application that answers.
     pub gateway: Switch<GatewaySettings>,
+    /// What files pass through. Empty: nothing, whatever less specific routes say.
+    pub filters: Option<Vec<Step>>,
     /// What clients may change.
     pub changes: ChangeRules,
 }
@@ -247,8 +252,17 @@ pub struct Rules {
     pub cors: Option<Cors>,
     /// The application that answers.
     pub gateway: Option<GatewaySettings>,
+    /// What files pass through.
+    pub filters: Option<Vec<Step>>,
     /// What clients may change, where that differs from the site.
     pub changes: ChangeRules,
+}
+
+impl Rules {
+    /// What files pass through, in words.
+    pub fn describe_filters(&self) -> Option<String> {
+        self.filters.as_ref().filter(|steps| !steps.is_empty()).map(|steps| filters::describe(steps))
+    }
 }
 
 /// Merges routes, each with its number, the most specific first.
@@ -298,6 +312,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
             };
         }
         rules.index = rules.index.or_else(|| route.index.clone());
+        rules.filters = rules.filters.or_else(|| route.filters.clone());
         rules.changes = rules.changes.or(route.changes);
         for (status, page) in &route.error_pages {
             rules.error_pages.entry(*status).or_insert_with(|| page.clone());

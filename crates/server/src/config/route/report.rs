@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::condition::{Condition, ValueTest};
+use super::filters;
 use super::gateways;
 use super::headers::HeaderRule;
 use super::matcher::Matcher;
@@ -62,6 +63,9 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
         Switch::Unset => {}
         Switch::Off => line("cors", "false".into()),
         Switch::Set(cors) => line("cors", cors_table(cors)),
+    }
+    if let Some(steps) = &route.filters {
+        line("filters", filters::render(steps));
     }
     for (key, is_on) in route.changes.all() {
         if let Some(is_on) = is_on {
@@ -128,6 +132,7 @@ fn lines_of(rules: &Rules) -> Vec<String> {
         lines.push(format!("try {}", tried.iter().map(|one| one.text()).collect::<Vec<_>>().join(", then ")));
     }
     lines.extend(rules.index.as_ref().map(|index| format!("index files {}", index.join(", "))));
+    lines.extend(rules.describe_filters());
     lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
     lines.extend(rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)")));
     match rules.immutable {

@@ -31,6 +31,7 @@ pub(in crate::config) struct RouteTable {
     pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
     pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
     pub(super) fastcgi: Option<Spanned<SwitchOr<GatewayTable>>>,
+    pub(super) filters: Option<Vec<Spanned<FilterStep>>>,
     pub(super) upload: Option<bool>,
     pub(super) delete: Option<bool>,
     pub(super) mkdir: Option<bool>,
@@ -120,6 +121,13 @@ pub(super) enum FieldValue {
     Values(Vec<String>),
     Removed,
     Kept,
+}
+
+/// The name of a filter, or a table of it and its parameters.
+#[derive(Debug)]
+pub(super) enum FilterStep {
+    Name(String),
+    Table(BTreeMap<Text, Text>),
 }
 
 /// `true`, `false`, one text or several, or `{ regex = "..." }`.
@@ -270,6 +278,22 @@ impl Shape for Value {
     }
 }
 
+impl Shape for FilterStep {
+    const EXPECTED: &'static str = "the name of a filter, or a table with `name` and its parameters";
+
+    fn of_texts(mut texts: Vec<String>) -> Option<Self> {
+        (texts.len() == 1).then(|| FilterStep::Name(texts.remove(0)))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(_: A) -> Option<Result<Self, A::Error>> {
+        None
+    }
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        Some(BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(FilterStep::Table))
+    }
+}
+
 impl Shape for FieldValue {
     const EXPECTED: &'static str = "a string, a list of strings, or false for a field that is removed";
 
@@ -325,4 +349,4 @@ macro_rules! read_by_shape {
     )*};
 }
 
-read_by_shape!(TextsOr<T>, SwitchOr<T>, Value, FieldValue, Statuses, Headers);
+read_by_shape!(TextsOr<T>, SwitchOr<T>, Value, FieldValue, FilterStep, Statuses, Headers);

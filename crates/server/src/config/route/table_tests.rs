@@ -43,6 +43,7 @@ match = { regex = "^/users/(?<id>[0-9]+)$", method = "GET", host = ["*.example.o
 rewrite = "/user/${id}.html"
 try = ["$path", "$path.html"]
 index = ["a.html"]
+filters = ["markdown", { name = "insert", where = "head", html = "<link>" }]
 error_pages = { "404" = "/gone.html" }
 
 [[site.route]]

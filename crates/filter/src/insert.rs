@@ -1,0 +1,220 @@
+//! The filter `insert`: HTML at the end of the head or of the body of pages.
+//!
+//! Owns: where that is. HTML is understood by `lol_html`, in one pass and with bounded memory, as a browser would. A page without a head
+//! has the text before its first element that belongs to none; a page without a body's end tag has it at its own end.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lol_html::errors::RewritingError;
+use lol_html::html_content::ContentType;
+use lol_html::send::{HtmlRewriter, IntoHandler, Settings};
+use lol_html::{MemorySettings, OutputSink, element, end};
+
+use crate::{Fault, Filter, Kind, Make, Parameters};
+
+/// The row of the table.
+pub(crate) const KIND: Kind = Kind {
+    name: "insert",
+    about: "Adds HTML at the end of the head or of the body of pages.",
+    version: 1,
+    required: &[("where", "\"head\" or \"body\""), ("html", "What is added, as it is")],
+    optional: &[],
+    make,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Head,
+    Body,
+}
+
+#[derive(Debug)]
+struct Insert {
+    place: Place,
+    html: Arc<str>,
+}
+
+fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
+    let place = match parameters.get("where").map(String::as_str) {
+        Some("head") => Place::Head,
+        Some("body") => Place::Body,
+        _ => return Err("`where` is \"head\" or \"body\"".into()),
+    };
+    let html = parameters.get("html").map(String::as_str).unwrap_or_default().into();
+    Ok(Arc::new(Insert { place, html }))
+}
+
+impl Make for Insert {
+    fn takes(&self, essence: &str) -> bool {
+        matches!(essence, "text/html" | "application/xhtml+xml")
+    }
+
+    fn start(&self) -> Box<dyn Filter> {
+        let rewritten = Rewritten::default();
+        let rewriter = HtmlRewriter::new(self.settings(), rewritten.clone());
+        Box::new(Inserting { rewriter: Some(rewriter), rewritten })
+    }
+}
+
+impl Insert {
+    /// What is done where: the text is added once, at the first place that is right.
+    fn settings(&self) -> Settings<'static, 'static> {
+        let is_done = Arc::new(AtomicBool::new(false));
+        let once = |html: &Arc<str>| {
+            let (is_done, html) = (is_done.clone(), html.clone());
+            move || (!is_done.swap(true, Relaxed)).then(|| html.clone())
+        };
+        let (at_end_tag, before_element, at_end) = (once(&self.html), once(&self.html), once(&self.html));
+        let of_page = match self.place {
+            Place::Head => "head",
+            Place::Body => "body",
+        };
+        let mut settings =
+            Settings::new_send().with_strict(false).append_element_content_handler(element!(of_page, move |element| {
+                let at_end_tag = at_end_tag.clone();
+                let add = move |tag: &mut lol_html::html_content::EndTag<'_>| {
+                    if let Some(html) = at_end_tag() {
+                        tag.before(&html, ContentType::Html);
+                    }
+                    Ok(())
+                };
+                // None where an element has no end.
+                if let Some(handlers) = element.end_tag_handlers() {
+                    handlers.push(IntoHandler::into_handler(add));
+                }
+                Ok(())
+            }));
+        if self.place == Place::Head {
+            settings = settings.append_element_content_handler(element!("*", move |element| {
+                if !OF_HEAD.contains(&&*element.tag_name())
+                    && let Some(html) = before_element()
+                {
+                    element.before(&html, ContentType::Html);
+                }
+                Ok(())
+            }));
+        }
+        let memory = MemorySettings::new().with_max_allowed_memory_usage(MEMORY_BYTES_MAX);
+        settings.with_memory_settings(memory).append_document_content_handler(end!(move |end| {
+            if let Some(html) = at_end() {
+                end.append(&html, ContentType::Html);
+            }
+            Ok(())
+        }))
+    }
+}
+
+/// Elements that a head may hold, or that hold it (HTML, 4.2).
+const OF_HEAD: [&str; 10] =
+    ["html", "head", "title", "base", "link", "meta", "style", "script", "noscript", "template"];
+
+/// What one page may make the rewriter hold: the longest tag.
+const MEMORY_BYTES_MAX: usize = 4 << 20;
+
+struct Inserting {
+    /// None when the page has ended.
+    rewriter: Option<HtmlRewriter<'static, Rewritten>>,
+    rewritten: Rewritten,
+}
+
+/// What the rewriter gives: both it and the filter have it, and they run one after the other.
+#[derive(Clone, Default)]
+struct Rewritten(Arc<Mutex<Vec<u8>>>);
+
+impl Rewritten {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OutputSink for Rewritten {
+    fn handle_chunk(&mut self, chunk: &[u8]) {
+        self.bytes().extend_from_slice(chunk);
+    }
+}
+
+impl Filter for Inserting {
+    fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Some(rewriter) = &mut self.rewriter else { return Ok(()) };
+        rewriter.write(piece).map_err(fault)?;
+        out.append(&mut self.rewritten.bytes());
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(rewriter) = self.rewriter.take() {
+            rewriter.end().map_err(fault)?;
+        }
+        out.append(&mut self.rewritten.bytes());
+        Ok(())
+    }
+}
+
+fn fault(error: RewritingError) -> Fault {
+    Fault::Content(format!("the page cannot be read as HTML: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filtered(place: &str, page: &str) -> Result<String, Fault> {
+        let parameters = [("where".into(), place.into()), ("html".into(), "<i>".into())].into();
+        let mut filter = make(&parameters).unwrap().start();
+        let mut out = Vec::new();
+        page.as_bytes().chunks(1 << 16).try_for_each(|piece| filter.take(piece, &mut out))?;
+        filter.finish(&mut out)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn the_text_is_added_at_the_end_of_the_head() {
+        for (page, expected) in [
+            ("<html><head><title>a</title></head><body>b", "<html><head><title>a</title><i></head><body>b"),
+            ("<!doctype html><title>a</title><p>b", "<!doctype html><title>a</title><i><p>b"),
+            ("<head><title>a</title><body>b", "<head><title>a</title><i><body>b"),
+            ("<HTML><HEAD></HEAD><HEAD></HEAD>", "<HTML><HEAD><i></HEAD><HEAD></HEAD>"),
+            ("words", "words<i>"),
+            ("", "<i>"),
+        ] {
+            assert_eq!(filtered("head", page).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn the_text_is_added_at_the_end_of_the_body() {
+        for (page, expected) in [
+            ("<body><p>a</p></body></html>", "<body><p>a</p><i></body></html>"),
+            ("<p>a", "<p>a<i>"),
+            ("<body>a<!-- </body> -->b</body>", "<body>a<!-- </body> -->b<i></body>"),
+            ("<body><script>'</body>'</script></body>", "<body><script>'</body>'</script><i></body>"),
+        ] {
+            assert_eq!(filtered("body", page).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_tag_without_end_is_a_fault_and_not_held_for_ever() {
+        let page = format!("<p {}", "a".repeat(2 * MEMORY_BYTES_MAX));
+        assert!(matches!(filtered("body", &page), Err(Fault::Content(_))));
+    }
+
+    #[test]
+    fn a_place_that_there_is_not_is_refused() {
+        let parameters = [("where".into(), "foot".into()), ("html".into(), String::new())].into();
+        assert_eq!(make(&parameters).unwrap_err(), "`where` is \"head\" or \"body\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_keeps_its_bytes_and_gains_the_text_once(page in "[<>/!a-eh-y =\"'-]{0,80}") {
+            for place in ["head", "body"] {
+                let made = filtered(place, &page).unwrap();
+                prop_assert_eq!(made.len(), page.len() + 3);
+                prop_assert!(made.contains("<i>"));
+            }
+        }
+    }
+}
