@@ -244,6 +244,24 @@ impl Span {
     }
 }
 
+/// What a request is called in logs and by whoever else speaks of it. A number that a worker gives: different from that of any other
+/// request, as far as 64 bits go. It is no secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// That of what has none.
+    pub const NONE: RequestId = RequestId(0);
+    /// The field that tells it.
+    pub const FIELD: &str = "X-Request-Id";
+
+    /// Its text: 16 digits.
+    pub fn digits(self) -> [u8; 16] {
+        let digit = |at: u32| b"0123456789abcdef"[(self.0 >> (60 - 4 * at)) as usize & 15];
+        std::array::from_fn(|at| digit(at as u32))
+    }
+}
+
 /// Where the parts of a request head are. Plain data: it goes with a copy of the bytes wherever the request goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
@@ -263,6 +281,8 @@ pub struct Head {
     pub values: [Span; Field::COUNT],
     /// Where the field lines begin.
     pub fields_at: u16,
+    /// What the request is called; none before a connection has accepted it.
+    pub id: RequestId,
 }
 
 /// A request: its bytes and where the parts are.

@@ -11,7 +11,7 @@ use crate::date;
 use crate::error::Refusal;
 use crate::held::Held;
 use crate::limits::Limits;
-use crate::message::{Head, Request};
+use crate::message::{Head, Request, RequestId};
 use crate::resource::Resource;
 use crate::tally::Tally;
 use crate::time::Instant;
@@ -91,6 +91,8 @@ pub struct Workspace {
     pub(crate) offers_tunnels: bool,
     /// What connections of HTTP/2 work with.
     pub(crate) http2: http2::Desk,
+    /// What the next request is called is made from this.
+    ids: u64,
 }
 
 /// What it takes to write answers.
@@ -108,6 +110,17 @@ pub(crate) struct Outlet {
     pub(crate) copy_bytes_max: usize,
     /// All connections together hold as much as they may: nothing is begun that would be held.
     is_pressed: bool,
+    /// Which clients are told what their request is called.
+    tells_ids: TellsIds,
+}
+
+/// Which clients are told what their request is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TellsIds {
+    Nobody,
+    /// Those whose request does not come with a name.
+    Unnamed,
+    Everybody,
 }
 
 /// An exchange that was answered in full at once. Its request is still in the input.
@@ -147,6 +160,7 @@ impl Workspace {
             unix_seconds,
             copy_bytes_max,
             is_pressed: false,
+            tells_ids: TellsIds::Nobody,
             limits,
             pages,
         };
@@ -164,6 +178,7 @@ impl Workspace {
             speaks_h2c: false,
             offers_tunnels: false,
             http2: http2::Desk::default(),
+            ids: 0,
         })
     }
 
@@ -179,6 +194,27 @@ impl Workspace {
     /// on its way already.
     pub fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// From now on requests are called by numbers that follow from `seed`, which no other workspace has.
+    pub fn number_requests(&mut self, seed: u64) {
+        self.ids = seed;
+    }
+
+    /// From now on answers tell clients what their request is called. If `keeps_names`, requests that come with a name may be called
+    /// by that, and are not told another one.
+    pub fn tell_ids(&mut self, keeps_names: bool) {
+        self.outlet.tells_ids = if keeps_names { TellsIds::Unnamed } else { TellsIds::Everybody };
+    }
+
+    /// What the next request is called.
+    pub(crate) fn next_id(&mut self) -> RequestId {
+        // SplitMix64 (Steele, Lea, Flood, 2014): different for each of 2^64 states.
+        self.ids = self.ids.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = self.ids;
+        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        RequestId((number ^ number >> 31).max(1))
     }
 
     /// Keep requests until they are answered in full, so that they can be logged.
@@ -220,6 +256,16 @@ impl Workspace {
 }
 
 impl Outlet {
+    /// What the answer to `request` says that it is called; none if it says nothing.
+    pub(crate) fn told_id(&self, request: Request<'_>) -> RequestId {
+        let is_told = match self.tells_ids {
+            TellsIds::Nobody => false,
+            TellsIds::Unnamed => request.lines_named(RequestId::FIELD.as_bytes()).next().is_none(),
+            TellsIds::Everybody => true,
+        };
+        if is_told { request.head.id } else { RequestId::NONE }
+    }
+
     /// What the answers of a connection may hold behind the first in line.
     pub(crate) fn held_bytes_max(&self) -> u64 {
         if self.is_pressed { 0 } else { self.limits.held_bytes_max }

@@ -250,6 +250,7 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         first_score: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         fork_server: None,
+        request_id: false,
         confinement: Arc::new(Confinement::none()),
     };
     (Arc::new(shared), address)

@@ -43,15 +43,15 @@ for_engines!([
 ]);
 
 /// An application. Each path has a manner: see [`answer`].
-struct Application {
-    address: SocketAddr,
+pub(crate) struct Application {
+    pub(crate) address: SocketAddr,
     over: Arc<AtomicBool>,
     /// Requests that somebody has waited for and given up.
     left: Arc<AtomicU64>,
 }
 
 impl Application {
-    fn start() -> Application {
+    pub(crate) fn start() -> Application {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (over, left) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

@@ -26,6 +26,7 @@ mod negotiated;
 mod panics;
 mod processes;
 mod protocols;
+mod request_id;
 mod residency;
 mod routes;
 mod sandbox;

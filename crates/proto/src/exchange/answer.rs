@@ -13,7 +13,7 @@ use crate::exchange::ContentBuffer;
 use crate::exchange::conditional::{self, Outcome, Preconditions};
 use crate::exchange::negotiate::{self, CodingSet};
 use crate::exchange::range::{self, ByteRange, Resolved};
-use crate::message::{Field, FieldSet, Method, Request, Status, Version};
+use crate::message::{Field, FieldSet, Method, Request, RequestId, Status, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target};
 use crate::resource::{Representation, Resource, Variants, status_line};
@@ -64,6 +64,8 @@ pub(crate) struct Answer {
     pub(crate) paused: bool,
     /// Bytes of content handed over so far; for the log.
     pub(crate) content_bytes: u64,
+    /// What the client is told that its request is called; none if it is not told.
+    pub(crate) id: RequestId,
 }
 
 /// Content of a file that was read for one answer.
@@ -112,15 +114,16 @@ pub(crate) fn plain(
     outlet: &mut Outlet,
 ) -> Option<(Status, u64)> {
     let representation = plain_choice(request, resource)?;
+    let id = outlet.told_id(request);
     if request.head.method == Method::Head {
-        write_prebuilt(representation.head(), representation, b"", persistence, outlet);
+        write_prebuilt(representation.head(), representation, b"", persistence, id, outlet);
         return Some((resource.status, 0));
     }
     let message = representation.message()?;
     if message.len() > outlet.copy_bytes_max {
         return None;
     }
-    write_prebuilt(message, representation, b"", persistence, outlet);
+    write_prebuilt(message, representation, b"", persistence, id, outlet);
     Some((resource.status, representation.size))
 }
 
@@ -145,6 +148,7 @@ pub(crate) fn decide(request: Request<'_>, resource: &Resource, persistence: Per
     if request.head.method == Method::Head {
         answer.drop_content();
     }
+    answer.id = outlet.told_id(request);
     answer
 }
 
@@ -183,6 +187,7 @@ pub(crate) fn refuse(
     if request.is_some_and(|request| request.head.method == Method::Head) {
         answer.drop_content();
     }
+    answer.id = request.map_or(RequestId::NONE, |request| outlet.told_id(request));
     answer
 }
 
@@ -318,6 +323,7 @@ impl Answer {
             reading: false,
             paused: false,
             content_bytes: 0,
+            id: RequestId::NONE,
         }
     }
 
@@ -467,7 +473,7 @@ impl Answer {
         let representation = &*self.representation;
         match &self.kind {
             Kind::Prebuilt(query) => {
-                write_prebuilt(representation.head(), representation, query, self.persistence, outlet)
+                write_prebuilt(representation.head(), representation, query, self.persistence, self.id, outlet)
             }
             Kind::NotModified => {
                 self.open_head(outlet);
@@ -508,7 +514,17 @@ impl Answer {
     fn close_head(&self, fields: &[u8], outlet: &mut Outlet) {
         outlet.output.extend_from_slice(&fields[..fields.len() - 2]);
         outlet.output.extend_from_slice(self.persistence.line());
+        push_id(self.id, &mut outlet.output);
         outlet.output.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Tells the client what its request is called, if it is told.
+pub(crate) fn push_id(id: RequestId, output: &mut Vec<u8>) {
+    if id != RequestId::NONE {
+        for part in [RequestId::FIELD.as_bytes(), b": ", &id.digits(), b"\r\n"] {
+            output.extend_from_slice(part);
+        }
     }
 }
 
@@ -518,18 +534,22 @@ fn write_prebuilt(
     representation: &Representation,
     query: &[u8],
     persistence: Persistence,
+    id: RequestId,
     outlet: &mut Outlet,
 ) {
     let Outlet { output, date, .. } = outlet;
     let date_at = output.len() + representation.date_at();
-    if persistence == Persistence::Implied && query.is_empty() {
+    if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE {
         output.extend_from_slice(message);
     } else {
         let (head, content) = message.split_at(representation.head().len());
         let last_line_end = head.len() - 4;
-        for part in [&head[..last_line_end], query, b"\r\n", persistence.line(), b"\r\n", content] {
+        for part in [&head[..last_line_end], query, b"\r\n", persistence.line()] {
             output.extend_from_slice(part);
         }
+        push_id(id, output);
+        output.extend_from_slice(b"\r\n");
+        output.extend_from_slice(content);
     }
     output[date_at..date_at + date.len()].copy_from_slice(date);
 }

@@ -19,6 +19,11 @@ pub(crate) fn tells_of_the_way(name: &[u8]) -> bool {
     spells(name, "forwarded") || spells(name, "x-real-ip") || spells(&name[..name.len().min(11)], "x-forwarded")
 }
 
+/// Whether a field says what the request is called: whoever asks an application says that.
+pub(crate) fn names_request(name: &[u8]) -> bool {
+    spells(name, "x-request-id")
+}
+
 /// Whether `name` is `lower`, in any case and with `_` for `-`.
 pub(crate) fn spells(name: &[u8], lower: &str) -> bool {
     let same = |(a, b): (&u8, u8)| if *a == b'_' { b == b'-' } else { a.to_ascii_lowercase() == b };

@@ -9,7 +9,7 @@
 
 use crate::error::Refusal;
 use crate::limits::Limits;
-use crate::message::{Field, FieldSet, Head, Method, Span, Version};
+use crate::message::{Field, FieldSet, Head, Method, RequestId, Span, Version};
 use crate::parse::list::is_token_byte;
 
 /// The outcome of looking at the bytes received so far.
@@ -107,6 +107,7 @@ fn request_line(input: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, 
         repeated: FieldSet::default(),
         values: [Span::default(); Field::COUNT],
         fields_at: fields_at as u16,
+        id: RequestId::NONE,
     };
     Ok(Some((head, fields_at)))
 }

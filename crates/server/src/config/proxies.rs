@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use lamna_proto::message::Request;
+use lamna_proto::message::{Request, RequestId};
 
 use super::route::condition::Network;
 
@@ -100,6 +100,15 @@ impl TrustedProxies {
         client.or(peer)
     }
 
+    /// What `request`, which has come from `peer`, is called: as a trusted proxy has called it, or by its number.
+    pub fn name_of<'n>(&self, peer: Option<IpAddr>, request: Request<'n>, digits: &'n mut [u8; 16]) -> &'n [u8] {
+        let given = if self.is_empty() || !self.trust(peer) { None } else { given_name(request) };
+        given.unwrap_or_else(|| {
+            *digits = request.head.id.digits();
+            digits
+        })
+    }
+
     /// Whether the client speaks TLS with a trusted proxy in front, which is `peer`: what the last proxy has written.
     pub fn is_secure(&self, peer: Option<IpAddr>, request: Option<Request<'_>>) -> bool {
         if self.is_empty() || !self.trust(peer) {
@@ -115,6 +124,17 @@ impl TrustedProxies {
         };
         last.is_some_and(|scheme| unquoted(scheme).eq_ignore_ascii_case(b"https"))
     }
+}
+
+/// Bytes that a name of a request may have: those of a UUID, and of what tracing puts together.
+const NAME_BYTES_MAX: usize = 64;
+
+/// What a request says that it is called, if it says so once, and in characters that mean nothing to whoever reads logs.
+fn given_name(request: Request<'_>) -> Option<&[u8]> {
+    let mut lines = request.lines_named(RequestId::FIELD.as_bytes());
+    let name = lines.next().filter(|_| lines.next().is_none())?;
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(byte);
+    ((1..=NAME_BYTES_MAX).contains(&name.len()) && name.iter().all(is_plain)).then_some(name)
 }
 
 /// The members of a list. A comma separates them within quotes as well: no node and no scheme has one, and a quote that a client
@@ -186,6 +206,30 @@ mod tests {
             ("Forwarded: for=192.0.2.1\r\n", "10.0.0.1"),
         ] {
             assert_eq!(client(ForwardedField::XForwardedFor, "10.0.0.1", fields), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_called_as_a_trusted_proxy_calls_it_if_that_is_plain() {
+        let called = |peer: &str, fields: &str| {
+            let proxies = proxies(ForwardedField::XForwardedFor);
+            let name = |request: Request<'_>| proxies.name_of(peer.parse().ok(), request, &mut [0; 16]).to_vec();
+            String::from_utf8(with(fields, name)).unwrap()
+        };
+        let number = "0".repeat(16);
+        let longest = "a".repeat(64);
+        for (peer, fields, expected) in [
+            ("10.0.0.1", "X-Request-Id: 7f0c-A_b.c:d\r\n", "7f0c-A_b.c:d"),
+            ("10.0.0.1", &format!("x-request-id: {longest}\r\n"), &*longest),
+            ("192.0.2.1", "X-Request-Id: claimed\r\n", &*number),
+            ("10.0.0.1", "", &number),
+            ("10.0.0.1", "X-Request-Id:\r\n", &number),
+            ("10.0.0.1", "X-Request-Id: a b\r\n", &number),
+            ("10.0.0.1", "X-Request-Id: a\"b\r\n", &number),
+            ("10.0.0.1", "X-Request-Id: a\r\nX-Request-Id: b\r\n", &number),
+            ("10.0.0.1", &format!("X-Request-Id: {longest}a\r\n"), &number),
+        ] {
+            assert_eq!(called(peer, fields), expected, "{peer} {fields}");
         }
     }
 

@@ -282,6 +282,8 @@ pub struct Settings {
     pub log: LogTarget,
     /// Access log format.
     pub log_format: LogFormat,
+    /// Whether clients are told what their requests are called, and the combined log has it.
+    pub request_id: bool,
     /// What goes wrong, and what the server does by itself.
     pub error_log: ErrorLogSettings,
     /// How the server is controlled.
@@ -389,6 +391,7 @@ impl Default for Settings {
             compression: Compression::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
+            request_id: false,
             error_log: ErrorLogSettings::default(),
             admin: AdminSettings::default(),
             user: None,

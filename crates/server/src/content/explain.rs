@@ -77,6 +77,7 @@ pub fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String
         path: &normal,
         view: View { order: Order::from_query(query), is_json: false },
         wait: Wait::Yes,
+        request: "",
         previous: None,
         now_ms: 0,
         abilities: &abilities,

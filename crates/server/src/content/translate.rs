@@ -59,6 +59,8 @@ pub struct Question<'a> {
     pub view: View,
     /// Whether it may wait.
     pub wait: Wait,
+    /// What the request is called for which it is asked, for the error log; empty if that is not known.
+    pub request: &'a str,
     /// What was found the last time: returned again, and marked as confirmed, if nothing has changed.
     pub previous: Option<Previous<'a>>,
     /// The server's clock in milliseconds.
@@ -547,7 +549,7 @@ impl Question<'_> {
         if self.store.is_none() {
             return;
         }
-        errors::report_peer(peer, &self.site.label(), || {
+        errors::report_peer(peer, &self.site.label(), self.request, || {
             let (level, what) = what();
             let path = String::from_utf8_lossy(self.path);
             let shown: String = path.chars().take(PATH_CHARACTERS_SHOWN).collect();

@@ -44,6 +44,8 @@ pub struct Gateway {
     group: Arc<Group>,
     rules: Arc<Effective>,
     site: String,
+    /// What the request is called.
+    called: Box<str>,
     effect: Effect,
     pub(super) asked: Asked,
     content: RequestContent,
@@ -110,6 +112,7 @@ impl Gateway {
             group: asking.group.clone(),
             rules: asking.rules.clone(),
             site: asking.site.label(),
+            called: asking.called.into(),
             effect: Effect::of(asking.request.method_token()),
             codec: Codec::new(asking.group.settings.protocol, content, &asked),
             asked,
@@ -240,7 +243,7 @@ impl Gateway {
             }
             Located::Unknown => Err(Problem::of(GatewayError::ConnectTimedOut)),
             Located::Failed(why) => {
-                report::unresolved(&self.site, &self.group.name(index), &why);
+                report::unresolved((&self.site, &self.called), &self.group.name(index), &why);
                 Err(Problem::of(GatewayError::Unreachable))
             }
         }
@@ -360,7 +363,7 @@ impl Gateway {
                 return Ok(());
             }
             let step = self.codec.read(&self.received[reading.at..]).map_err(Problem::of)?;
-            let (at, site) = (reading.at, &self.site);
+            let (at, site, called) = (reading.at, &self.site, &self.called);
             match step {
                 AnswerStep::Incomplete { consumed } => {
                     reading.at += consumed;
@@ -387,7 +390,7 @@ impl Gateway {
                     reading.at += consumed;
                 }
                 AnswerStep::Diagnostic { consumed, text } => {
-                    report::diagnostic(site, &self.received[at + text.start..at + text.end]);
+                    report::diagnostic((site, called), &self.received[at + text.start..at + text.end]);
                     reading.at += consumed;
                 }
                 // RFC 3875 6.2.2 has the server answer what is there: the client can ask for it as well.
@@ -486,9 +489,9 @@ impl Gateway {
         };
         match index {
             Some(index) if !was_stale => {
-                report::failure(&self.site, &self.group.name(index), problem.error, problem.errno);
+                report::failure((&self.site, &self.called), &self.group.name(index), problem.error, problem.errno);
             }
-            None if self.failed.is_none() => report::none_available(&self.site),
+            None if self.failed.is_none() => report::none_available((&self.site, &self.called)),
             _ => {}
         }
         self.failed = (!was_stale).then_some(problem.error).or(self.failed);

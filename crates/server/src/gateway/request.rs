@@ -14,7 +14,7 @@ use lamna_proto::gateway::cgi::{self, Place};
 use lamna_proto::gateway::fields::Fields;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::{Inbound, Origin, Protocol, RequestContent, fastcgi, path};
-use lamna_proto::message::{Field, Method, Request, Version};
+use lamna_proto::message::{Field, Method, Request, RequestId, Version};
 
 use super::exchange::Gateway;
 use crate::cache::Script;
@@ -44,6 +44,8 @@ pub struct Asking<'a> {
     pub is_trusted: bool,
     /// Whether the request came over TLS.
     pub is_secure: bool,
+    /// What the request is called.
+    pub called: &'a str,
 }
 
 /// Protocols that may be changed to.
@@ -83,7 +85,14 @@ pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
     let asked = Asked { is_head: request.head.method == Method::Head, upgrade: upgrade.map(Into::into) };
     let mut head = Vec::with_capacity(usize::from(request.head.length) + HEAD_SPARE_BYTES);
     match group.settings.protocol {
-        GatewayProtocol::Http => write_http(&inbound, group, upgrade, &mut head)?,
+        GatewayProtocol::Http => {
+            write_http(&inbound, group, upgrade, &mut head)?;
+            // In front of the empty line.
+            head.truncate(head.len() - b"\r\n".len());
+            for part in [RequestId::FIELD, ": ", asking.called, "\r\n\r\n"] {
+                head.extend_from_slice(part.as_bytes());
+            }
+        }
         GatewayProtocol::FastCgi => write_fastcgi(&inbound, asking, &mut head)?,
     }
     Ok(Gateway::new(asking, asked, content, head))
@@ -131,6 +140,7 @@ fn write_fastcgi(inbound: &Inbound<'_>, asking: &Asking<'_>, head: &mut Vec<u8>)
     let written = fastcgi::write_begin(true, head, |parameters| {
         is_named_too_often =
             cgi::for_each_variable(&variables, &mut |name, value| parameters.give(name, value)).is_err();
+        parameters.give(b"HTTP_X_REQUEST_ID", asking.called.as_bytes());
     });
     if written.is_err() || is_named_too_often { Err(Refusal::FieldsTooLarge) } else { Ok(()) }
 }

@@ -143,6 +143,7 @@ impl Front {
             is_trusted,
             is_secure,
             script: None,
+            called: "7f",
         })
         .unwrap()
     }

@@ -129,6 +129,7 @@ pub(super) mod tests {
             host: None,
             duration_us: 1,
             tls: None,
+            id: None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The error log: what went wrong, and what the server does by itself, one line each.
 //!
 //! ```text
-//! 2026-11-23T02:34:14.123Z warning: site example.org: `/private/` is refused: user 33 may not read `/srv/www/private` (...)
-//! {"time":"2026-11-23T02:34:14.123Z","level":"warning","site":"example.org","message":"..."}
+//! 2026-11-23T02:34:14.123Z warning: site example.org: request 3f2a0c91d4b7e658: `/private/` is refused: user 33 may not read `/srv/www/private` (...)
+//! {"time":"2026-11-23T02:34:14.123Z","level":"warning","site":"example.org","request_id":"...","message":"..."}
 //! ```
 //!
 //! Owns: the lines and where they go. There is one log in a process, which those that it forks go on with. Guarantees: who reports
@@ -80,13 +80,23 @@ struct Log {
     file: Mutex<Option<File>>,
 }
 
+/// What a line is about.
+#[derive(Clone, Copy, Default, Serialize)]
+struct About<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<&'a str>,
+    /// What the request is called.
+    #[serde(rename = "request_id", skip_serializing_if = "Option::is_none")]
+    request: Option<&'a str>,
+}
+
 /// One line as JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     time: &'a str,
     level: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    site: Option<&'a str>,
+    #[serde(flatten)]
+    about: About<'a>,
     message: &'a str,
 }
 
@@ -109,15 +119,17 @@ pub fn open(settings: &ErrorLogSettings) -> io::Result<()> {
 
 /// Writes a line about the server.
 pub fn report(level: Level, message: fmt::Arguments<'_>) {
-    write(level, None, &message.to_string(), 0);
+    write(level, About::default(), &message.to_string(), 0);
 }
 
 /// Writes a line that a peer has caused, about a site, unless there were too many of its kind lately; then it is counted, and
 /// `message` is not asked for.
-pub fn report_peer(peer: Peer, site: &str, message: impl FnOnce() -> (Level, String)) {
+/// `request` is what the request is called; empty if that is not known.
+pub fn report_peer(peer: Peer, site: &str, request: &str, message: impl FnOnce() -> (Level, String)) {
     let Some(withheld) = shared().admit(peer, unix_ms()) else { return };
     let (level, message) = message();
-    write(level, Some(site), &message, withheld);
+    let about = About { site: Some(site), request: Some(request).filter(|request| !request.is_empty()) };
+    write(level, about, &message, withheld);
 }
 
 /// Says something to whoever has started the server: on standard error, without the time if that is where the log is, in text. A
@@ -164,7 +176,7 @@ impl Shared {
     }
 }
 
-fn write(level: Level, site: Option<&str>, message: &str, withheld: u64) {
+fn write(level: Level, about: About<'_>, message: &str, withheld: u64) {
     let log = current();
     let default = ErrorLogSettings::default();
     let settings = log.as_ref().map_or(&default, |log| &log.settings);
@@ -179,7 +191,7 @@ fn write(level: Level, site: Option<&str>, message: &str, withheld: u64) {
     if lost > 0 {
         shown.push_str(&format!(" ({} before it could not be written)", count(lost, "line")));
     }
-    let line = line(settings.format, level, site, &shown, unix_ms());
+    let line = line(settings.format, level, about, &shown, unix_ms());
     let written = match &log {
         Some(log) if log.settings.file.is_some() => log.write_to_file(line.as_bytes()),
         _ => write_now(rustix::stdio::stderr(), line.as_bytes()),
@@ -189,19 +201,20 @@ fn write(level: Level, site: Option<&str>, message: &str, withheld: u64) {
     }
 }
 
-fn line(format: ErrorLogFormat, level: Level, site: Option<&str>, message: &str, now_ms: u64) -> String {
+fn line(format: ErrorLogFormat, level: Level, about: About<'_>, message: &str, now_ms: u64) -> String {
     let seconds: String =
         Calendar::from_unix_seconds(now_ms / 1000).rfc3339()[..19].iter().map(|byte| char::from(*byte)).collect();
     let time = format!("{seconds}.{:03}Z", now_ms % 1000);
     let level = level.name();
     let mut line = match format {
         ErrorLogFormat::Text => {
-            let site = site.map(|site| format!("site {site}: ")).unwrap_or_default();
+            let site = about.site.map(|site| format!("site {site}: ")).unwrap_or_default();
+            let request = about.request.map(|request| format!("request {request}: ")).unwrap_or_default();
             let one_line: String =
                 message.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
-            format!("{time} {level}: {site}{one_line}")
+            format!("{time} {level}: {site}{request}{one_line}")
         }
-        ErrorLogFormat::Json => serde_json::to_string(&Line { time: &time, level, site, message })
+        ErrorLogFormat::Json => serde_json::to_string(&Line { time: &time, level, about, message })
             .expect("strings can always be written to memory"),
     };
     line.push('\n');
@@ -240,9 +253,12 @@ mod tests {
 
     #[test]
     fn a_line_has_time_level_site_and_message_in_both_forms() {
-        let text = line(ErrorLogFormat::Text, Level::Warning, Some("a.example"), "two\nlines", 1_795_233_600_042);
-        assert_eq!(text, "2026-11-21T04:00:00.042Z warning: site a.example: two lines\n");
-        let json = line(ErrorLogFormat::Json, Level::Error, None, "two\nlines", 1_795_233_600_042);
+        let about = About { site: Some("a.example"), request: Some("7f") };
+        let text = line(ErrorLogFormat::Text, Level::Warning, about, "two\nlines", 1_795_233_600_042);
+        assert_eq!(text, "2026-11-21T04:00:00.042Z warning: site a.example: request 7f: two lines\n");
+        let json = line(ErrorLogFormat::Json, Level::Warning, about, "", 1_795_233_600_042);
+        assert!(json.contains("\"site\":\"a.example\",\"request_id\":\"7f\""), "{json}");
+        let json = line(ErrorLogFormat::Json, Level::Error, About::default(), "two\nlines", 1_795_233_600_042);
         let expected =
             serde_json::json!({"time": "2026-11-21T04:00:00.042Z", "level": "error", "message": "two\nlines"});
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), expected);
@@ -286,7 +302,9 @@ mod tests {
         fn a_line_is_one_line_of_bounded_length(message in "\\PC{0,40}|[\\x00-\\x20\"\\\\\u{2028}]{0,2000}", site in "\\PC{0,8}") {
             let shown: String = message.chars().take(MESSAGE_CHARACTERS_MAX).collect();
             for format in ErrorLogFormat::ALL {
-                let line = line(format, Level::Error, Some(&site), &shown, 0);
+                let longest = "x".repeat(64);
+                let about = About { site: Some(&site), request: Some(&longest) };
+                let line = line(format, Level::Error, about, &shown, 0);
                 prop_assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
                 prop_assert!(!line.trim_end().contains(char::is_control));
                 prop_assert!(line.len() <= LINE_BYTES_MAX - 512, "with a long name of a site and two counts");

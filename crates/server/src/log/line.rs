@@ -36,6 +36,8 @@ pub struct Record<'a> {
     pub duration_us: u64,
     /// What was agreed on, if the connection is one of TLS.
     pub tls: Option<Tls<'a>>,
+    /// What the request is called, if the line is to say so.
+    pub id: Option<&'a [u8]>,
 }
 
 /// What a handshake has agreed on, by the names of IANA.
@@ -114,7 +116,7 @@ pub fn append(line: &mut Vec<u8>, format: LogFormat, time: &LogTime, record: &Re
 }
 
 /// Apache's combined log format: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, with its escapes and with `-`
-/// for what is missing. `%l` and `%u` always are.
+/// for what is missing. `%l` and `%u` always are. What the request is called stands behind it, if the record says so.
 pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     line.reserve(typical_length(record));
     push_address(line, record.client);
@@ -133,7 +135,13 @@ pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) 
     push_escaped(line, record.referer.unwrap_or(b"-"));
     line.extend_from_slice(b"\" \"");
     push_escaped(line, record.user_agent.unwrap_or(b"-"));
-    line.extend_from_slice(b"\"\n");
+    line.push(b'"');
+    if let Some(id) = record.id {
+        line.extend_from_slice(b" \"");
+        push_escaped(line, id);
+        line.push(b'"');
+    }
+    line.push(b'\n');
 }
 
 /// One JSON object. Attributes have the names of OpenTelemetry's semantic conventions where there are such; `time` is
@@ -162,6 +170,7 @@ pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     push_seconds(line, record.duration_us);
     push_member(line, "user_agent.original", record.user_agent);
     push_member(line, "http.request.header.referer", record.referer);
+    push_member(line, "request_id", record.id);
     if let Some(tls) = &record.tls {
         push_tls(line, tls);
     }
@@ -186,6 +195,7 @@ fn typical_length(record: &Record<'_>) -> usize {
         + optional(record.host)
         + optional(record.referer)
         + optional(record.user_agent)
+        + record.id.map_or(0, |id| id.len() + 24)
         + record.tls.map_or(0, |tls| 192 + optional(tls.client_subject.map(str::as_bytes)))
 }
 
@@ -274,6 +284,7 @@ mod tests {
         host: Some(b"example.org"),
         duration_us: 1_000_123,
         tls: None,
+        id: None,
     };
 
     fn combined(record: &Record<'_>) -> String {
@@ -288,6 +299,13 @@ mod tests {
         assert_eq!(line.pop(), Some(b'\n'));
         assert!(!line.contains(&b'\n'));
         serde_json::from_slice(&line).expect("JSON")
+    }
+
+    #[test]
+    fn what_a_request_is_called_stands_at_the_end_and_in_json_is_a_member() {
+        let named = Record { id: Some(b"0123456789abcdef"), ..RECORD };
+        assert!(combined(&named).ends_with(" Firefox/140.0\" \"0123456789abcdef\"\n"), "{}", combined(&named));
+        assert_eq!(json(&named)["request_id"], "0123456789abcdef");
     }
 
     #[test]

@@ -79,6 +79,11 @@ impl AccessLog {
         Ok(Some(AccessLog { format, full, emptied, commands, ended, counters }))
     }
 
+    /// Whether its lines say what requests are called, if nobody asks for it.
+    pub fn names_requests(&self) -> bool {
+        self.format == LogFormat::Json
+    }
+
     /// A buffer for one worker.
     pub fn buffer(&self) -> LogBuffer {
         LogBuffer::new(self.format, self.full.clone(), self.emptied.clone(), self.counters.clone())

@@ -233,8 +233,8 @@ impl RunningEngine {
                 stay_on_processor(place);
             }
             if let Err(error) = shared.confinement.workers.enter() {
-                errors::report(Level::Error, format_args!("worker {index}: {error}"));
-                return Err(Errno::PERM);
+                errors::report(Level::Error, format_args!("worker {index} cannot be confined: {error}"));
+                return Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM));
             }
             let result = keep_running(&shared, index, &settings);
             shared.score(index).clear();
@@ -341,6 +341,7 @@ impl RunningEngine {
             first_score,
             alarm: old.alarm.clone(),
             fork_server: old.fork_server.clone(),
+            request_id: settings.request_id,
             confinement,
         })
     }
@@ -508,6 +509,7 @@ fn prepare(
         first_score,
         alarm: shared_metrics.alarm.clone(),
         fork_server: fork_server.map(Arc::new),
+        request_id: settings.request_id,
         confinement,
     })
 }

@@ -12,15 +12,19 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetStatus,
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError,
 };
-use rustix::fs::fstat;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+use rustix::thread::set_no_new_privs;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter, sock_filter,
@@ -105,7 +109,8 @@ impl Named {
 /// A sandbox that threads can enter.
 #[derive(Debug, Default)]
 pub struct Sandbox {
-    rules: Option<RulesetCreated>,
+    /// The ruleset.
+    rules: Option<OwnedFd>,
     filters: Vec<BpfProgram>,
     kind: Kind,
     /// What its paths have meant.
@@ -124,7 +129,7 @@ impl Sandbox {
     /// No memory or descriptors.
     pub fn new(reach: &Reach, without: &[String]) -> io::Result<Sandbox> {
         let kind = Kind::of_kernel(without);
-        let rules = kind.landlock.map(|_| rules(reach)).transpose().map_err(io::Error::other)?;
+        let rules = kind.landlock.map(|_| rules(reach)).transpose()?.flatten();
         let filters = if kind.seccomp { filters().map_err(io::Error::other)? } else { Vec::new() };
         let kind = Kind { seccomp: !filters.is_empty(), ..kind };
         let named =
@@ -157,9 +162,11 @@ impl Sandbox {
     /// The kernel does not do what it has said that it can.
     pub fn enter(&self) -> io::Result<()> {
         if let Some(rules) = &self.rules {
-            let restricted = rules.try_clone()?.restrict_self().map_err(io::Error::other)?;
-            if restricted.ruleset == RulesetStatus::NotEnforced {
-                return Err(io::Error::other("Landlock does not confine this thread"));
+            set_no_new_privs(true)?;
+            // SAFETY: the call takes numbers. It concerns this thread alone.
+            let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+            if done != 0 {
+                return Err(io::Error::last_os_error());
             }
         }
         self.filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(io::Error::other)
@@ -213,23 +220,38 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-fn rules(reach: &Reach) -> Result<RulesetCreated, landlock::RulesetError> {
+fn rules(reach: &Reach) -> io::Result<Option<OwnedFd>> {
     let connect = if reach.ports.is_some() { AccessNet::ConnectTcp.into() } else { BitFlags::empty() };
-    let ruleset = Ruleset::default().handle_access(AccessFs::from_all(LANDLOCK))?;
-    let mut rules = ruleset.handle_access(connect | AccessNet::BindTcp)?.create()?;
+    let ruleset = Ruleset::default().handle_access(AccessFs::from_all(LANDLOCK)).map_err(cause)?;
+    let mut rules = ruleset.handle_access(connect | AccessNet::BindTcp).map_err(cause)?.create().map_err(cause)?;
     for (path, use_of) in &reach.paths {
-        let Ok(file) = PathFd::new(path) else { continue };
-        let is_directory = fstat(&file)
-            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory);
+        let file = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => file,
+            Err(lacking @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => return Err(lacking.into()),
+            Err(_) => continue,
+        };
+        let is_directory = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory;
         let rights = if is_directory { use_of.rights() } else { use_of.rights() & AccessFs::from_file(LANDLOCK) };
         if !rights.is_empty() {
-            rules = rules.add_rule(PathBeneath::new(file, rights))?;
+            rules = rules.add_rule(PathBeneath::new(file, rights)).map_err(cause)?;
         }
     }
     for port in reach.ports.iter().flatten() {
-        rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+        rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(cause)?;
     }
-    Ok(rules)
+    Ok(rules.into())
+}
+
+/// What the kernel says.
+fn cause(error: RulesetError) -> io::Error {
+    let mut source: Option<&dyn Error> = Some(&error);
+    while let Some(reason) = source {
+        if let Some(number) = reason.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return io::Error::from_raw_os_error(number);
+        }
+        source = reason.source();
+    }
+    io::Error::other(error)
 }
 
 /// What is denied whatever its arguments are: starting programs, looking into other processes, changing what the machine is made of.

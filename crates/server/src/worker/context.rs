@@ -8,7 +8,7 @@ mod routing;
 
 pub use routing::needs_program;
 
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -60,6 +60,8 @@ pub struct WorkerContext<'a> {
     /// What applies to the last of them.
     refused_with: Option<Arc<Effective>>,
     log: Option<LogBuffer>,
+    /// Whether lines of the log say what requests are called.
+    names_requests: bool,
     unix_ms: u64,
     flushed: Instant,
     requests: u64,
@@ -95,6 +97,8 @@ pub struct Target {
     rules: Arc<Effective>,
     /// What was found the last time.
     pub previous: Option<Arc<Entry>>,
+    /// What the request is called for which it is asked.
+    request: Box<str>,
 }
 
 /// A range of a file to be made ready.
@@ -143,6 +147,7 @@ impl<'a> WorkerContext<'a> {
             refuses: false,
             refused_with: None,
             log,
+            names_requests: shared.request_id || shared.log.as_ref().is_some_and(|log| log.names_requests()),
             unix_ms,
             flushed: now,
             requests: 0,
@@ -169,6 +174,11 @@ impl<'a> WorkerContext<'a> {
         let Shared { limits, sites, sending, .. } = self.shared;
         let copy_bytes_max = sending.message_copy_bytes_max;
         let mut workspace = Workspace::new(limits.clone(), sites.clone(), copy_bytes_max, self.unix_ms / 1000);
+        // Each has keys of its own.
+        workspace.number_requests(RandomState::new().build_hasher().finish());
+        if self.shared.request_id {
+            workspace.tell_ids(!self.shared.proxies.is_empty());
+        }
         workspace.count_in(self.tally.clone());
         workspace.count_held_in(self.shared.store.parked());
         if self.log.is_some() {
@@ -222,7 +232,8 @@ impl<'a> WorkerContext<'a> {
         self.requests += 1;
         let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
-        self.look_up_address(address)
+        let shared = self.shared;
+        self.look_up_address(address, || name_of(shared, translate, peer))
     }
 
     /// Whether looking several targets up at once is less work than one after the other.
@@ -248,16 +259,17 @@ impl<'a> WorkerContext<'a> {
     pub fn take(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Target {
         let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
-        let target = Target::new(self.shared, &address, None);
+        let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
         self.addresses.take_back(address);
         target
     }
 
-    fn look_up_address(&mut self, address: Address<'_>) -> Found<'_> {
+    /// What is known about an address. `called` is what the request is called, and asked for only where that is not an answer.
+    fn look_up_address(&mut self, address: Address<'_>, called: impl Fn() -> Box<str>) -> Found<'_> {
         let key = address.key();
         fail_if_asked(Point::LookUp, key.path);
         let shared = self.shared;
-        let target = |previous| Target::new(shared, &address, previous);
+        let target = |previous| Target::new(shared, &address, previous, called());
         let store = &shared.store;
         if self.caches.are_off() {
             self.misses += 1;
@@ -355,9 +367,12 @@ impl<'a> WorkerContext<'a> {
         if let Some(log) = &mut self.log {
             let _step = step_timer::step(Step::Log);
             while let Some(answered) = connection.poll_answered() {
-                let client = self.shared.proxies.client(peer, answered.request);
+                let proxies = &self.shared.proxies;
+                let client = proxies.client(peer, answered.request);
                 let tls = transport.negotiated().map(Negotiated::told);
-                log.push(self.unix_ms, &Record { tls, ..record(&answered, client, self.now) });
+                let (named, mut digits) = (answered.request.filter(|_| self.names_requests), [0; 16]);
+                let id = named.map(|request| proxies.name_of(peer, request, &mut digits));
+                log.push(self.unix_ms, &Record { tls, id, ..record(&answered, client, self.now) });
             }
         }
     }
@@ -460,11 +475,11 @@ impl Hash for Target {
 }
 
 impl Target {
-    fn new(shared: &Shared, address: &Address<'_>, previous: Option<Arc<Entry>>) -> Target {
+    fn new(shared: &Shared, address: &Address<'_>, previous: Option<Arc<Entry>>, request: Box<str>) -> Target {
         let Key { site, path: key } = address.key();
         let parts = KeyParts::of(key);
         let rules = shared.sites.at(site).routes.effective(parts.path, parts.outcome);
-        Target { site, key: key.to_vec(), rules, previous }
+        Target { site, key: key.to_vec(), rules, previous, request }
     }
 
     /// What caches find it by.
@@ -492,6 +507,7 @@ impl Target {
             path,
             view,
             wait,
+            request: &self.request,
             previous: self.previous.as_ref().map(Previous::of),
             now_ms: now.0,
             abilities: &shared.abilities,
@@ -501,6 +517,13 @@ impl Target {
             caches: shared.store.caches(),
         }
     }
+}
+
+/// What the request of `translate` is called, which has come from `peer`; empty if there is none.
+pub(super) fn name_of(shared: &Shared, translate: &Translate<'_>, peer: Option<IpAddr>) -> Box<str> {
+    let mut digits = [0; 16];
+    let name = translate.request.map(|request| shared.proxies.name_of(peer, request, &mut digits));
+    String::from_utf8_lossy(name.unwrap_or_default()).into()
 }
 
 /// What `target` stands for, found out for one of all threads of the process that ask for it at the same time. Waits.
@@ -533,6 +556,7 @@ fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> 
         host: field(Field::Host),
         duration_us: now.since(answered.started) * 1000,
         tls: None,
+        id: None,
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Shared {
     pub receiver: Option<Arc<Receiver>>,
     /// What was done.
     pub counters: SharedMemory<Counters>,
+    /// Whether clients are told what their requests are called, and every log has it.
+    pub request_id: bool,
     /// What became of log lines.
     pub log_counters: SharedMemory<LogCounters>,
     /// What the cache did.

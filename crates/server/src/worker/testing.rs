@@ -61,6 +61,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         first_score: 0,
         alarm: Arc::new(Waker::new().unwrap()),
         fork_server: None,
+        request_id: false,
         confinement: Arc::new(Confinement::none()),
     };
     (shared, root)

@@ -14,7 +14,7 @@ use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
 use crate::exchange::answer::{Answer, host_of};
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
-use crate::message::Method;
+use crate::message::{Head, Method, RequestId};
 use crate::parse::chunked::ChunkedDecoder;
 use crate::parse::head::{self, Parsed};
 use crate::time::Instant;
@@ -200,10 +200,11 @@ impl Portable for Exchange {
 impl Portable for Saved {
     fn write(&self, to: &mut Encoded) {
         self.bytes.write(to);
+        self.head.id.0.write(to);
     }
 
     fn read(from: &mut Source<'_>) -> Result<Saved, Malformed> {
-        let bytes = Vec::read(from)?;
+        let (bytes, id) = (Vec::read(from)?, RequestId(u64::read(from)?));
         // It was accepted under the limits that held then.
         let bytes_max = usize::from(u16::MAX);
         let limits = Limits {
@@ -213,7 +214,9 @@ impl Portable for Saved {
             ..Limits::default()
         };
         match head::parse(&bytes, &limits) {
-            Ok(Parsed::Complete(head)) if usize::from(head.length) == bytes.len() => Ok(Saved { bytes, head }),
+            Ok(Parsed::Complete(head)) if usize::from(head.length) == bytes.len() => {
+                Ok(Saved { bytes, head: Head { id, ..head } })
+            }
             _ => Err(Malformed),
         }
     }

@@ -431,7 +431,8 @@ impl Connection {
         let outlet = &mut workspace.outlet;
         let pages = outlet.pages.clone();
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
-        sending::write_head(head, framing, persistence, server, outlet);
+        let id = outlet.told_id(request);
+        sending::write_head(head, framing, persistence, server, id, outlet);
         running.sending = Some(Box::new(Sending::new(head.status, framing, request)));
     }
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use crate::exchange::ContentBuffer;
-use crate::exchange::answer::Persistence;
+use crate::exchange::answer::{Persistence, push_id};
 use crate::exchange::program::StreamHead;
-use crate::message::{Request, Status, Version};
+use crate::message::{Request, RequestId, Status, Version};
 use crate::resource::status_line;
 use crate::transmit::Segment;
 use crate::workspace::Outlet;
@@ -180,12 +180,13 @@ pub(super) fn write_interim(head: &StreamHead, output: &mut Vec<u8>) {
     }
 }
 
-/// The head of an answer. `server` is the value of its `Server` field, if it has none of its own.
+/// The head of an answer. `server` is the value of its `Server` field, if it has none of its own, and so is `id`.
 pub(super) fn write_head(
     head: &StreamHead,
     framing: Framing,
     persistence: Persistence,
     server: &[u8],
+    id: RequestId,
     outlet: &mut Outlet,
 ) {
     let Outlet { output, date, .. } = outlet;
@@ -197,6 +198,9 @@ pub(super) fn write_head(
         }
     }
     output.extend_from_slice(&head.fields);
+    if !head.has(RequestId::FIELD.as_bytes()) {
+        push_id(id, output);
+    }
     match (framing, head.said_length()) {
         (Framing::Nothing, Some(length)) => push_length(output, length),
         (Framing::Length(length), _) => push_length(output, length),

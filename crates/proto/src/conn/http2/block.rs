@@ -194,6 +194,7 @@ impl Connection {
             }
         };
         let workspace = self.workspace.as_mut().expect(DRIVEN);
+        let called = workspace.next_id();
         let request = Request { bytes: &workspace.http2.buffers.text, head: &head };
         let judged = judge(request, ends, &*workspace.outlet.pages);
         if ends && matches!(judged, Ok(Judged { expected: Some(1..), .. })) {
@@ -201,7 +202,7 @@ impl Connection {
         }
         // RFC 9218 7.1: what was said in a frame holds, because it may have been changed on the way.
         let priority = early.unwrap_or(built.priority);
-        workspace.http2.current = Some(Current { id, head, priority });
+        workspace.http2.current = Some(Current { id, head: Head { id: called, ..head }, priority });
         self.since = self.received;
         let Judged { expected, continues } = match judged {
             Ok(judged) => judged,

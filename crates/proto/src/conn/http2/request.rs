@@ -17,7 +17,7 @@ use super::hpack::Scratch;
 use super::priority::Priority;
 use crate::error::Refusal;
 use crate::limits::Limits;
-use crate::message::{Field, FieldSet, Head, Method, Span, Version};
+use crate::message::{Field, FieldSet, Head, Method, RequestId, Span, Version};
 use crate::parse::head::{is_field_value, is_visible};
 use crate::parse::list::is_token_byte;
 
@@ -93,6 +93,7 @@ impl<'a> RequestBuilder<'a> {
             repeated: FieldSet::default(),
             values: [Span::default(); Field::COUNT],
             fields_at: 0,
+            id: RequestId::NONE,
         };
         let found = [None; 5];
         let priority = Priority::default();

@@ -9,7 +9,7 @@ use super::hpack::{Encoder, write_field};
 use super::request::OF_CONNECTION;
 use crate::exchange::answer::{Answer, Kind};
 use crate::exchange::program::StreamHead;
-use crate::message::Status;
+use crate::message::{RequestId, Status};
 use crate::resource::Representation;
 
 /// Writes HEADERS of the prebuilt head of `representation`.
@@ -19,14 +19,22 @@ pub(super) fn write_prebuilt(
     representation: &Representation,
     ends: bool,
     encoder: &mut Encoder,
-    date: &[u8],
+    (date, id): (&[u8], RequestId),
 ) {
     write_frame(out, stream, ends, |out| {
         encoder.begin(out);
         out.extend_from_slice(representation.block(prebuild));
         encoder.write(b"date", date, out);
         encoder.write(b"server", representation.server(), out);
+        write_id(id, out);
     });
+}
+
+/// Tells the client what its request is called, if it is told. It is not put into the table, because it never comes again.
+fn write_id(id: RequestId, out: &mut Vec<u8>) {
+    if id != RequestId::NONE {
+        write_field(b"x-request-id", &id.digits(), out);
+    }
 }
 
 /// Writes HEADERS of an answer.
@@ -42,7 +50,7 @@ pub(super) fn write_answer(
     let size = representation.size;
     let (fields, length): (&[u8], Option<u64>) = match &answer.kind {
         Kind::Prebuilt(query) if query.is_empty() => {
-            return write_prebuilt(out, stream, representation, ends, encoder, date);
+            return write_prebuilt(out, stream, representation, ends, encoder, (date, answer.id));
         }
         Kind::Prebuilt(_) | Kind::Unsatisfiable { .. } => (representation.fields(), Some(size)),
         Kind::NotModified => (representation.fields_kept(), None),
@@ -72,6 +80,7 @@ pub(super) fn write_answer(
         }
         let query: &[u8] = if let Kind::Prebuilt(query) = &answer.kind { query } else { b"" };
         write_lines(fields, query, out);
+        write_id(answer.id, out);
     });
 }
 
@@ -89,19 +98,22 @@ pub(super) fn write_stream_head(
     out: &mut Vec<u8>,
     stream: u32,
     head: &StreamHead,
-    origin: Option<(&[u8; 29], &[u8])>,
+    origin: Option<(&[u8; 29], &[u8], RequestId)>,
     ends: bool,
     encoder: &mut Encoder,
 ) {
     write_frame(out, stream, ends, |out| {
         encoder.begin(out);
         write_status(head.status, out);
-        if let Some((date, server)) = origin {
+        if let Some((date, server, id)) = origin {
             if !head.has(b"date") {
                 encoder.write(b"date", date, out);
             }
             if !(head.has(b"server") || server.is_empty()) {
                 encoder.write(b"server", server, out);
+            }
+            if !head.has(RequestId::FIELD.as_bytes()) {
+                write_id(id, out);
             }
             if let Some(length) = head.said_length() {
                 write_field(b"content-length", length.to_string().as_bytes(), out);

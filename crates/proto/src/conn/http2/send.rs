@@ -48,14 +48,9 @@ impl Connection {
             return false;
         }
         let outlet = &mut workspace.outlet;
-        response::write_prebuilt(
-            &mut outlet.output,
-            id,
-            representation,
-            content.is_empty(),
-            &mut self.encoder,
-            &outlet.date,
-        );
+        let told = (&outlet.date[..], outlet.told_id(request));
+        let (output, ends) = (&mut outlet.output, content.is_empty());
+        response::write_prebuilt(output, id, representation, ends, &mut self.encoder, told);
         if !content.is_empty() {
             frame::write_head(&mut outlet.output, content.len(), Kind::Data, END_STREAM, id);
             outlet.output.extend_from_slice(content);

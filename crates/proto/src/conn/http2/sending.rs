@@ -147,9 +147,9 @@ impl Connection {
         let workspace = self.workspace.as_ref().expect(DRIVEN);
         let (date, pages) = (workspace.outlet.date, workspace.outlet.pages.clone());
         let server = pages.pages_of(answer::host_of(request)).options.variants.first().server();
-        let id = stream.id;
+        let (id, told) = (stream.id, workspace.outlet.told_id(request));
         let (encoder, sink) = self.encoder_and_sink();
-        response::write_stream_head(sink, id, head, Some((&date, server)), ends, encoder);
+        response::write_stream_head(sink, id, head, Some((&date, server, told)), ends, encoder);
         if let Work::Running(running) = &mut self.streams[at].work {
             running.sending = Some(Box::new(Sending::new(head, has_content)));
         }

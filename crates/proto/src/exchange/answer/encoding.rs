@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Answer, Kind, Persistence, Piece};
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked, write_bytes};
 use crate::exchange::range::ByteRange;
-use crate::message::Status;
+use crate::message::{RequestId, Status};
 use crate::resource::{Body, Representation};
 
 /// Persistence, in the order of the numbers that stand for it.
@@ -23,6 +23,7 @@ impl Portable for Answer {
         (persistence as u8).write(to);
         self.begun.write(to);
         self.content_bytes.write(to);
+        self.id.0.write(to);
         self.kind.write(to);
         match (self.begun, self.representation.content()) {
             (true, Some(content)) => self.write_rest(content, to),
@@ -37,6 +38,7 @@ impl Portable for Answer {
             persistence: *PERSISTENCE.get(usize::from(u8::read(from)?)).ok_or(Malformed)?,
             begun: bool::read(from)?,
             content_bytes: u64::read(from)?,
+            id: RequestId(u64::read(from)?),
             kind: Kind::read(from)?,
             current: ByteRange::read(from)?,
             later: Portable::read(from)?,

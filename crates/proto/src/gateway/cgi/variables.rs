@@ -131,7 +131,7 @@ fn give_fields(of: &Variables<'_>, fields: EndToEnd<'_>, give: &mut dyn FnMut(&[
         let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         let is_known_otherwise = of.user.is_some() && name.eq_ignore_ascii_case(b"authorization");
         let is_believed = request.origin.is_trusted || !forwarding::tells_of_the_way(name);
-        is_plain && is_believed && !is_known_otherwise
+        is_plain && is_believed && !is_known_otherwise && !forwarding::names_request(name)
     };
     let given: Vec<(&[u8], &[u8])> = fields.iter().filter(|(name, _)| is_given(name)).collect();
     let (mut variable, mut joined) = (Vec::new(), Vec::new());

@@ -77,6 +77,7 @@ fn append(request: &Inbound<'_>, how: &Outgoing<'_>, out: &mut Vec<u8>) -> Resul
     forwarding::write(request, how.forwarded, out);
     let is_allowed = |name: &[u8]| {
         !forwarding::is_disguised(name)
+            && !forwarding::names_request(name)
             && (!forwarding::tells_of_the_way(name) || (request.origin.is_trusted && forwarding::is_kept(name)))
     };
     let end_to_end = EndToEnd::of(request.fields).map_err(|_| Unwritable::Connection)?.without(OURS);

@@ -444,6 +444,13 @@ pub static SETTINGS: &[Setting] = &[
     .look(|settings, depth| advised(check_log(&settings.log, depth))),
     Setting::new("log_format", word!(LogFormat, log_format), "How access log lines are written").flag(Section::Logs),
     Setting::new(
+        "request_id",
+        switch!(request_id),
+        "Tell clients what their request is called, in `X-Request-Id`, and add it to lines of the combined log",
+    )
+    .more(": docs/security.md")
+    .flag(Section::Logs),
+    Setting::new(
         "error_log",
         Kind::Text {
             form: "-|FILE",

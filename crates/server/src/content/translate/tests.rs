@@ -50,6 +50,7 @@ fn question<'a>(
         path,
         view: View::default(),
         wait,
+        request: "",
         previous,
         now_ms: 5000,
         abilities,

@@ -12,7 +12,7 @@ use lamna_proto::exchange::{Done, Translate};
 use lamna_proto::message::Method;
 use lamna_proto::workspace::PagesByHost;
 
-use super::{Target, WorkerContext};
+use super::{Target, WorkerContext, name_of};
 use crate::cache::{Entry, Script};
 use crate::content::answers;
 use crate::content::route::Effective;
@@ -31,7 +31,7 @@ impl WorkerContext<'_> {
         let client = proxies.client(peer, translate.request);
         if self.refuses {
             let address = self.addresses.address(sites, translate, client);
-            let rules = Target::new(self.shared, &address, None).rules;
+            let rules = Target::new(self.shared, &address, None, Box::default()).rules;
             self.addresses.take_back(address);
             return Some(Done::Translated(&self.refused_with.insert(rules).errors.overloaded));
         }
@@ -174,7 +174,8 @@ impl WorkerContext<'_> {
         let client = if script.is_some() { proxies.client(peer, translate.request) } else { peer };
         let is_trusted = !proxies.is_empty() && proxies.trust(peer);
         let is_secure = over.certificate.is_some() || proxies.is_secure(peer, translate.request);
-        let asking = Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure };
+        let called = &*name_of(self.shared, translate, peer);
+        let asking = Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure, called };
         match gateway::begin(&asking) {
             Ok(program) => Done::Run(Box::new(program)),
             Err(refusal) => Done::Refused(refusal),

@@ -156,6 +156,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     path: parts.path,
                     view: View::default(),
                     wait: Wait::Yes,
+                    request: "",
                     previous: None,
                     now_ms: clock.now().0,
                     abilities: &abilities,
