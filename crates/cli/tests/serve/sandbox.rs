@@ -3,7 +3,7 @@
 //! `LAMNA_TEST_REACH` has a server that was built for tests reach for what is not its own, at one point for one target.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use crate::client::{Client, PATIENCE};
 use crate::control::{ctl, get, order, runtime, text};
 use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, Engine, MP, for_engines};
+use crate::gateways::Application;
 use crate::server::{Launch, Server, eventually, processes_of};
 use crate::skip::skipped;
 
@@ -35,6 +36,7 @@ for_engines!(all every_architecture_is_confined: [
     every_thread_but_the_first_is_confined,
     a_root_that_is_exchanged_for_another_directory_is_served,
     a_reload_that_names_another_root_and_another_log_serves_it,
+    an_application_is_found_by_its_name,
 ]);
 
 /// Whether this kernel has all that the test `name` needs. Where it has not, that is said.
@@ -177,6 +179,24 @@ fn a_reload_that_names_another_root_and_another_log_serves_it(engine: Engine) {
     assert_eq!(held.get("/nothing/").unwrap().status, 404);
     drop(held);
     end(engine, server);
+}
+
+fn an_application_is_found_by_its_name(engine: Engine) {
+    let uname = rustix::system::uname();
+    let name = uname.nodename().to_string_lossy();
+    let found = (&*name, 0).to_socket_addrs().into_iter().flatten();
+    if found.map(|address| address.ip()).collect::<Vec<_>>() != [IpAddr::from([127, 0, 0, 1])] {
+        return skipped("an_application_is_found_by_its_name", "this machine has no name that leads to itself");
+    }
+    let application = Application::start();
+    let to = format!("http://{name}:{}", application.address.port());
+    let config = format!("[[site]]\nroot = \"site\"\nroute = [{{ match = \"/app/*\", proxy = \"{to}\" }}]\n");
+    let server = Launch::new(engine).config(&config).start();
+    for _ in 0..3 {
+        let answer = server.connect().get("/app/told").unwrap();
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.content));
+    }
+    server.finish();
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! A server that is started as root and becomes another user: what it can do before, and what it can no longer do after.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use rustix::process::geteuid;
 
@@ -55,11 +56,12 @@ fn set_mode(path: &Path, mode: u32) {
 fn privileged() -> Option<SocketAddrV4> {
     let limit = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
     let limit: u16 = limit.trim().parse().unwrap_or(1024);
-    // No other test has the same address.
+    // No other test has the same address: neither of this process nor of another.
+    static NEXT: AtomicU16 = AtomicU16::new(600);
     let [low, high, ..] = std::process::id().to_le_bytes();
     let address = Ipv4Addr::new(127, 77, high, low);
-    let is_free = |port: &u16| TcpListener::bind((address, *port)).is_ok();
-    (600..limit).find(is_free).map(|port| SocketAddrV4::new(address, port))
+    let port = NEXT.fetch_add(1, Relaxed);
+    (port < limit).then(|| SocketAddrV4::new(address, port))
 }
 
 /// What a process of the server is: user, group, further groups.

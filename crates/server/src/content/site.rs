@@ -104,6 +104,11 @@ impl Sites {
         Ok(sites)
     }
 
+    /// Begins to look up the names of applications.
+    pub fn look_up_names(&self) {
+        self.sites.iter().flat_map(|site| site.routes.groups()).for_each(|group| group.look_up_names());
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter()

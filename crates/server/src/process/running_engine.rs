@@ -535,7 +535,8 @@ fn open_tls(
 
 /// Names of applications are looked up by threads that begin here.
 fn open_sites(settings: &Settings, confinement: &Confinement) -> Result<Sites, ServeError> {
-    let opened = confinement.agents.within(|| Sites::open(settings))?;
+    let open = || Sites::open(settings).inspect(Sites::look_up_names);
+    let opened = confinement.agents.within(open)?;
     opened.map_err(|(path, errno): (PathBuf, Errno)| ServeError::Root(path, errno))
 }
 

@@ -129,6 +129,7 @@ impl Sandbox {
     /// No memory or descriptors.
     pub fn new(reach: &Reach, without: &[String]) -> io::Result<Sandbox> {
         let kind = Kind::of_kernel(without);
+        let kind = Kind { landlock: kind.landlock.filter(|version| suffices(*version, reach)), ..kind };
         let rules = kind.landlock.map(|_| rules(reach)).transpose()?.flatten();
         let filters = if kind.seccomp { filters().map_err(io::Error::other)? } else { Vec::new() };
         let kind = Kind { seccomp: !filters.is_empty(), ..kind };
@@ -186,6 +187,12 @@ impl Sandbox {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
+}
+
+/// Whether this version of Landlock leaves what it is to leave: the first one denies every move from one directory to another, and
+/// that is how files are put into place.
+fn suffices(version: u32, reach: &Reach) -> bool {
+    version > 1 || reach.paths.iter().all(|(_, use_of)| *use_of != Use::Change)
 }
 
 impl Kind {
@@ -423,6 +430,13 @@ mod tests {
         assert!(sandbox.is_current());
         fs::create_dir(&path).unwrap();
         assert!(!sandbox.is_current());
+    }
+
+    #[test]
+    fn the_first_version_of_landlock_is_not_for_what_moves_files() {
+        let reach = |use_of| Reach { paths: vec![("/".into(), use_of)], ports: None };
+        assert!(suffices(1, &reach(Use::Read)) && suffices(2, &reach(Use::Change)));
+        assert!(!suffices(1, &reach(Use::Change)));
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct MemberStatus {
 }
 
 impl Group {
-    /// Nothing is connected to, or looked up, before the first request. `seed` decides ties.
+    /// Nothing is connected to before the first request, nor looked up unless [`Group::look_up_names`] is called. `seed` decides ties.
     pub fn new(settings: GatewaySettings, seed: u64) -> Group {
         let weights: Vec<u32> = settings.upstreams.iter().map(|upstream| upstream.weight).collect();
         let mut names = 0;
@@ -130,6 +130,12 @@ impl Group {
             return Located::At(Destination::Tcp(addresses.clone()));
         }
         view.error().map_or(Located::Unknown, Located::Failed)
+    }
+
+    /// Begins to look up the names among the places, by threads that this one starts: those that begin with the first request would be
+    /// confined as who serves that.
+    pub fn look_up_names(&self) {
+        let _ = self.resolver();
     }
 
     fn resolver(&self) -> Option<&Resolver> {
