@@ -133,7 +133,8 @@ fn calls_of_run<S: Duplex>(
 /// The calls in a table of `% time, seconds, usecs/call, calls, errors (or nothing), syscall`, but for those with which threads
 /// wait for each other and get memory: how many there are depends on how busy the machine is.
 fn table(text: &str) -> Option<Calls> {
-    const OTHERS: [&str; 8] = ["futex", "sched_yield", "mmap", "munmap", "mprotect", "madvise", "brk", "total"];
+    const OTHERS: [&str; 9] =
+        ["futex", "clock_nanosleep", "sched_yield", "mmap", "munmap", "mprotect", "madvise", "brk", "total"];
     // The last line is written last.
     text.lines().find(|line| line.trim_end().ends_with(" total"))?;
     let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

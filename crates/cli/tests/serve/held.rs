@@ -1,11 +1,12 @@
-//! What clients can have a server hold: memory of those that pipeline and read nothing, and of names that are spelled in many
-//! ways.
+//! What clients can have a server hold: memory of those that pipeline and read nothing, of names that are spelled in many ways, and of
+//! content that an application does not take.
 //!
 //! Owns: measuring the memory of a server with all its processes. Guarantees: nothing is asserted before it has been stable for
 //! a while.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
@@ -41,6 +42,13 @@ for_engines!(all every_architecture_is_held_to_its_bounds: [
     a_listing_is_as_old_as_any_answer_and_of_the_form_that_is_asked_for,
     a_file_of_the_future_has_validators_that_are_not,
 ]);
+
+for_engines!([
+    amped_sending = AMPED,
+    pipelined_sending = PIPELINED,
+    proactor_sending = PROACTOR,
+    thread_pool_sending = THREAD_POOL,
+] => [content_that_nobody_takes_is_held_little_for]);
 
 for_engines!([
     amped_without_nowait = AMPED_WITHOUT_NOWAIT,
@@ -109,6 +117,39 @@ fn hold(what: &str, launch: Launch, name: impl Fn(usize) -> String) {
         assert_eq!((answer.status, answer.content), (200, vec![7; FILE_BYTES]));
     }
     drop(first);
+    server.finish();
+}
+
+/// That connections which send content to an application that reads nothing take no more memory than they may.
+fn content_that_nobody_takes_is_held_little_for(engine: Engine) {
+    const UPLOADS: usize = 32;
+    const UPLOADED_EACH: u64 = 256 * 1024;
+    let application = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("--proxy=http://{}", application.local_addr().unwrap());
+    let server = Launch::new(engine).argument(&proxy).start();
+    let mut peers: Vec<TcpStream> = (0..UPLOADS).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    for peer in &mut peers {
+        peer.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000000\r\n\r\n").unwrap();
+        peer.set_nonblocking(true).unwrap();
+    }
+    // Until the buffers of the system are full, which end somewhere.
+    let content = vec![b'x'; 1 << 20];
+    let mut last_progress = Instant::now();
+    let mut sent: u64 = 0;
+    while last_progress.elapsed() < Duration::from_secs(2) {
+        for peer in &mut peers {
+            while let Ok(bytes) = peer.write(&content) {
+                (last_progress, sent) = (Instant::now(), sent + bytes as u64);
+                assert!(sent < 8 << 30, "somebody takes it");
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (held, most) = (stable_memory(&server), UPLOADS as u64 * UPLOADED_EACH + BYTES_BESIDE);
+    eprintln!("content that nobody takes: {} MiB of {} MiB sent", held >> 20, sent >> 20);
+    assert!(sent > 2 * most, "too little has been sent to tell: {} MiB", sent >> 20);
+    assert!(held <= most, "{} MiB are held of {} MiB, where {} MiB may be", held >> 20, sent >> 20, most >> 20);
+    drop((application, peers));
     server.finish();
 }
 

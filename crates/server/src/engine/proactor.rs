@@ -276,16 +276,7 @@ impl Worker<'_> {
             self.await_sockets(token);
         }
         let (slot, ring_connection) = (self.slots.get(token), &mut self.ring_connections[token.index as usize]);
-        match ring_connection.receive {
-            None if ring_connection.end.is_none() && ring_connection.has_room() => {
-                ring_connection.receive = Some(self.ring.receive(slot.transport.as_fd(), Tag::Receive(token)));
-            }
-            Some(id) if !ring_connection.has_room() && !ring_connection.cancelled => {
-                ring_connection.cancelled = true;
-                self.ring.cancel(id);
-            }
-            _ => {}
-        }
+        ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
         let deadline = self.deadline(token);
         self.slots.set_deadline(token, deadline);
         let posture = self.slots.get(token).stand(interest);

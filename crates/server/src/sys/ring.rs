@@ -22,7 +22,7 @@ use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 pub use self::outgoing::Outgoing;
-use buffers::{BUFFER_GROUP, Buffers};
+use buffers::{Buffers, LARGE, SMALL};
 
 /// A ring, for the thread that made it. `T` is what its owner names operations by, `G` what a [`Buffer`] keeps besides its bytes.
 pub struct Ring<T: Copy, G> {
@@ -33,7 +33,14 @@ pub struct Ring<T: Copy, G> {
     /// What has not found room in the submission queue.
     waiting: VecDeque<squeue::Entry>,
     buffers: Buffers,
+    /// For those who send much, once somebody has.
+    large_buffers: Option<Buffers>,
 }
+
+/// Bytes that are received at once at most, into a small buffer.
+pub const RECEIVED_BYTES: usize = SMALL.bytes;
+/// And into a large one.
+pub const RECEIVED_BYTES_MAX: usize = LARGE.bytes;
 
 /// Names an operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +92,7 @@ pub enum Event<G> {
 pub struct Received {
     buffer: u16,
     length: u32,
+    is_large: bool,
 }
 
 struct Operation<T, G> {
@@ -96,6 +104,7 @@ struct Operation<T, G> {
 enum Held<G> {
     Accept,
     Receive,
+    ReceiveOnce { is_large: bool },
     Poll,
     Send(Box<Outgoing>),
     Read { room: Buffer<G>, _file: Arc<OwnedFd> },
@@ -126,11 +135,12 @@ impl<T: Copy, G> Ring<T, G> {
             .setup_cqsize(COMPLETIONS)
             .build(SUBMISSIONS)
             .map_err(errno)?;
-        let buffers = Buffers::new();
+        let buffers = Buffers::new(SMALL);
         // SAFETY: the entries are page-aligned, of that number, and stay where they are until after the ring is gone:
         // `Drop` leaks them if an operation might still use them, and the ring's descriptor is closed before them.
         unsafe { buffers.register(&io.submitter()) }.map_err(errno)?;
-        let ring = Ring { io, operations: Vec::new(), free: Vec::new(), waiting: VecDeque::new(), buffers };
+        let (operations, free, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
+        let ring = Ring { io, operations, free, waiting, buffers, large_buffers: None };
         // Regular files, and everything else.
         ring.io.submitter().register_iowq_max_workers(&mut [workers_max, workers_max]).map_err(errno)?;
         Ok(ring)
@@ -149,8 +159,28 @@ impl<T: Copy, G> Ring<T, G> {
 
     /// Receives until the peer closes its side, it fails or there is no buffer.
     pub fn receive(&mut self, socket: BorrowedFd<'_>, tag: T) -> OpId {
-        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), BUFFER_GROUP).build();
+        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), SMALL.id).build();
         self.start(tag, Held::Receive, |_| entry)
+    }
+
+    /// Receives once, as much as there is and fits a large buffer. For peers that send much: the large buffers are few.
+    pub fn receive_much(&mut self, socket: BorrowedFd<'_>, tag: T) -> OpId {
+        let is_large = self.have_large_buffers();
+        let group = if is_large { LARGE } else { SMALL };
+        let receive = opcode::Recv::new(Fd(socket.as_raw_fd()), std::ptr::null_mut(), group.bytes as u32);
+        let entry = receive.buf_group(group.id).build().flags(squeue::Flags::BUFFER_SELECT);
+        self.start(tag, Held::ReceiveOnce { is_large }, |_| entry)
+    }
+
+    /// Whether there are large buffers. They are made when they are needed for the first time.
+    fn have_large_buffers(&mut self) -> bool {
+        if self.large_buffers.is_none() {
+            let buffers = Buffers::new(LARGE);
+            // SAFETY: as in `new`. If the kernel refuses them, it does not know them.
+            let registered = unsafe { buffers.register(&self.io.submitter()) };
+            self.large_buffers = registered.is_ok().then_some(buffers);
+        }
+        self.large_buffers.is_some()
     }
 
     /// Sends what is unsent of `outgoing`, or as much of it as the socket takes once it takes something.
@@ -270,12 +300,19 @@ impl<T: Copy, G> Ring<T, G> {
 
     /// The bytes that were received.
     pub fn bytes(&self, received: &Received) -> &[u8] {
-        self.buffers.lent(received.buffer, received.length)
+        let buffers = if received.is_large { self.large_buffers.as_ref() } else { Some(&self.buffers) };
+        buffers.map_or(&[], |buffers| buffers.lent(received.buffer, received.length))
     }
 
     /// The bytes have been used: their buffer may be received into again.
     pub fn give_back(&mut self, received: Received) {
-        self.buffers.give_back(received.buffer);
+        if let Some(buffers) = self.buffers_of(received.is_large) {
+            buffers.give_back(received.buffer);
+        }
+    }
+
+    fn buffers_of(&mut self, is_large: bool) -> Option<&mut Buffers> {
+        if is_large { self.large_buffers.as_mut() } else { Some(&mut self.buffers) }
     }
 
     fn complete(&mut self, entry: &cqueue::Entry) -> Completion<T, G> {
@@ -299,7 +336,8 @@ impl<T: Copy, G> Ring<T, G> {
             Held::Accept => Event::Accepted(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
             // SAFETY: as above.
             Held::Open { .. } => Event::Opened(result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
-            Held::Receive => Event::Received(self.received(result, entry.flags())),
+            Held::Receive => Event::Received(self.received(result, entry.flags(), false)),
+            Held::ReceiveOnce { is_large } => Event::Received(self.received(result, entry.flags(), is_large)),
             Held::Send(outgoing) => Event::Sent(outgoing, result.map(|bytes| bytes as usize)),
             Held::Read { room, .. } => Event::Read(room, result.map(|bytes| bytes as usize)),
             Held::Poll => Event::Polled,
@@ -307,19 +345,20 @@ impl<T: Copy, G> Ring<T, G> {
         Completion { tag, event, more }
     }
 
-    fn received(&mut self, result: Result<u32, Errno>, flags: u32) -> Result<Option<Received>, Errno> {
+    fn received(&mut self, result: Result<u32, Errno>, flags: u32, is_large: bool) -> Result<Option<Received>, Errno> {
+        let Some(buffers) = self.buffers_of(is_large) else { return result.map(|_| None) };
         let buffer = cqueue::buffer_select(flags);
         if let Some(buffer) = buffer {
-            self.buffers.lend(buffer);
+            buffers.lend(buffer);
         }
         match (result, buffer) {
-            (Ok(length @ 1..), Some(buffer)) => Ok(Some(Received { buffer, length })),
+            (Ok(length @ 1..), Some(buffer)) => Ok(Some(Received { buffer, length, is_large })),
             (result, buffer) => {
                 if let Some(buffer) = buffer {
-                    self.buffers.give_back(buffer);
+                    buffers.give_back(buffer);
                 }
                 if result == Err(Errno::NOBUFS) {
-                    self.buffers.grow();
+                    buffers.grow();
                 }
                 result.map(|_| None)
             }
@@ -387,6 +426,7 @@ impl<T: Copy, G> Drop for Ring<T, G> {
         if self.under_way() > 0 {
             std::mem::forget(std::mem::take(&mut self.operations));
             self.buffers.leak();
+            self.large_buffers.iter_mut().for_each(Buffers::leak);
         }
     }
 }
@@ -453,6 +493,60 @@ mod tests {
             panic!("the end comes last")
         };
         assert_eq!(ring.under_way(), 0);
+    }
+
+    #[test]
+    fn much_is_received_at_once_and_large_buffers_come_back() {
+        let Some(mut ring) = ring() else { return };
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let sent: Vec<u8> = (0..RECEIVED_BYTES_MAX).map(|at| at as u8).collect();
+        // More often than there are large buffers.
+        for _ in 0..40 {
+            near.write_all(&sent).unwrap();
+            let mut received_bytes = Vec::new();
+            while received_bytes.len() < sent.len() {
+                ring.receive_much(far.as_fd(), 7);
+                let Completion { tag: 7, event: Event::Received(Ok(Some(received))), more: false } = next(&mut ring)
+                else {
+                    panic!("there are bytes, and buffers")
+                };
+                received_bytes.extend_from_slice(ring.bytes(&received));
+                ring.give_back(received);
+            }
+            assert!(received_bytes == sent);
+        }
+        drop(near);
+        ring.receive_much(far.as_fd(), 7);
+        assert!(matches!(next(&mut ring).event, Event::Received(Ok(None))));
+    }
+
+    #[test]
+    fn who_finds_no_large_buffer_is_told_and_finds_one_when_it_is_given_back() {
+        let Some(mut ring) = ring() else { return };
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"abc").unwrap();
+        let mut held = Vec::new();
+        let short = loop {
+            ring.receive_much(far.as_fd(), 0);
+            match next(&mut ring).event {
+                Event::Received(Ok(Some(received))) => held.push(received),
+                Event::Received(Err(errno)) => {
+                    // There may be more of them from now on.
+                    ring.receive_much(far.as_fd(), 0);
+                    match next(&mut ring).event {
+                        Event::Received(Ok(Some(received))) => held.push(received),
+                        Event::Received(Err(_)) => break errno,
+                        _ => panic!("nothing else was asked for"),
+                    }
+                }
+                _ => panic!("nothing else was asked for"),
+            }
+            near.write_all(b"abc").unwrap();
+        };
+        assert_eq!((short, held.len()), (Errno::NOBUFS, 16));
+        ring.give_back(held.swap_remove(3));
+        ring.receive_much(far.as_fd(), 0);
+        assert!(matches!(next(&mut ring).event, Event::Received(Ok(Some(_)))));
     }
 
     #[test]

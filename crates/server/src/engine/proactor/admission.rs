@@ -135,7 +135,7 @@ impl Worker<'_> {
             && let Some(mut slot) = self.slots.take(token)
         {
             let ConnectionState { transport, connection, .. } = &mut slot;
-            transport.return_received(connection, &ring_connection.arrived, self.context.now);
+            transport.return_received(connection, ring_connection.unread(), self.context.now);
             self.shared.hand_over([slot]);
         }
     }
@@ -168,7 +168,7 @@ impl Worker<'_> {
         let slot = self.slots.get(token);
         match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.transport, &mut space, RecvFlags::DONTWAIT)) {
             Ok((_, bytes @ 1..)) => {
-                ring_connection.arrived.extend_from_slice(&space[..bytes]);
+                ring_connection.put(&space[..bytes]);
                 slot.readable = true;
                 self.queue.push(token, slot);
             }

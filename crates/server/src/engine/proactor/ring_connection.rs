@@ -2,13 +2,13 @@
 //!
 //! Owns: the record of it, and the bytes that have arrived before the connection wants them. Does not start operations.
 
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 use lamna_proto::exchange::ExchangeId;
 use lamna_proto::time::Instant;
 use rustix::io::Errno;
 
-use crate::sys::ring::OpId;
+use crate::sys::ring::{OpId, RECEIVED_BYTES, Ring};
 use crate::worker::context::FileRange;
 
 /// The operations of one connection, and what they have brought.
@@ -18,8 +18,13 @@ pub(super) struct RingConnection {
     pub(super) receive: Option<OpId>,
     /// It has been cancelled.
     pub(super) cancelled: bool,
-    /// Received, and not yet taken by the connection.
-    pub(super) arrived: Vec<u8>,
+    /// It goes on by itself, in small pieces.
+    receives_often: bool,
+    /// How many pieces in a row have been as large as a small buffer, or larger.
+    full_pieces: u32,
+    /// What has been received, of which the connection has taken the first bytes.
+    arrived: Vec<u8>,
+    taken: usize,
     /// What comes after `arrived`.
     pub(super) end: Option<End>,
     /// Sending, or waiting until sending is possible, is under way.
@@ -67,6 +72,8 @@ pub(super) enum Out {
 const ARRIVED_MAX: usize = 32 * 1024;
 /// Space that a connection keeps for arriving bytes between requests.
 const KEPT_MAX: usize = 2048;
+/// After so many full pieces in a row a peer sends much, and what it sends is received in large ones.
+const FULL_PIECES: u32 = 8;
 
 impl RingConnection {
     /// Nothing is under way at `now`.
@@ -74,7 +81,10 @@ impl RingConnection {
         RingConnection {
             receive: None,
             cancelled: false,
+            receives_often: false,
+            full_pieces: 0,
             arrived: Vec::new(),
+            taken: 0,
             end: None,
             out: None,
             progress: now,
@@ -100,9 +110,34 @@ impl RingConnection {
         matches!(self.out, Some(Out::Send(_)))
     }
 
-    /// Whether more may arrive.
+    /// Whether the peer sends so much that it is received in large pieces.
+    fn sends_much(&self) -> bool {
+        self.full_pieces >= FULL_PIECES
+    }
+
+    /// Whether more may arrive. A large piece comes when the one before has been taken.
     pub(super) fn has_room(&self) -> bool {
-        self.arrived.len() < ARRIVED_MAX
+        let room = if self.sends_much() { 1 } else { ARRIVED_MAX };
+        self.unread().len() < room
+    }
+
+    /// Has `ring` receive from `socket` while there is room, in pieces as large as what the peer sends.
+    pub(super) fn receive_from<T: Copy, G>(&mut self, ring: &mut Ring<T, G>, socket: BorrowedFd<'_>, tag: T) {
+        match self.receive {
+            None if self.end.is_none() && self.has_room() => {
+                self.receives_often = !self.sends_much();
+                self.receive = Some(match self.receives_often {
+                    true => ring.receive(socket, tag),
+                    false => ring.receive_much(socket, tag),
+                });
+            }
+            // What goes on by itself is ended when there is no room, or for large pieces.
+            Some(id) if self.receives_often && !self.cancelled && (self.sends_much() || !self.has_room()) => {
+                self.cancelled = true;
+                ring.cancel(id);
+            }
+            _ => {}
+        }
     }
 
     /// Receiving has brought `bytes`, none if the peer has closed its side, and goes on if there is `more` to come.
@@ -112,7 +147,11 @@ impl RingConnection {
         }
         match bytes {
             Ok([]) => self.end = Some(End::Closed),
-            Ok(bytes) => self.arrived.extend_from_slice(bytes),
+            Ok(bytes) => {
+                let is_full = bytes.len() >= RECEIVED_BYTES;
+                self.full_pieces = if is_full { self.full_pieces.saturating_add(1) } else { 0 };
+                self.put(bytes);
+            }
             // To be asked for again.
             Err(Errno::NOBUFS | Errno::CANCELED) => {}
             Err(_) => self.end = Some(End::Failed),
@@ -127,15 +166,29 @@ impl RingConnection {
 
     /// Whether there is something that the connection has not been told.
     pub(super) fn is_readable(&self) -> bool {
-        !self.arrived.is_empty() || self.end.is_some()
+        !self.unread().is_empty() || self.end.is_some()
+    }
+
+    /// What has arrived and has not been taken.
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.arrived[self.taken..]
+    }
+
+    /// Keeps bytes that have arrived.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.arrived.drain(..std::mem::take(&mut self.taken));
+        self.arrived.extend_from_slice(bytes);
     }
 
     /// Moves bytes that have arrived to `space`, as many as fit. Returns how many.
     pub(super) fn take(&mut self, space: &mut [u8]) -> usize {
-        let bytes = space.len().min(self.arrived.len());
-        space[..bytes].copy_from_slice(&self.arrived[..bytes]);
-        self.arrived.drain(..bytes);
-        if self.arrived.is_empty() {
+        let unread = self.unread();
+        let bytes = space.len().min(unread.len());
+        space[..bytes].copy_from_slice(&unread[..bytes]);
+        self.taken += bytes;
+        if self.unread().is_empty() {
+            self.taken = 0;
+            self.arrived.clear();
             self.arrived.shrink_to(KEPT_MAX);
         }
         bytes
@@ -158,7 +211,7 @@ mod tests {
     #[test]
     fn what_has_arrived_is_taken_in_order_as_there_is_room() {
         let mut ring_connection = RingConnection::new(Instant(0));
-        ring_connection.arrived.extend_from_slice(b"abcde");
+        ring_connection.put(b"abcde");
         let mut space = [0; 3];
         assert_eq!((ring_connection.take(&mut space), &space), (3, b"abc"));
         assert_eq!((ring_connection.take(&mut space), &space[..2]), (2, &b"de"[..]));
@@ -168,9 +221,30 @@ mod tests {
     #[test]
     fn a_peer_that_sends_without_being_read_fills_its_own_space_only() {
         let mut ring_connection = RingConnection::new(Instant(0));
-        ring_connection.arrived.resize(ARRIVED_MAX, b'x');
+        ring_connection.put(&[b'x'; ARRIVED_MAX]);
         assert!(!ring_connection.has_room());
         assert_eq!(ring_connection.take(&mut [0; ARRIVED_MAX]), ARRIVED_MAX);
         assert!(ring_connection.has_room() && ring_connection.arrived.capacity() <= KEPT_MAX);
+    }
+
+    #[test]
+    fn who_sends_much_is_received_from_in_large_pieces_as_they_are_taken_and_then_in_small_ones_again() {
+        let mut ring_connection = RingConnection::new(Instant(0));
+        let piece = [b'x'; RECEIVED_BYTES];
+        let mut space = [0; 2 * RECEIVED_BYTES];
+        for _ in 0..FULL_PIECES {
+            assert!(!ring_connection.sends_much());
+            ring_connection.handle_received(Ok(&piece), true);
+            assert_eq!(ring_connection.take(&mut space), piece.len());
+        }
+        assert!(ring_connection.sends_much() && ring_connection.has_room());
+        ring_connection.handle_received(Ok(&[b'x'; 3 * RECEIVED_BYTES]), false);
+        assert!(!ring_connection.has_room());
+        assert_eq!(ring_connection.take(&mut space), space.len());
+        assert!(!ring_connection.has_room(), "the rest of the piece comes before the next");
+        assert_eq!(ring_connection.take(&mut space), RECEIVED_BYTES);
+        assert!(ring_connection.has_room() && ring_connection.arrived.capacity() <= KEPT_MAX);
+        ring_connection.handle_received(Ok(b"x"), false);
+        assert!(!ring_connection.sends_much());
     }
 }

@@ -1,9 +1,9 @@
 //! The buffers that a ring receives into: the kernel takes one when bytes have arrived, not before, so that connections
 //! without traffic need none.
 //!
-//! Owns: their memory and the queue through which they are given to the kernel. The kernel takes them in turn, so one connection that
-//! sends much comes to use all that are queued: few are at first, and more when they have run out. Guarantees: the bytes of a
-//! buffer are seen only while it is lent to us.
+//! Owns: their memory and the queue through which they are given to the kernel, as a [`Group`] of buffers of one size. The kernel takes
+//! them in turn, so one connection that sends much comes to use all that are queued: few are at first, and more when they have run out.
+//! Guarantees: the bytes of a buffer are seen only while it is lent to us.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -12,21 +12,32 @@ use std::sync::atomic::{AtomicU16, Ordering::Release};
 use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 
-/// Names the buffers in receive operations. A ring has no others.
-pub(super) const BUFFER_GROUP: u16 = 0;
-/// Buffers that are queued at first: 256 KiB.
-const COUNT_FIRST: u16 = 128;
-/// A power of two. Enough for what arrives between two turns of a busy worker; more has to wait for the next.
-const COUNT: u16 = 1024;
-/// Bytes of one buffer: most requests fit.
-const BYTES: usize = 2048;
+/// Buffers of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Names them in receive operations.
+    pub(super) id: u16,
+    /// How many there are: a power of two.
+    count: u16,
+    /// How many are queued at first.
+    count_first: u16,
+    /// Bytes of one buffer.
+    pub(super) bytes: usize,
+}
+
+/// For requests: most of them fit. Enough for what arrives between two turns of a busy worker; more has to wait for the next. 256 KiB at
+/// first, 2 MiB at most.
+pub(super) const SMALL: Group = Group { id: 0, count: 1024, count_first: 128, bytes: 2048 };
+/// For content of requests, where there is much of it. 128 KiB at first, 1 MiB at most.
+pub(super) const LARGE: Group = Group { id: 1, count: 16, count_first: 2, bytes: 64 * 1024 };
 const PAGE: usize = 4096;
 
-/// All buffers of a ring.
+/// All buffers of a group.
 pub(super) struct Buffers {
-    /// What is to be received into next, `COUNT` entries, read by the kernel.
+    group: Group,
+    /// What is to be received into next, as many entries as there are buffers, read by the kernel.
     queue: NonNull<BufRingEntry>,
-    /// `COUNT` times `BYTES` bytes, one buffer after the other.
+    /// One buffer after the other.
     memory: NonNull<u8>,
     /// How many entries have been queued, modulo 2^16.
     tail: u16,
@@ -37,12 +48,15 @@ pub(super) struct Buffers {
     leaked: bool,
 }
 
-fn queue_layout() -> Layout {
-    Layout::from_size_align(usize::from(COUNT) * size_of::<BufRingEntry>(), PAGE).expect("the numbers are small")
-}
+impl Group {
+    fn queue_layout(self) -> Layout {
+        let bytes = usize::from(self.count) * size_of::<BufRingEntry>();
+        Layout::from_size_align(bytes, PAGE).expect("the numbers are small")
+    }
 
-fn memory_layout() -> Layout {
-    Layout::from_size_align(usize::from(COUNT) * BYTES, PAGE).expect("the numbers are small")
+    fn memory_layout(self) -> Layout {
+        Layout::from_size_align(usize::from(self.count) * self.bytes, PAGE).expect("the numbers are small")
+    }
 }
 
 fn allocate(layout: Layout) -> NonNull<u8> {
@@ -52,17 +66,17 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 
 impl Buffers {
     /// Buffers of which the first are queued.
-    pub(super) fn new() -> Buffers {
-        let (queue, memory) = (allocate(queue_layout()).cast(), allocate(memory_layout()));
-        let lent = vec![false; usize::from(COUNT)];
-        let mut buffers = Buffers { queue, memory, tail: 0, used: 0, lent, leaked: false };
-        buffers.use_up_to(COUNT_FIRST);
+    pub(super) fn new(group: Group) -> Buffers {
+        let (queue, memory) = (allocate(group.queue_layout()).cast(), allocate(group.memory_layout()));
+        let lent = vec![false; usize::from(group.count)];
+        let mut buffers = Buffers { group, queue, memory, tail: 0, used: 0, lent, leaked: false };
+        buffers.use_up_to(group.count_first);
         buffers
     }
 
     /// The kernel has found none: there are to be twice as many, as long as there are others.
     pub(super) fn grow(&mut self) {
-        self.use_up_to((2 * self.used).min(COUNT));
+        self.use_up_to((2 * self.used).min(self.group.count));
     }
 
     fn use_up_to(&mut self, count: u16) {
@@ -78,8 +92,9 @@ impl Buffers {
     /// # Safety
     /// They must live until the ring is closed, or be [leaked](Buffers::leak).
     pub(super) unsafe fn register(&self, submitter: &Submitter<'_>) -> std::io::Result<()> {
-        // SAFETY: the queue has `COUNT` entries and is aligned to a page; that it lives is the caller's promise.
-        unsafe { submitter.register_buf_ring_with_flags(self.queue.as_ptr() as u64, COUNT, BUFFER_GROUP, 0) }
+        let Group { id, count, .. } = self.group;
+        // SAFETY: the queue has `count` entries and is aligned to a page; that it lives is the caller's promise.
+        unsafe { submitter.register_buf_ring_with_flags(self.queue.as_ptr() as u64, count, id, 0) }
     }
 
     /// The kernel has received into `buffer`.
@@ -93,10 +108,10 @@ impl Buffers {
         if !self.lent[index] {
             return &[];
         }
-        let length = (length as usize).min(BYTES);
+        let length = (length as usize).min(self.group.bytes);
         // SAFETY: indexing `lent` has shown that the buffer is one of ours, and that the kernel does not write to it
         // before `give_back`, which needs `&mut self`. The memory was zeroed, so every byte of it is initialised.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(index * BYTES), length) }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(index * self.group.bytes), length) }
     }
 
     /// Queues `buffer` again, if it was lent.
@@ -104,15 +119,15 @@ impl Buffers {
         if !std::mem::replace(&mut self.lent[usize::from(buffer)], false) {
             return;
         }
-        let at = usize::from(self.tail % COUNT);
+        let at = usize::from(self.tail % self.group.count);
         self.tail = self.tail.wrapping_add(1);
         // SAFETY: `at` is within the queue. The kernel does not read this entry before the tail has passed it: there
         // are as many entries as buffers, so it was taken before the buffer could be lent. The tail lies where `tail`
         // says, in a field of the first entry that entries do not use, and is written by nobody else.
         unsafe {
             let entry = &mut *self.queue.as_ptr().add(at);
-            entry.set_addr(self.memory.as_ptr().add(usize::from(buffer) * BYTES) as u64);
-            entry.set_len(BYTES as u32);
+            entry.set_addr(self.memory.as_ptr().add(usize::from(buffer) * self.group.bytes) as u64);
+            entry.set_len(self.group.bytes as u32);
             entry.set_bid(buffer);
             let tail = BufRingEntry::tail(self.queue.as_ptr()).cast_mut();
             AtomicU16::from_ptr(tail).store(self.tail, Release);
@@ -133,8 +148,8 @@ impl Drop for Buffers {
         // SAFETY: both were allocated with these layouts, and the kernel uses neither any more: the ring is closed and
         // nothing was under way, or they would have been leaked.
         unsafe {
-            dealloc(self.queue.as_ptr().cast(), queue_layout());
-            dealloc(self.memory.as_ptr(), memory_layout());
+            dealloc(self.queue.as_ptr().cast(), self.group.queue_layout());
+            dealloc(self.memory.as_ptr(), self.group.memory_layout());
         }
     }
 }
@@ -145,29 +160,32 @@ mod tests {
 
     #[test]
     fn bytes_are_seen_only_while_the_buffer_is_lent() {
-        let mut buffers = Buffers::new();
+        let mut buffers = Buffers::new(SMALL);
         assert!(buffers.lent(3, 10).is_empty());
         buffers.lend(3);
         assert_eq!(buffers.lent(3, 10), [0; 10]);
-        assert_eq!(buffers.lent(3, u32::MAX).len(), BYTES);
+        assert_eq!(buffers.lent(3, u32::MAX).len(), SMALL.bytes);
         buffers.give_back(3);
         assert!(buffers.lent(3, 10).is_empty());
     }
 
     #[test]
     fn there_are_more_when_they_run_out_and_never_more_than_there_is_room_for() {
-        let mut buffers = Buffers::new();
+        let mut buffers = Buffers::new(SMALL);
         let mut queued = vec![buffers.tail];
         for _ in 0..5 {
             buffers.grow();
             queued.push(buffers.tail);
         }
         assert_eq!(queued, [128, 256, 512, 1024, 1024, 1024]);
+        let mut buffers = Buffers::new(LARGE);
+        (0..5).for_each(|_| buffers.grow());
+        assert_eq!(usize::from(buffers.tail) * LARGE.bytes, 1 << 20);
     }
 
     #[test]
     fn a_buffer_is_queued_once_however_often_it_is_given_back() {
-        let mut buffers = Buffers::new();
+        let mut buffers = Buffers::new(SMALL);
         let tail = buffers.tail;
         buffers.lend(3);
         buffers.give_back(3);
