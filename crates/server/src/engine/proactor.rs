@@ -33,12 +33,11 @@ use crate::io::wait::Token;
 use crate::metrics::memory_accounting::Reservation;
 use crate::metrics::step_timer::{self, Step};
 use crate::sys::ring::{Completion, Event, OpId, Outgoing, Ring};
-use crate::worker::acceptor::{Accepting, Acceptor, Share};
-use crate::worker::connection_table::{ConnectionState, ConnectionTable};
-use crate::worker::context::WorkerContext;
-use crate::worker::drive::{self, Turn};
-use crate::worker::executor::PendingId;
-use crate::worker::run_queue::RunQueue;
+use crate::worker::acceptor::Accepting;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::drive;
+use crate::worker::executor::{Completed, PendingId};
+use crate::worker::life::{Base, Life};
 use crate::worker::shared::Shared;
 
 /// Whether this engine can run here.
@@ -57,7 +56,7 @@ pub fn test(abilities: &KernelFeatures) -> Result<(), Errno> {
 /// # Errors
 /// What makes waiting impossible, or no descriptors to begin with.
 pub fn run(shared: &Arc<Shared>, index: usize, helpers_max: usize) -> Result<(), Errno> {
-    Worker::new(shared, index, helpers_max)?.run()
+    Worker::new(shared, index, helpers_max)?.live()
 }
 
 /// What an operation in the ring is for.
@@ -76,22 +75,15 @@ enum Tag {
 struct Worker<'a> {
     /// First, so that it ends before what its operations are about.
     ring: Ring<Tag, Option<Reservation>>,
-    shared: &'a Shared,
-    index: usize,
+    base: Base<'a>,
     disk: Disk,
-    slots: ConnectionTable,
     /// By the index of the slot.
     ring_connections: Vec<RingConnection>,
-    /// Connections that can go on without a completion.
-    queue: RunQueue,
-    context: WorkerContext<'a>,
     workspace: Option<Box<Workspace>>,
     /// By listener.
     accepts: Vec<Option<OpId>>,
-    acceptor: Acceptor,
     #[expect(clippy::vec_box, reason = "moved to the ring and back as they are, without copying or allocating")]
     spare_outgoing: Vec<Box<Outgoing>>,
-    draining: bool,
     /// Everything is being taken back from the kernel, to be given to the successor.
     handing_over: bool,
 }
@@ -103,61 +95,21 @@ const DRIVEN: &str = "one connection is driven at a time";
 
 impl<'a> Worker<'a> {
     fn new(shared: &'a Arc<Shared>, index: usize, helpers_max: usize) -> Result<Worker<'a>, Errno> {
-        let context = WorkerContext::new(shared);
+        let base = Base::new(shared, index);
         let mut worker = Worker {
             ring: Ring::new(u32::try_from(helpers_max).unwrap_or(u32::MAX))?,
-            shared,
-            index,
             disk: Disk::new(shared, index),
-            slots: ConnectionTable::default(),
             ring_connections: Vec::new(),
-            queue: RunQueue::default(),
-            workspace: Some(context.workspace()),
-            context,
+            workspace: Some(base.context.workspace()),
+            base,
             accepts: vec![None; shared.listeners.len()],
-            acceptor: Acceptor::new(Share::Fair),
             spare_outgoing: Vec::new(),
-            draining: false,
             handing_over: false,
         };
         worker.await_wake();
         worker.begin_accepting()?;
         shared.control.report_begun();
         Ok(worker)
-    }
-
-    fn run(mut self) -> Result<(), Errno> {
-        while !self.is_over() {
-            let timeout_ms = self.timeout_ms();
-            let in_ring = step_timer::step(Step::Ring);
-            self.ring.submit_and_wait(timeout_ms)?;
-            drop(in_ring);
-            if let Some(workspace) = &mut self.workspace {
-                self.context.update_time(workspace);
-            }
-            for _ in 0..self.ring.completion_count() {
-                let Some(completion) = self.ring.next_completion() else { break };
-                self.handle(completion);
-            }
-            self.resume_queued();
-            self.handle_time();
-            self.context.end_batch(self.shared.score(self.index));
-        }
-        Ok(())
-    }
-
-    fn is_over(&self) -> bool {
-        let leaves = self.draining || self.handing_over;
-        let alone = leaves && self.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
-        alone || self.shared.control.is_stopping()
-    }
-
-    /// How long nothing will have to be done.
-    fn timeout_ms(&self) -> Option<u64> {
-        if !self.queue.is_empty() {
-            return Some(0);
-        }
-        self.context.wait_ms([self.slots.next_deadline(), self.acceptor.due()].into_iter().flatten())
     }
 
     fn handle(&mut self, completion: Completion<Tag, Option<Reservation>>) {
@@ -181,108 +133,34 @@ impl<'a> Worker<'a> {
             (Tag::Accept(listener), Event::Accepted(socket)) => self.handle_accepted(listener, socket, more),
             (Tag::FileRange(pending), Event::Read(room, bytes)) => self.handle_stretch(pending, room, bytes),
             (Tag::Name(index), Event::Opened(opened)) => {
-                let completed = self.disk.handle_opened(&mut self.ring, &mut self.context, index, opened);
-                self.handle_all_completed(completed);
+                let completed = self.disk.handle_opened(&mut self.ring, &mut self.base.context, index, opened);
+                completed.into_iter().for_each(|one| self.handle_completed(one));
             }
             (Tag::Content(index), _) => {
-                let completed = self.disk.next_name(&mut self.ring, &mut self.context, index);
-                self.handle_all_completed(completed);
+                let completed = self.disk.next_name(&mut self.ring, &mut self.base.context, index);
+                completed.into_iter().for_each(|one| self.handle_completed(one));
             }
-            (Tag::Waker, _) => self.handle_wake(),
+            (Tag::Waker, _) => self.handle_woken(),
             (tag, event) => debug_assert!(false, "{tag:?} does not come back with {event:?}"),
         }
     }
 
     fn await_wake(&mut self) {
-        let waker = self.shared.control.waker(self.index).descriptor();
+        let waker = self.base.shared.control.waker(self.base.index).descriptor();
         self.ring.poll_readable(waker.as_fd(), Tag::Waker);
     }
 
-    fn handle_wake(&mut self) {
-        self.shared.control.waker(self.index).reset();
+    fn handle_woken(&mut self) {
+        self.handle_wake();
         self.await_wake();
-        let completed = self.disk.completed(&mut self.context);
-        self.handle_all_completed(completed);
-        let (arrivals, drains) = self.shared.arrivals_and_drain(self.index);
-        for slot in arrivals {
-            let token = self.admit(slot);
-            self.drive(token);
-        }
-        if drains && !self.draining {
-            self.drain();
-        }
-        if self.shared.control.is_handing_over() && !self.handing_over {
+        if self.base.shared.control.is_handing_over() && !self.handing_over {
             self.hand_over();
-        }
-    }
-
-    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
-    fn resume_queued(&mut self) {
-        for _ in 0..self.queue.turns() {
-            if let Some(token) = self.queue.pop(&mut self.slots) {
-                self.drive(token);
-            }
-        }
-    }
-
-    fn handle_time(&mut self) {
-        for token in self.slots.expired(self.context.now) {
-            self.handle_deadline(token);
-        }
-        self.settle_accepting();
-        // An accept that found no room is over; there may be room again already.
-        if self.acceptor.is_taking() {
-            self.listen();
-        }
-        self.slots.show_load(self.shared.score(self.index));
-        self.context.flush_if_due();
-    }
-
-    fn drain(&mut self) {
-        self.draining = true;
-        self.end_accepting();
-        if let Some(workspace) = &mut self.workspace {
-            workspace.drain();
-        }
-        for token in self.slots.tokens() {
-            self.drive(token);
         }
     }
 }
 
 // Driving connections.
 impl Worker<'_> {
-    /// Lets a connection go on as far as it can, within a turn.
-    fn drive(&mut self, token: Token) {
-        if self.ring_connections[token.index as usize].closing {
-            return self.close(token);
-        }
-        if self.handing_over {
-            return self.give_if_free(token);
-        }
-        let workspace = self.workspace.take().expect(DRIVEN);
-        self.slots.get(token).connection.lend(workspace);
-        let interest = self.turn(token);
-        let slot = self.slots.get(token);
-        self.workspace = Some(slot.connection.reclaim());
-        let ring_connection = &mut self.ring_connections[token.index as usize];
-        if interest.is_over() && !ring_connection.is_sending() {
-            return self.close(token);
-        }
-        if (self.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
-            return self.finish(token);
-        }
-        if interest.done {
-            self.await_sockets(token);
-        }
-        let (slot, ring_connection) = (self.slots.get(token), &mut self.ring_connections[token.index as usize]);
-        ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
-        let deadline = self.deadline(token);
-        self.slots.set_deadline(token, deadline);
-        let posture = self.slots.get(token).stand(interest);
-        self.slots.pose(token, posture);
-    }
-
     fn turn(&mut self, token: Token) -> Interest {
         let mut hands = RingHands {
             ring: &mut self.ring,
@@ -291,17 +169,14 @@ impl Worker<'_> {
             token,
             spare_outgoing: &mut self.spare_outgoing,
         };
-        let turn = drive::turn(self.slots.get(token), token, &mut self.context, &mut hands);
-        if matches!(turn, Turn::GoesOn(_)) {
-            self.queue.push(token, self.slots.get(token));
-        }
-        turn.interest()
+        let turn = drive::turn(self.base.slots.get(token), token, &mut self.base.context, &mut hands);
+        self.base.queue_if_it_goes_on(token, turn)
     }
 
     /// Waits for what the programs of a connection wait for, unless the ring does so already.
     fn await_sockets(&mut self, token: Token) {
         let ring_connection = &mut self.ring_connections[token.index as usize];
-        while let Some((exchange, wait)) = self.slots.get(token).connection.poll_socket() {
+        while let Some((exchange, wait)) = self.base.slots.get(token).connection.poll_socket() {
             let poll = SocketPoll { number: wait.socket.as_raw_fd(), readable: wait.readable, writable: wait.writable };
             if !ring_connection.polled.contains(&(exchange, poll)) {
                 ring_connection.polled.push((exchange, poll));
@@ -313,14 +188,14 @@ impl Worker<'_> {
 
     /// What a program waited for is there.
     fn handle_socket(&mut self, PendingId { token, exchange }: PendingId, poll: SocketPoll) {
-        let Some(slot) = self.slots.find(token) else { return };
+        let Some(slot) = self.base.slots.find(token) else { return };
         self.ring_connections[token.index as usize].polled.retain(|one| *one != (exchange, poll));
         slot.connection.handle_socket(exchange);
         self.drive(token);
     }
 
     fn handle_arrived(&mut self, token: Token) {
-        let slot = self.slots.get(token);
+        let slot = self.base.slots.get(token);
         slot.readable =
             self.ring_connections[token.index as usize].is_readable() || slot.transport.has_buffered_input();
         self.drive(token);
@@ -328,9 +203,9 @@ impl Worker<'_> {
 
     /// The peer has taken some, or all, of what was handed to the ring.
     fn handle_sent(&mut self, token: Token, mut outgoing: Box<Outgoing>, sent: Result<usize, Errno>) {
-        let (slot, ring_connection) = (self.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
         ring_connection.out = None;
-        ring_connection.progress = self.context.now;
+        ring_connection.progress = self.base.context.now;
         let taken = matches!(sent, Ok(1..));
         if self.handing_over && !ring_connection.closing && (taken || sent == Err(Errno::CANCELED)) {
             outgoing.handle_sent(sent.unwrap_or(0));
@@ -343,19 +218,19 @@ impl Worker<'_> {
         }
         slot.writable = true;
         self.recycle(outgoing);
-        let slot = self.slots.get(token);
+        let slot = self.base.slots.get(token);
         if !taken {
             self.give_up(token, ConnectionState::handle_broken);
-        } else if waits_for_request(slot) && !slot.readable && !self.draining {
+        } else if waits_for_request(slot) && !slot.readable && !self.base.draining {
             let deadline = self.deadline(token);
-            return self.slots.set_deadline(token, deadline);
+            return self.base.slots.set_deadline(token, deadline);
         }
         self.drive(token);
     }
 
     fn handle_writable(&mut self, token: Token) {
         self.ring_connections[token.index as usize].out = None;
-        self.slots.get(token).writable = true;
+        self.base.slots.get(token).writable = true;
         self.drive(token);
     }
 
@@ -369,8 +244,8 @@ impl Worker<'_> {
     /// Until when the current wait may last. The core measures from when it handed bytes over; here a wait for the peer
     /// begins when the peer has taken them.
     fn deadline(&mut self, token: Token) -> Option<Instant> {
-        let limits = &self.shared.limits;
-        let (slot, ring_connection) = (self.slots.get(token), &self.ring_connections[token.index as usize]);
+        let limits = &self.base.shared.limits;
+        let (slot, ring_connection) = (self.base.slots.get(token), &self.ring_connections[token.index as usize]);
         if ring_connection.is_sending() {
             return Some(ring_connection.progress.after_ms(limits.send_timeout_ms));
         }
@@ -385,16 +260,99 @@ impl Worker<'_> {
         slot.poll_timeout(limits).map(|at| at.max(ring_connection.progress.after_ms(wait_ms)))
     }
 
+    /// Tells a connection that something has failed, and logs what comes of it.
+    fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut ConnectionState)) {
+        let slot = self.base.slots.get(token);
+        slot.connection.lend(self.workspace.take().expect(DRIVEN));
+        tell(slot);
+        self.base.context.report(&mut slot.connection, &slot.transport, slot.client);
+        self.workspace = Some(slot.connection.reclaim());
+    }
+}
+
+impl<'a> Life<'a> for Worker<'a> {
+    fn base(&self) -> &Base<'a> {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Base<'a> {
+        &mut self.base
+    }
+
+    fn is_over(&self) -> bool {
+        let leaves = self.base.draining || self.handing_over;
+        let alone = leaves && self.base.slots.count() == 0 && self.accepts.iter().all(Option::is_none);
+        alone || self.base.shared.control.is_stopping()
+    }
+
+    fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        let _step = step_timer::step(Step::Ring);
+        self.ring.submit_and_wait(timeout_ms)
+    }
+
+    fn update_time(&mut self) {
+        if let Some(workspace) = &mut self.workspace {
+            self.base.context.update_time(workspace);
+        }
+    }
+
+    fn handle_events(&mut self) {
+        for _ in 0..self.ring.completion_count() {
+            let Some(completion) = self.ring.next_completion() else { break };
+            self.handle(completion);
+        }
+    }
+
+    /// Nothing is under way for it yet.
+    fn admit(&mut self, connection: ConnectionState) -> Token {
+        let token = self.base.slots.admit(connection);
+        self.base.slots.get(token).readable = false;
+        let index = token.index as usize;
+        if index >= self.ring_connections.len() {
+            self.ring_connections.resize_with(index + 1, || RingConnection::new(self.base.context.now));
+        }
+        self.ring_connections[index] = RingConnection::new(self.base.context.now);
+        token
+    }
+
+    fn drive(&mut self, token: Token) {
+        if self.ring_connections[token.index as usize].closing {
+            return self.close(token);
+        }
+        if self.handing_over {
+            return self.give_if_free(token);
+        }
+        let workspace = self.workspace.take().expect(DRIVEN);
+        self.base.slots.get(token).connection.lend(workspace);
+        let interest = self.turn(token);
+        let slot = self.base.slots.get(token);
+        self.workspace = Some(slot.connection.reclaim());
+        let ring_connection = &mut self.ring_connections[token.index as usize];
+        if interest.is_over() && !ring_connection.is_sending() {
+            return self.close(token);
+        }
+        if (self.base.draining || ring_connection.leaving) && slot.is_idle() && !slot.readable && slot.writable {
+            return self.finish(token);
+        }
+        if interest.done {
+            self.await_sockets(token);
+        }
+        let (slot, ring_connection) = (self.base.slots.get(token), &mut self.ring_connections[token.index as usize]);
+        ring_connection.receive_from(&mut self.ring, slot.transport.as_fd(), Tag::Receive(token));
+        let deadline = self.deadline(token);
+        self.base.rest(token, interest, deadline);
+    }
+
     fn handle_deadline(&mut self, token: Token) {
-        let now = self.context.now;
+        let now = self.base.context.now;
         let ring_connection = &self.ring_connections[token.index as usize];
-        if self.slots.find(token).is_none() || ring_connection.closing {
+        if self.base.slots.find(token).is_none() || ring_connection.closing {
             return;
         }
         let is_sending = ring_connection.is_sending();
         // It may have been moved since it was looked at last.
         match self.deadline(token) {
-            Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
+            Some(deadline) if deadline > now => self.base.slots.set_deadline(token, Some(deadline)),
             Some(_) if is_sending => {
                 self.give_up(token, ConnectionState::handle_broken);
                 self.close(token);
@@ -407,13 +365,32 @@ impl Worker<'_> {
         }
     }
 
-    /// Tells a connection that something has failed, and logs what comes of it.
-    fn give_up(&mut self, token: Token, tell: impl FnOnce(&mut ConnectionState)) {
-        let slot = self.slots.get(token);
+    fn completed(&mut self) -> Vec<Completed> {
+        self.disk.completed(&mut self.base.context)
+    }
+
+    fn handle_completed(&mut self, completed: Completed) {
+        let token = completed.pending().token;
+        let Some(slot) = self.base.slots.find(token) else { return };
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
-        tell(slot);
-        self.context.report(&mut slot.connection, &slot.transport, slot.client);
+        drive::handle_completed(slot, completed, &mut self.base.context);
+        self.base.context.report(&mut slot.connection, &slot.transport, slot.client);
         self.workspace = Some(slot.connection.reclaim());
+        self.drive(token);
+    }
+
+    fn drain_workspaces(&mut self) {
+        if let Some(workspace) = &mut self.workspace {
+            workspace.drain();
+        }
+    }
+
+    fn resume_accepting(&mut self) {
+        self.settle_accepting();
+        // An accept that found no room is over; there may be room again already.
+        if self.base.acceptor.is_taking() {
+            self.listen();
+        }
     }
 }
 

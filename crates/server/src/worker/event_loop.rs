@@ -1,45 +1,38 @@
 //! The event loop that SPED and AMPED share: one thread that waits for all its connections at once.
 //!
-//! Owns: receiving, driving connections, sending, deadlines, logging. Guarantees: a connection gets a bounded
+//! Owns: receiving, driving connections, sending; the order of its work is that of [`Life`](crate::worker::life::Life). Guarantees: a connection gets a bounded
 //! turn; one receive and one send for a request that is answered from memory. Does not decide where steps that may block
 //! are carried out: its [`Executor`](crate::worker::executor::Executor) does, and that is the whole difference between the engines.
 
 mod accepting;
 mod foresee;
 
-use crate::worker::acceptor::{Accepting, Acceptor, Share};
-use crate::worker::drive::{self, OnSockets, Turn};
+use crate::worker::acceptor::Accepting;
+use crate::worker::drive::{self, OnSockets};
 use crate::worker::executor::{Completed, PendingId};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use lamna_proto::conn::Interest;
+use lamna_proto::time::Instant;
 use lamna_proto::workspace::Workspace;
 use rustix::io::Errno;
 
 use crate::io::wait::{Poll, Token};
-use crate::worker::connection_table::ConnectionTable;
-use crate::worker::context::WorkerContext;
-use crate::worker::run_queue::RunQueue;
+use crate::worker::connection_table::ConnectionState;
+use crate::worker::life::{Base, Life};
 use crate::worker::shared::Shared;
 use crate::worker::socket_waits::SocketWaits;
 
 /// One event loop.
 pub struct Worker<'a, C> {
-    shared: &'a Shared,
-    index: usize,
+    base: Base<'a>,
     executor: C,
     poll: Poll,
-    slots: ConnectionTable,
     sockets: SocketWaits,
-    /// Connections that can go on without an event.
-    queue: RunQueue,
-    context: WorkerContext<'a>,
     /// Those that no connection has: one, and some for connections that are received from before they are driven.
     #[expect(clippy::vec_box, reason = "lent to connections as they are, without copying or allocating")]
     workspaces: Vec<Box<Workspace>>,
-    acceptor: Acceptor,
-    draining: bool,
 }
 
 /// Tokens with this generation are listeners (by index), the waker, or sockets of programs.
@@ -54,20 +47,9 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// # Errors
     /// No descriptors or memory.
     pub fn new(shared: &'a Shared, index: usize, executor: C) -> Result<Worker<'a, C>, Errno> {
-        let context = WorkerContext::new(shared);
-        let mut worker = Worker {
-            shared,
-            index,
-            executor,
-            poll: Poll::new()?,
-            slots: ConnectionTable::default(),
-            sockets: SocketWaits::default(),
-            queue: RunQueue::default(),
-            workspaces: vec![context.workspace()],
-            context,
-            acceptor: Acceptor::new(Share::Fair),
-            draining: false,
-        };
+        let base = Base::new(shared, index);
+        let workspaces = vec![base.context.workspace()];
+        let mut worker = Worker { base, executor, poll: Poll::new()?, sockets: SocketWaits::default(), workspaces };
         let waker = Token { index: WAKER, generation: GENERATION_OURS };
         worker.poll.add_waker(shared.control.waker(index).descriptor().as_fd(), waker)?;
         if let Some(descriptor) = worker.executor.descriptor() {
@@ -83,7 +65,7 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// # Errors
     /// What makes waiting impossible; nothing that a peer can cause.
     pub fn run(mut self) -> Result<(), Errno> {
-        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+        match catch_unwind(AssertUnwindSafe(|| self.live_and_leave())) {
             Ok(served) => served,
             Err(panic) => {
                 self.rescue();
@@ -96,89 +78,63 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// inboxes of workers, this one's own among them, for whoever takes its place. Without a connection to blame they are
     /// closed as well, because the next to drive them might fail again.
     fn rescue(&mut self) {
-        let tokens = self.slots.tokens();
+        let tokens = self.base.slots.tokens();
         let (driven, others): (Vec<Token>, Vec<Token>) =
-            tokens.into_iter().partition(|token| self.slots.get(*token).connection.is_lent());
+            tokens.into_iter().partition(|token| self.base.slots.get(*token).connection.is_lent());
         if !driven.is_empty() {
-            for mut slot in others.into_iter().filter_map(|token| self.slots.take(token)) {
+            for mut slot in others.into_iter().filter_map(|token| self.base.slots.take(token)) {
                 // The epoll set that knows it ends with this worker.
                 slot.make_movable();
-                self.shared.adopt(slot);
+                self.base.shared.adopt(slot);
             }
         }
-        self.context.flush();
+        self.base.context.flush();
     }
 
-    fn serve(&mut self) -> Result<(), Errno> {
-        while !self.is_over() {
-            let timeout_ms = self.timeout_ms();
-            self.poll.wait(timeout_ms)?;
-            self.update_time();
-            self.handle_events();
-            self.resume_queued();
-            self.handle_time();
-            self.context.end_batch(self.shared.score(self.index));
-        }
-        if self.shared.control.is_handing_over() {
+    fn live_and_leave(&mut self) -> Result<(), Errno> {
+        self.live()?;
+        if self.base.shared.control.is_handing_over() {
             self.leave();
         }
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        let control = &self.shared.control;
-        control.is_stopping() || control.is_handing_over() || self.draining && self.slots.count() == 0
-    }
-
     /// Gives all connections to the successor.
     fn leave(&mut self) {
-        for token in self.slots.tokens() {
+        for token in self.base.slots.tokens() {
             self.give(token);
         }
         // What a program does is not done again elsewhere: its step is waited for.
-        while self.slots.count() > 0 && !self.shared.control.is_stopping() && self.poll.wait(Some(STEP_LOOK_MS)).is_ok()
+        while self.base.slots.count() > 0
+            && !self.base.shared.control.is_stopping()
+            && self.poll.wait(Some(STEP_LOOK_MS)).is_ok()
         {
-            self.shared.control.waker(self.index).reset();
+            self.base.shared.control.waker(self.base.index).reset();
             self.update_time();
-            for completed in self.executor.completed(&mut self.context) {
+            for completed in self.executor.completed(&mut self.base.context) {
                 let token = completed.pending().token;
-                if self.slots.find(token).is_some() {
+                if self.base.slots.find(token).is_some() {
                     self.lend(token);
-                    drive::handle_completed(self.slots.get(token), completed, &mut self.context);
+                    drive::handle_completed(self.base.slots.get(token), completed, &mut self.base.context);
                     self.reclaim(token);
                     self.give(token);
                 }
             }
         }
-        self.shared.close_arrivals(self.index);
+        self.base.shared.close_arrivals(self.base.index);
     }
 
     /// Gives a connection to the successor, unless a step of a program is being carried out for it.
     fn give(&mut self, token: Token) {
-        if !self.slots.get(token).connection.is_running() {
-            self.shared.hand_over(self.slots.take(token));
+        if !self.base.slots.get(token).connection.is_running() {
+            self.base.shared.hand_over(self.base.slots.take(token));
         }
-    }
-
-    /// How long nothing will have to be done.
-    fn timeout_ms(&self) -> Option<u64> {
-        if !self.queue.is_empty() {
-            return Some(0);
-        }
-        self.context
-            .wait_ms([self.slots.next_deadline(), self.acceptor.due(), self.executor.due()].into_iter().flatten())
-    }
-
-    fn update_time(&mut self) {
-        let (first, others) = self.workspaces.split_first_mut().expect("between batches no connection has one");
-        self.context.update_time(first);
-        others.iter_mut().for_each(|workspace| self.context.set_time(workspace));
     }
 
     fn handle_event(&mut self, index: usize) {
         let event = self.poll.event(index);
         if event.token.generation != GENERATION_OURS {
-            let Some(slot) = self.slots.find(event.token) else { return };
+            let Some(slot) = self.base.slots.find(event.token) else { return };
             if !slot.connection.is_lent() {
                 slot.notice(&event);
             }
@@ -195,72 +151,20 @@ impl<'a, C: OnSockets> Worker<'a, C> {
     /// What a program waited for is there.
     fn handle_socket(&mut self, index: u32) {
         let Some(PendingId { token, exchange }) = self.sockets.end(index) else { return };
-        let Some(slot) = self.slots.find(token) else { return };
+        let Some(slot) = self.base.slots.find(token) else { return };
         slot.connection.handle_socket(exchange);
         self.drive(token);
-    }
-
-    fn handle_wake(&mut self) {
-        self.shared.control.waker(self.index).reset();
-        self.handle_all_completed();
-        let (arrivals, drains) = self.shared.arrivals_and_drain(self.index);
-        for slot in arrivals {
-            let token = self.slots.admit(slot);
-            self.drive(token);
-        }
-        if drains && !self.draining {
-            self.drain();
-        }
-    }
-
-    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
-    fn resume_queued(&mut self) {
-        for _ in 0..self.queue.turns() {
-            if let Some(token) = self.queue.pop(&mut self.slots) {
-                self.drive(token);
-            }
-        }
-    }
-
-    fn handle_time(&mut self) {
-        for token in self.slots.expired(self.context.now) {
-            self.handle_deadline(token);
-        }
-        if self.executor.due().is_some_and(|due| due <= self.context.now) {
-            self.handle_all_completed();
-        }
-        self.settle_accepting();
-        self.slots.show_load(self.shared.score(self.index));
-        self.context.flush_if_due();
     }
 }
 
 // Driving connections.
 impl<C: OnSockets> Worker<'_, C> {
-    /// Lets a connection go on as far as it can, within a turn.
-    fn drive(&mut self, token: Token) {
-        self.lend(token);
-        let interest = self.turn(token);
-        self.reclaim(token);
-        let slot = self.slots.get(token);
-        let finished = self.draining && slot.is_idle() && !slot.readable;
-        let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
-        if interest.is_over() || finished || !waits || !self.register(token) {
-            self.slots.remove(token);
-            return;
-        }
-        let slot = self.slots.get(token);
-        let (deadline, posture) = (slot.poll_timeout(&self.shared.limits), slot.stand(interest));
-        self.slots.set_deadline(token, deadline);
-        self.slots.pose(token, posture);
-    }
-
     /// Gives the connection a workspace, if it has none.
     fn lend(&mut self, token: Token) {
-        let slot = self.slots.get(token);
+        let slot = self.base.slots.get(token);
         if !slot.connection.is_lent() {
-            let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.context.workspace());
-            if self.draining {
+            let mut workspace = self.workspaces.pop().unwrap_or_else(|| self.base.context.workspace());
+            if self.base.draining {
                 workspace.drain();
             }
             slot.connection.lend(workspace);
@@ -268,12 +172,12 @@ impl<C: OnSockets> Worker<'_, C> {
     }
 
     fn reclaim(&mut self, token: Token) {
-        self.workspaces.push(self.slots.get(token).connection.reclaim());
+        self.workspaces.push(self.base.slots.get(token).connection.reclaim());
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.
     fn register(&mut self, token: Token) -> bool {
-        let slot = self.slots.get(token);
+        let slot = self.base.slots.get(token);
         if !slot.registered {
             slot.registered = self.poll.add_connection(slot.transport.as_fd(), token).is_ok();
         }
@@ -281,24 +185,76 @@ impl<C: OnSockets> Worker<'_, C> {
     }
 
     fn turn(&mut self, token: Token) -> Interest {
-        let connection = self.slots.get(token);
-        let turn = drive::turn(connection, token, &mut self.context, &mut self.executor);
-        if matches!(turn, Turn::GoesOn(_)) {
-            self.queue.push(token, self.slots.get(token));
+        let Base { slots, context, .. } = &mut self.base;
+        let turn = drive::turn(slots.get(token), token, context, &mut self.executor);
+        self.base.queue_if_it_goes_on(token, turn)
+    }
+}
+
+impl<'a, C: OnSockets> Life<'a> for Worker<'a, C> {
+    fn base(&self) -> &Base<'a> {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Base<'a> {
+        &mut self.base
+    }
+
+    fn is_over(&self) -> bool {
+        let control = &self.base.shared.control;
+        let has_ended = self.base.draining && self.base.slots.count() == 0;
+        control.is_stopping() || control.is_handing_over() || has_ended
+    }
+
+    fn wait(&mut self, timeout_ms: Option<u64>) -> Result<(), Errno> {
+        self.poll.wait(timeout_ms)
+    }
+
+    fn update_time(&mut self) {
+        let (first, others) = self.workspaces.split_first_mut().expect("between batches no connection has one");
+        self.base.context.update_time(first);
+        others.iter_mut().for_each(|workspace| self.base.context.set_time(workspace));
+    }
+
+    fn handle_events(&mut self) {
+        self.handle_in_groups();
+    }
+
+    fn admit(&mut self, connection: ConnectionState) -> Token {
+        self.base.slots.admit(connection)
+    }
+
+    fn drive(&mut self, token: Token) {
+        self.lend(token);
+        let interest = self.turn(token);
+        self.reclaim(token);
+        let slot = self.base.slots.get(token);
+        let finished = self.base.draining && slot.is_idle() && !slot.readable;
+        let waits = !interest.done || self.sockets.begin(slot, token, self.poll.as_fd()).is_ok();
+        if interest.is_over() || finished || !waits || !self.register(token) {
+            self.base.slots.remove(token);
+            return;
         }
-        turn.interest()
+        let deadline = self.base.slots.get(token).poll_timeout(&self.base.shared.limits);
+        self.base.rest(token, interest, deadline);
+    }
+
+    fn drive_to_end(&mut self, token: Token) {
+        // A request may have arrived that nobody has looked at.
+        self.base.slots.get(token).readable = true;
+        self.drive(token);
     }
 
     fn handle_deadline(&mut self, token: Token) {
-        let now = self.context.now;
-        let limits = &self.shared.limits;
-        let Some(slot) = self.slots.find(token) else { return };
+        let now = self.base.context.now;
+        let limits = &self.base.shared.limits;
+        let Some(slot) = self.base.slots.find(token) else { return };
         // It may have been moved since it was looked at last.
         match slot.poll_timeout(limits) {
-            Some(deadline) if deadline > now => self.slots.set_deadline(token, Some(deadline)),
+            Some(deadline) if deadline > now => self.base.slots.set_deadline(token, Some(deadline)),
             Some(_) => {
                 self.lend(token);
-                self.slots.get(token).handle_timeout(now);
+                self.base.slots.get(token).handle_timeout(now);
                 self.reclaim(token);
                 self.drive(token);
             }
@@ -306,35 +262,25 @@ impl<C: OnSockets> Worker<'_, C> {
         }
     }
 
-    fn drain(&mut self) {
-        self.draining = true;
-        self.end_accepting();
-        self.workspaces.iter_mut().for_each(|workspace| workspace.drain());
-        for token in self.slots.tokens() {
-            // A request may have arrived that nobody has looked at.
-            self.slots.get(token).readable = true;
-            self.drive(token);
-        }
-    }
-}
-
-// Steps that were carried out elsewhere.
-impl<C: OnSockets> Worker<'_, C> {
-    fn handle_all_completed(&mut self) {
-        for completed in self.executor.completed(&mut self.context) {
-            self.handle_completed(completed);
-        }
+    fn due(&self) -> Option<Instant> {
+        self.executor.due()
     }
 
-    /// Something that was deferred has been carried out. The connection may have gone meanwhile; then what was done for it
-    /// is of use to the cache only.
+    fn completed(&mut self) -> Vec<Completed> {
+        self.executor.completed(&mut self.base.context)
+    }
+
     fn handle_completed(&mut self, completed: Completed) {
         let token = completed.pending().token;
-        if self.slots.find(token).is_none() {
+        if self.base.slots.find(token).is_none() {
             return;
         }
         self.lend(token);
-        drive::handle_completed(self.slots.get(token), completed, &mut self.context);
+        drive::handle_completed(self.base.slots.get(token), completed, &mut self.base.context);
         self.drive(token);
+    }
+
+    fn drain_workspaces(&mut self) {
+        self.workspaces.iter_mut().for_each(|workspace| workspace.drain());
     }
 }

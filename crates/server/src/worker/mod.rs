@@ -19,6 +19,7 @@ pub mod executor;
 pub mod file_range;
 pub mod helpers;
 pub mod idle_set;
+pub mod life;
 pub mod limiter;
 pub mod migration;
 mod proxy_header;

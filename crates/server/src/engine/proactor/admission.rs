@@ -10,29 +10,29 @@ use lamna_proto::time::Instant;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::ring_connection::RingConnection;
 use super::{Tag, Worker};
 use crate::io::accept::{Accepted, client_of, concerns_one_connection};
 use crate::io::wait::Token;
 use crate::worker::acceptor::{Accepting, Acceptor, Freed};
 use crate::worker::connection_table::ConnectionState;
+use crate::worker::life::Life;
 use crate::worker::shared::Shared;
 
 impl<'a> Accepting<'a> for Worker<'a> {
     fn acceptor(&mut self) -> &mut Acceptor {
-        &mut self.acceptor
+        &mut self.base.acceptor
     }
 
     fn shared(&self) -> &'a Shared {
-        self.shared
+        self.base.shared
     }
 
     fn now(&self) -> Instant {
-        self.context.now
+        self.base.context.now
     }
 
     fn connections(&self) -> usize {
-        self.slots.count()
+        self.base.slots.count()
     }
 
     /// Connections that have been accepted already still come.
@@ -45,14 +45,11 @@ impl<'a> Accepting<'a> for Worker<'a> {
     }
 
     fn begin(&mut self, slot: ConnectionState) {
-        self.context.count_connection();
-        let token = self.admit(slot);
-        self.slots.show_load(self.shared.score(self.index));
-        self.drive(token);
+        self.begin_accepted(slot);
     }
 
     fn shed(&mut self, most: usize) -> Freed {
-        let mut idle = self.slots.longest_idle(most);
+        let mut idle = self.base.slots.longest_idle(most);
         idle.retain(|token| self.ring_connections[token.index as usize].can_be_shed());
         for token in &idle {
             self.ring_connections[token.index as usize].leaving = true;
@@ -67,9 +64,9 @@ impl Worker<'_> {
     /// Has the ring accept from each listener that it does not accept from yet.
     pub(super) fn listen(&mut self) {
         // A multishot accept takes unasked whatever waits.
-        let many = self.acceptor.has_room_for_many(&self.shared.scoreboard, self.slots.count());
+        let many = self.base.acceptor.has_room_for_many(&self.base.shared.scoreboard, self.base.slots.count());
         for (index, accept) in self.accepts.iter_mut().enumerate().filter(|(_, accept)| accept.is_none()) {
-            *accept = Some(self.ring.accept(self.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
+            *accept = Some(self.ring.accept(self.base.shared.listeners[index].as_fd(), many, Tag::Accept(index)));
         }
     }
 
@@ -79,46 +76,39 @@ impl Worker<'_> {
         }
         match accepted {
             Ok(socket) => {
-                let client = if self.shared.looks_at_clients() { client_of(socket.as_fd()) } else { None };
-                let slot = self.acceptor.admit(self.shared, listener, Accepted { socket, client }, self.context.now);
+                let client = if self.base.shared.looks_at_clients() { client_of(socket.as_fd()) } else { None };
+                let slot = self.base.acceptor.admit(
+                    self.base.shared,
+                    listener,
+                    Accepted { socket, client },
+                    self.base.context.now,
+                );
                 self.begin(slot);
-                let (scoreboard, connections) = (&self.shared.scoreboard, self.slots.count());
-                let passes = self.acceptor.pass_if_over_share(scoreboard, connections, self.context.now);
-                if more && !passes && !self.acceptor.has_room_for_many(scoreboard, connections) {
+                let (scoreboard, connections) = (&self.base.shared.scoreboard, self.base.slots.count());
+                let passes = self.base.acceptor.pass_if_over_share(scoreboard, connections, self.base.context.now);
+                if more && !passes && !self.base.acceptor.has_room_for_many(scoreboard, connections) {
                     // From now on one by one.
                     self.accepts.iter().flatten().for_each(|id| self.ring.cancel(*id));
                 }
             }
             Err(Errno::CANCELED) => {}
             // The socket does not listen any more: the order to drain is on its way.
-            Err(Errno::INVAL) => self.acceptor.pause(self.context.now),
+            Err(Errno::INVAL) => self.base.acceptor.pause(self.base.context.now),
             Err(errno) if concerns_one_connection(errno) => {}
-            Err(errno) => self.acceptor.handle_shortage(errno),
+            Err(errno) => self.base.acceptor.handle_shortage(errno),
         }
-        if self.acceptor.is_taking() {
+        if self.base.acceptor.is_taking() {
             self.listen();
         }
-    }
-
-    /// Keeps a connection for which nothing is under way yet.
-    pub(super) fn admit(&mut self, slot: ConnectionState) -> Token {
-        let token = self.slots.admit(slot);
-        self.slots.get(token).readable = false;
-        let index = token.index as usize;
-        if index >= self.ring_connections.len() {
-            self.ring_connections.resize_with(index + 1, || RingConnection::new(self.context.now));
-        }
-        self.ring_connections[index] = RingConnection::new(self.context.now);
-        token
     }
 
     /// Takes back from the kernel what it has of all connections. Those that are free go to the successor at once, the
     /// others as it gives them back.
     pub(super) fn hand_over(&mut self) {
         self.handing_over = true;
-        self.shared.close_arrivals(self.index);
+        self.base.shared.close_arrivals(self.base.index);
         self.end_accepting();
-        for token in self.slots.tokens() {
+        for token in self.base.slots.tokens() {
             self.ring_connections[token.index as usize].to_be_cancelled().for_each(|id| self.ring.cancel(id));
             self.ring_connections[token.index as usize].cancelled = true;
             self.drive(token);
@@ -131,12 +121,12 @@ impl Worker<'_> {
         let ring_connection = &self.ring_connections[token.index as usize];
         // What a program does is not done again elsewhere: its step is waited for.
         if ring_connection.is_over()
-            && !self.slots.get(token).connection.is_running()
-            && let Some(mut slot) = self.slots.take(token)
+            && !self.base.slots.get(token).connection.is_running()
+            && let Some(mut slot) = self.base.slots.take(token)
         {
             let ConnectionState { transport, connection, .. } = &mut slot;
-            transport.return_received(connection, ring_connection.unread(), self.context.now);
-            self.shared.hand_over([slot]);
+            transport.return_received(connection, ring_connection.unread(), self.base.context.now);
+            self.base.shared.hand_over([slot]);
         }
     }
 
@@ -146,11 +136,11 @@ impl Worker<'_> {
         if !ring_connection.closing {
             ring_connection.to_be_cancelled().for_each(|id| self.ring.cancel(id));
             ring_connection.closing = true;
-            self.slots.set_deadline(token, None);
+            self.base.slots.set_deadline(token, None);
         }
         if ring_connection.is_over() {
-            self.slots.remove(token);
-            self.acceptor.handle_room(self.context.now);
+            self.base.slots.remove(token);
+            self.base.acceptor.handle_room(self.base.context.now);
         }
     }
 
@@ -165,12 +155,12 @@ impl Worker<'_> {
             return;
         }
         let mut space = [0; 2048];
-        let slot = self.slots.get(token);
+        let slot = self.base.slots.get(token);
         match rustix::io::retry_on_intr(|| rustix::net::recv(&slot.transport, &mut space, RecvFlags::DONTWAIT)) {
             Ok((_, bytes @ 1..)) => {
                 ring_connection.put(&space[..bytes]);
                 slot.readable = true;
-                self.queue.push(token, slot);
+                self.base.queue.push(token, slot);
             }
             _ => self.close(token),
         }

@@ -6,41 +6,39 @@ use super::{GENERATION_OURS, Worker};
 use crate::worker::acceptor::{self, Accepting, Acceptor, Freed};
 use crate::worker::connection_table::ConnectionState;
 use crate::worker::drive::OnSockets;
+use crate::worker::life::Life;
 use crate::worker::shared::Shared;
 use lamna_proto::time::Instant;
 
 impl<'a, C: OnSockets> Accepting<'a> for Worker<'a, C> {
     fn acceptor(&mut self) -> &mut Acceptor {
-        &mut self.acceptor
+        &mut self.base.acceptor
     }
 
     fn shared(&self) -> &'a Shared {
-        self.shared
+        self.base.shared
     }
 
     fn now(&self) -> Instant {
-        self.context.now
+        self.base.context.now
     }
 
     fn connections(&self) -> usize {
-        self.slots.count()
+        self.base.slots.count()
     }
 
     fn watch(&mut self, watches: bool) -> Result<(), Errno> {
-        acceptor::watch_in(&self.poll, &self.shared.listeners, GENERATION_OURS, watches)
+        acceptor::watch_in(&self.poll, &self.base.shared.listeners, GENERATION_OURS, watches)
     }
 
     fn begin(&mut self, slot: ConnectionState) {
-        self.context.count_connection();
-        let token = self.slots.admit(slot);
-        self.slots.show_load(self.shared.score(self.index));
-        self.drive(token);
+        self.begin_accepted(slot);
     }
 
     fn shed(&mut self, most: usize) -> Freed {
-        let idle = self.slots.longest_idle(most);
+        let idle = self.base.slots.longest_idle(most);
         for token in &idle {
-            self.slots.remove(*token);
+            self.base.slots.remove(*token);
         }
         Freed::Now(idle.len())
     }

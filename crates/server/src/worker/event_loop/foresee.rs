@@ -14,9 +14,9 @@ use crate::worker::drive::OnSockets;
 const AHEAD_MAX: usize = 8;
 
 impl<C: OnSockets> Worker<'_, C> {
-    pub(super) fn handle_events(&mut self) {
+    pub(super) fn handle_in_groups(&mut self) {
         let count = self.poll.event_count();
-        if count < 2 || !self.context.has_foresight() {
+        if count < 2 || !self.base.context.has_foresight() {
             return (0..count).for_each(|index| self.handle_event(index));
         }
         // Groups of about the same size: the last is not one alone.
@@ -38,18 +38,18 @@ impl<C: OnSockets> Worker<'_, C> {
             if !event.readable || event.ending {
                 continue;
             }
-            let Some(slot) = self.slots.find(event.token) else { continue };
+            let Some(slot) = self.base.slots.find(event.token) else { continue };
             if slot.is_idle() && slot.registered && !slot.transport.is_handshaking() {
                 slot.notice(&event);
                 self.lend(event.token);
-                let slot = self.slots.get(event.token);
-                slot.receive(self.context.now);
+                let slot = self.base.slots.get(event.token);
+                slot.receive(self.base.context.now);
                 let client = slot.client;
                 if let Some(translate) = slot.connection.foresee_translate() {
-                    self.context.foresee(&translate, client);
+                    self.base.context.foresee(&translate, client);
                 }
             }
         }
-        self.context.fetch_foreseen();
+        self.base.context.fetch_foreseen();
     }
 }
