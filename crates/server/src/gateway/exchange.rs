@@ -72,8 +72,10 @@ pub struct Gateway {
     has_ended_content: bool,
     /// No more content is taken from the client.
     content_is_over: bool,
-    /// The client has been given something.
+    /// The client has been given something, if only an interim answer.
     is_client_told: bool,
+    /// The client has been given the head of the answer: no other can be given any more.
+    has_answered: bool,
     /// What is exchanged is not HTTP any more.
     tunnels: bool,
     /// Until when the application has to make progress.
@@ -102,6 +104,8 @@ struct Problem {
 
 /// Bytes that are received at once, and the longest head of an answer.
 const RECEIVE_BYTES: usize = 64 * 1024;
+/// Receives in one step, as long as there is nothing for the client in what comes: words for the error log, content that is discarded.
+const RECEIVES_MAX: usize = 4;
 /// Further attempts for one request.
 const RETRIES_MAX: u32 = 2;
 /// How often a name is looked at that is being looked up.
@@ -132,6 +136,7 @@ impl Gateway {
             has_ended_content: content == RequestContent::None,
             content_is_over: false,
             is_client_told: false,
+            has_answered: false,
             tunnels: false,
             deadline: Instant(0),
             awaits_client: false,
@@ -273,6 +278,7 @@ impl Gateway {
         }
         let next = self.next(input.room, has_more);
         self.is_client_told |= part.is_some();
+        self.has_answered |= part.as_ref().is_some_and(|part| part.head.is_some());
         Ok(match part {
             Some(part) => Ran::Gives(Box::new(part), next),
             None => Ran::Waits(next),
@@ -325,12 +331,14 @@ impl Gateway {
         let mut reading = Reading::default();
         let mut has_received = false;
         let mut has_more = false;
+        let mut receives = 0;
         loop {
             self.read(&mut reading)?;
-            if reading.part.end.is_some() || reading.content_bytes > 0 {
+            if reading.part.end.is_some() || reading.content_bytes > 0 || receives == RECEIVES_MAX {
                 break;
             }
             self.forget_read(&mut reading);
+            receives += 1;
             match self.receive_once()? {
                 Some(0) => {
                     self.end_of_stream(&mut reading)?;
@@ -342,6 +350,8 @@ impl Gateway {
             // What fills the buffer is most likely not all there is: the rest is received when the client has taken this.
             has_more = self.received.len() == self.received.capacity();
         }
+        // Others have their turn before more is received of what the client gets nothing of.
+        has_more &= reading.content_bytes > 0;
         let rest = self.received[reading.at..].to_vec();
         let mut part = reading.part;
         part.content = piece::take(&mut self.received, &reading.content);
@@ -511,7 +521,7 @@ impl Gateway {
 
     /// What the client is told.
     fn give_up(&mut self, error: GatewayError) -> Ran {
-        if self.is_client_told {
+        if self.has_answered {
             return Ran::Failed;
         }
         let status = error.status().0;

@@ -15,6 +15,7 @@ use lamna_proto::gateway::fields::Fields;
 use lamna_proto::gateway::http1::{self, Asked, HostChoice, Unwritable, requested_upgrade};
 use lamna_proto::gateway::{Inbound, Origin, Protocol, RequestContent, fastcgi, path};
 use lamna_proto::message::{Field, Method, Request, RequestId, Version};
+use lamna_proto::parse::target::{self, Target};
 
 use super::exchange::Gateway;
 use crate::cache::Script;
@@ -68,7 +69,7 @@ pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
         method: request.method_token(),
         path: &path,
         query: translate.query,
-        authority: request.field(Field::Host),
+        authority: authority_of(request),
         fields,
         content,
         origin: Origin {
@@ -96,6 +97,14 @@ pub fn begin(asking: &Asking<'_>) -> Result<Gateway, Refusal> {
         GatewayProtocol::FastCgi => write_fastcgi(&inbound, asking, &mut head)?,
     }
     Ok(Gateway::new(asking, asked, content, head))
+}
+
+/// Who is asked. A host in the target overrides the field (RFC 9112 3.2.2), as it does where the site is chosen.
+fn authority_of(request: Request<'_>) -> Option<&[u8]> {
+    match target::parse(request.target(), false) {
+        Ok(Target::Absolute { authority, .. }) => Some(authority),
+        _ => request.field(Field::Host),
+    }
 }
 
 /// The head of a request to an application that speaks HTTP.

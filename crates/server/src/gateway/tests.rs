@@ -223,6 +223,57 @@ fn interim_answers_come_before_the_answer() {
 }
 
 #[test]
+fn an_answer_that_does_not_follow_its_interim_answers_is_told_by_its_status() {
+    let (place, application) = application(vec![Box::new(|stream, received| {
+        take_head(stream, received);
+        stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the answer is not waited for");
+    })]);
+    let got = Front::new(&[place], |settings| settings.timeout_ms = 50).get();
+    assert_eq!((&*got.interim, got.page), (&[103][..], Some(504)));
+    application.join().unwrap();
+}
+
+#[test]
+fn a_step_takes_a_bounded_part_of_what_is_no_content() {
+    let (fill, filled) = std::sync::mpsc::channel();
+    let (place, application) = application(vec![Box::new(move |stream, received| {
+        // The records that ask have been sent by one call.
+        received.push(stream.read(&mut [0]).unwrap() as u8);
+        let record = [&[1, 7, 0, 1, 0xea, 0x60, 0, 0][..], &[b'e'; 60_000]].concat();
+        stream.set_nonblocking(true).unwrap();
+        let mut bytes = 0;
+        while let Ok(sent) = stream.write(&record[bytes % record.len()..]) {
+            bytes += sent;
+        }
+        fill.send(bytes).unwrap();
+        stream.set_nonblocking(false).unwrap();
+        // Until the program is dropped.
+        while stream.read(&mut [0; 4_096]).is_ok_and(|bytes| bytes > 0) {}
+    })]);
+    let address = place.trim_start_matches("http://").to_owned();
+    let front =
+        Front::new(&[address], |settings| (settings.protocol, settings.scripts) = (GatewayProtocol::FastCgi, None));
+    let mut program = front.program("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut step = || {
+        let ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant(1) });
+        let Ran::Waits(next) = ran else { panic!("{ran:?}") };
+        (next, program.socket().map(|socket| socket.try_clone_to_owned().unwrap()))
+    };
+    let (next, socket) = step();
+    if next.writable {
+        poll(&mut [PollFd::new(&socket.unwrap(), PollFlags::OUT)], None).unwrap();
+        step();
+    }
+    let filled = filled.recv().unwrap();
+    let (next, socket) = step();
+    let left = rustix::io::ioctl_fionread(socket.unwrap()).unwrap();
+    assert!(next.readable && left > 0, "{filled} bytes have come, {left} are left");
+    drop(program);
+    application.join().unwrap();
+}
+
+#[test]
 fn what_is_no_answer_is_502_and_what_breaks_off_is_not_whole() {
     for nonsense in [
         &b"SSH-2.0-x\r\n\r\n"[..],
