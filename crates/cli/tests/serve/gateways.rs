@@ -3,7 +3,9 @@
 //!
 //! Owns: an application of many manners ([`Application`]). It listens at a port of its own and ends with the test.
 
+mod faults;
 mod php;
+mod smuggling;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -384,7 +386,7 @@ fn a_server_that_passes_everything_on_says_so_and_nothing_of_files() {
 #[test]
 fn nothing_is_lost_while_engines_change_under_proxied_load() {
     let switches = std::env::var("LAMNA_SWITCHES").ok().and_then(|text| text.parse().ok()).unwrap_or(14);
-    let engines = ["proactor", "thread-pool", "pipelined", "sped", "thread-per-session", "amped", "thread-per-request"];
+    let engines = crate::engine::names_of_one_process();
     let application = Application::start();
     let server = start(AMPED, &application);
     let (over, answers, address) = (AtomicBool::new(false), AtomicU64::new(0), server.address());

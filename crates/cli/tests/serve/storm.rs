@@ -275,10 +275,15 @@ fn state_of(content: &[u8]) -> State {
     }
 }
 
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    /// With a state of its own for each `seed`, which is not 0.
+    pub(crate) fn seeded(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
