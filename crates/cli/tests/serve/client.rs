@@ -105,7 +105,10 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Content in chunks, without trailer fields.
-    fn receive_chunks(&mut self) -> Result<Vec<u8>, String> {
+    ///
+    /// # Errors
+    /// What is wrong with it, or that it does not come whole.
+    pub(crate) fn receive_chunks(&mut self) -> Result<Vec<u8>, String> {
         let mut content = Vec::new();
         loop {
             let line = loop {

@@ -1,4 +1,5 @@
-//! Engines take each other's place under load from clients of TLS and HTTP/2 that check every byte.
+//! Engines take each other's place under load from clients of TLS and HTTP/2 that check every byte, of files and of what an application
+//! answers.
 //!
 //! `LAMNA_SWITCHES` is how many switches each test makes. Among engines of one process no connection may end. To and from engines of
 //! processes connections of TLS and HTTP/2 end, in good order: what has begun comes whole, and what has not is asked again.
@@ -15,6 +16,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use crate::client::Client;
 use crate::control::order;
 use crate::engine::AMPED;
+use crate::gateways::Application;
 use crate::http2::Http2;
 use crate::server::Launch;
 use crate::tls::{TlsStream, trusting};
@@ -52,6 +54,9 @@ fn switch(engines: &[&str], switches: usize, with_processes: bool) -> Load {
     let switches = std::env::var("LAMNA_SWITCHES").ok().and_then(|text| text.parse().ok()).unwrap_or(switches);
     let launch = Launch::new(AMPED).argument("--tls").argument("--h2c");
     let launch = SIZES.iter().fold(launch, |launch, bytes| launch.file(&format!("{bytes}.bin"), pattern(*bytes, 7)));
+    let application = Application::start();
+    let route = format!("{{ match = \"/app/*\", proxy = \"http://{}\" }}", application.address);
+    let launch = launch.config(&format!("[[site]]\nroot = \"site\"\nroute = [{route}]\n"));
     let path = launch.directory().join("clear");
     let mut server = launch.argument("--listen").argument(&format!("unix:{}", path.display())).start();
     let load = Load {
@@ -100,20 +105,31 @@ impl Load {
         self.repeat(
             || Client::new(self.secured()),
             |client: &mut Client<TlsStream>| {
-                for bytes in SIZES {
-                    client.send(format!("GET /{bytes}.bin HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-                    // One that ends in good order has not begun to answer.
-                    let Ok(head) = client.receive_head() else { return false };
-                    assert_eq!((head.status, head.field("Content-Length")), (200, Some(&*bytes.to_string())));
-                    assert!(client.receive_exactly(bytes).expect("what has begun comes whole") == pattern(bytes, 7));
-                    self.answers.fetch_add(1, Relaxed);
-                    if head.field("Connection") == Some("close") {
-                        return false;
-                    }
-                }
-                true
+                SIZES.into_iter().all(|bytes| {
+                    let content = pattern(bytes, 5);
+                    self.ask(client, &format!("GET /{bytes}.bin"), b"", &pattern(bytes, 7))
+                        && self.ask(client, &format!("GET /app/chunked/{bytes}"), b"", &pattern(bytes, 3))
+                        && self.ask(client, "POST /app/echo", &content, &content)
+                })
             },
         );
+    }
+
+    /// False if the connection takes no more.
+    fn ask(&self, client: &mut Client<TlsStream>, what: &str, content: &[u8], expected: &[u8]) -> bool {
+        let length = content.len();
+        client.send(format!("{what} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n").as_bytes());
+        client.send(content);
+        // One that ends in good order has not begun to answer.
+        let Ok(head) = client.receive_head() else { return false };
+        assert_eq!(head.status, 200, "{what}");
+        let answer = match head.field("Content-Length") {
+            Some(length) => client.receive_exactly(length.parse().expect("it is a number")),
+            None => client.receive_chunks(),
+        };
+        assert!(answer.expect("what has begun comes whole") == expected, "{what}, {length} bytes");
+        self.answers.fetch_add(1, Relaxed);
+        head.field("Connection") != Some("close")
     }
 
     fn by_h2c(&self) {
@@ -124,16 +140,25 @@ impl Load {
         self.repeat(|| Http2::connect_secured(self.address, &self.trusted, name()), |client| self.ask_all(client));
     }
 
-    /// Twelve streams beside each other. False if the connection takes no more.
+    /// Eighteen streams beside each other. False if the connection takes no more.
     fn ask_all(&self, client: &mut Http2) -> bool {
-        let names = [SIZES, SIZES].concat().into_iter().map(|bytes| format!("/{bytes}.bin")).collect::<Vec<_>>();
-        let paths: Vec<&str> = names.iter().map(String::as_str).collect();
+        let asked: Vec<(String, Vec<u8>)> = SIZES
+            .into_iter()
+            .flat_map(|bytes| {
+                [
+                    (format!("/{bytes}.bin"), pattern(bytes, 7)),
+                    (format!("/app/sized/{bytes}"), pattern(bytes, 3)),
+                    (format!("/app/chunked/{bytes}"), pattern(bytes, 3)),
+                ]
+            })
+            .collect();
+        let paths: Vec<&str> = asked.iter().map(|(path, _)| &**path).collect();
         let answers = client.get_all(&paths);
         let whole = answers.iter().flatten().count();
-        for (at, answer) in answers.into_iter().enumerate() {
+        for ((path, content), answer) in asked.iter().zip(answers) {
             let Some(answer) = answer else { continue };
-            assert_eq!(answer.status, 200);
-            assert!(answer.content == pattern(SIZES[at % SIZES.len()], 7), "{}", paths[at]);
+            assert_eq!(answer.status, 200, "{path}");
+            assert!(answer.content == *content, "{path}");
         }
         self.answers.fetch_add(whole as u64, Relaxed);
         whole == paths.len()
