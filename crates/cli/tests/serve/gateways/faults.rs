@@ -74,7 +74,7 @@ enum Manner {
     Leaves,
     /// The client leaves before it has sent everything.
     CutUpload,
-    /// Answers before the content has come, and leaves.
+    /// Answers before the content has come.
     Early,
     DiesInUpload,
 }

@@ -152,7 +152,8 @@ pub(super) fn acts(asked: &Asked, random: &mut Random) -> Vec<Act> {
         }
         Manner::Leaves => vec![Act::Pause(Duration::from_millis(5)), Act::Say(ended(&whole, random))],
         Manner::CutUpload => vec![Act::Take],
-        Manner::Early => vec![Act::Say(ended(b"Status: 413\n\n", random)), Act::Close],
+        // It has no way to say that it closes, and so takes what is still to come.
+        Manner::Early => vec![Act::Say(ended(b"Status: 413\n\n", random)), Act::Take],
         Manner::DiesInUpload => vec![Act::TakeSome(bytes / 2), ends],
     });
     acts

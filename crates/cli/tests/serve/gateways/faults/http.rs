@@ -118,7 +118,11 @@ pub(super) fn acts(asked: &Asked, random: &mut Random) -> Vec<Act> {
         Manner::HangsInContent => vec![Act::Say(sized(number, bytes + 1, &content)), Act::Hang],
         Manner::Leaves => vec![Act::Pause(Duration::from_millis(5)), Act::Say(whole())],
         Manner::CutUpload => vec![Act::Take],
-        Manner::Early => vec![Act::Say(head("413 Content Too Large", number, "Content-Length: 0\r\n")), Act::Close],
+        // The content may have been sent: who did not say that it closes would meet the next request.
+        Manner::Early => {
+            let fields = "Content-Length: 0\r\nConnection: close\r\n";
+            vec![Act::Say(head("413 Content Too Large", number, fields)), Act::Close]
+        }
         Manner::DiesInUpload => vec![Act::TakeSome(bytes / 2), ends],
     }
 }
