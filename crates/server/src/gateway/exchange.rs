@@ -583,9 +583,13 @@ impl Drop for Gateway {
 
 /// Ends a connection for all who still wait for it: a ring holds what it waits for.
 fn close(state: State) {
-    if let State::Talking(socket) = state {
-        // One that has ended by itself needs no end.
-        let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+    match state {
+        State::Talking(socket) => {
+            // One that has ended by itself needs no end.
+            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+        }
+        State::Dialling(mut dial) => dial.give_up(),
+        State::Choosing | State::Locating(_) | State::Over => {}
     }
 }
 

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, getpeername, getsockname, socket_with, sockopt,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, getpeername, getsockname, shutdown,
+    socket_with, sockopt,
 };
 
 /// Where to.
@@ -95,9 +96,12 @@ impl Dial {
         }
     }
 
-    /// The address that is being tried has had its time. The next one is tried with [`Dial::go_on`].
+    /// The address that is being tried has had its time. The next one is tried with [`Dial::go_on`]. Whoever still waits for the socket,
+    /// as a ring does, is told, and lets it go: or it would call for minutes.
     pub fn give_up(&mut self) {
-        if self.socket.take().is_some() {
+        if let Some(socket) = self.socket.take() {
+            // One that has failed meanwhile needs no end.
+            let _ = shutdown(&socket, Shutdown::Both);
             self.last_error = Errno::TIMEDOUT;
         }
     }
@@ -163,7 +167,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
 
-    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
 
@@ -243,5 +247,22 @@ mod tests {
         assert!(matches!(dial.go_on(), Dialled::Waiting));
         dial.give_up();
         assert!(matches!(dial.go_on(), Dialled::Failed(Errno::TIMEDOUT)));
+    }
+
+    #[test]
+    fn who_waits_for_a_socket_that_was_given_up_is_told() {
+        // Its queue has room for one: the second call is not answered.
+        let listener = stream_socket(AddressFamily::INET).unwrap();
+        rustix::net::bind(&listener, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let there = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
+        let _first = dialled(&mut Dial::new(tcp(&[there]))).unwrap();
+        let mut dial = Dial::new(tcp(&[there]));
+        assert!(matches!(dial.go_on(), Dialled::Waiting));
+        let held = dial.socket().unwrap().try_clone_to_owned().unwrap();
+        let is_told = || poll(&mut [PollFd::new(&held, PollFlags::OUT)], Some(&Timespec::default())).unwrap() == 1;
+        assert!(!is_told());
+        dial.give_up();
+        assert!(is_told());
     }
 }

@@ -356,29 +356,32 @@ impl Storm {
     fn by_http1(&self, epoch: &(impl Fn() -> u64 + Sync)) {
         let mut connection = None;
         while let Some(question) = self.next() {
-            let before = epoch();
-            let seen = ask(&mut connection, self.address, &question);
-            let is_calm = before.is_multiple_of(2) && epoch() == before;
-            if let Some(seen) = seen {
-                question.check(&seen, self.protocol, is_calm);
-            }
-            self.meet(&question);
+            self.ask(&mut connection, &question, epoch);
         }
+    }
+
+    fn ask(&self, connection: &mut Option<Client<TcpStream>>, question: &Question, epoch: &(impl Fn() -> u64 + Sync)) {
+        let before = epoch();
+        let seen = ask(connection, self.address, question);
+        let is_calm = before.is_multiple_of(2) && epoch() == before;
+        if let Some(seen) = seen {
+            question.check(&seen, self.protocol, is_calm);
+        }
+        self.meet(question);
     }
 
     /// The connection itself never ends.
     fn by_http2(&self, epoch: &(impl Fn() -> u64 + Sync)) {
-        let mut client = Http2::connect(self.address);
+        let (mut client, mut beside) = (Http2::connect(self.address), None);
         loop {
             let questions: Vec<Question> = (0..STREAMS).map_while(|_| self.next()).collect();
             if questions.is_empty() {
                 return;
             }
             // Who takes a stream back, or is answered before it has sent everything, is asked over HTTP/1.1.
-            let asked: Vec<&Question> = questions
-                .iter()
-                .filter(|one| !matches!(one.manner, CutUpload | Leaves | Early | DiesInUpload))
-                .collect();
+            let (asked, others): (Vec<&Question>, Vec<&Question>) =
+                questions.iter().partition(|one| !matches!(one.manner, CutUpload | Leaves | Early | DiesInUpload));
+            others.into_iter().for_each(|question| self.ask(&mut beside, question, epoch));
             let before = epoch();
             let answers = client.ask(asked.iter().map(|question| as_request(question)).collect());
             let is_calm = before.is_multiple_of(2) && epoch() == before;
