@@ -55,6 +55,8 @@ pub(crate) const CO_AMPED_WITHOUT_OPENAT2: Engine = Engine { without: Some("open
 pub(crate) const CO_AMPED_WITHOUT_NOWAIT: Engine = Engine { without: Some("nowait"), ..CO_AMPED };
 /// A process for each connection.
 pub(crate) const MP: Engine = Engine { architecture: "mp", arguments: &["--processes", "4"], ..AMPED };
+/// With room for some connections from the beginning.
+pub(crate) const MP_OF_SIXTEEN: Engine = Engine { arguments: &["--processes", "16"], ..MP };
 /// A few processes and no more, each of which serves one connection.
 pub(crate) const MP_OF_SOME: Engine = Engine { arguments: &["--processes", "4", "--processes-max", "32"], ..MP };
 /// Two processes and no more.

@@ -28,7 +28,7 @@ use crate::storm::Random;
 use crate::tree::pattern;
 
 for_engines!(all every_architecture_meets_the_faults_of_applications: [
-    mp = MP,
+    mp = MP_OF_SIXTEEN,
     thread_pool = THREAD_POOL,
     thread_per_request = THREAD_PER_REQUEST,
     thread_per_session = THREAD_PER_SESSION,
@@ -224,7 +224,10 @@ impl Question {
             _ if manner.is_post() => "POST",
             _ => "GET",
         };
-        let prefix = if matches!(manner, Hangs | HangsInHead | HangsInContent | HintsForEver) { "hang" } else { "app" };
+        // Hints for ever have an end over HTTP, whatever the time.
+        let hangs = matches!(manner, Hangs | HangsInHead | HangsInContent)
+            || manner == HintsForEver && protocol == Protocol::FastCgi;
+        let prefix = if hangs { "hang" } else { "app" };
         let path = format!("/{prefix}/{}/{number}/{bytes}", manner.name());
         // FastCGI has to know the length before.
         let is_chunked = protocol == Protocol::Http && manner.is_post() && random.below(2) == 0;

@@ -102,7 +102,8 @@ fn own_address() -> SocketAddr {
     let (process, count) = (std::process::id(), NEXT.fetch_add(1, SeqCst));
     let [high, low] = (process as u16).to_be_bytes();
     let address = [127, 128 | high >> 1, low, (count % 250) as u8 + 2];
-    (address, 1024 + (process >> 16) as u16 % 100 + (count / 250) as u16).into()
+    let port = 1024 + 1024 * u16::from(high & 1) + (process >> 16) as u16 % 512 + (count / 250) as u16;
+    (address, port).into()
 }
 
 impl Application {
