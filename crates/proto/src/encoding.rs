@@ -100,12 +100,12 @@ const INSTANT_MAX: u64 = u64::MAX / 2;
 
 impl Portable for Instant {
     fn write(&self, to: &mut Encoded) {
-        self.0.write(to);
+        self.us().write(to);
     }
 
     fn read(from: &mut Source<'_>) -> Result<Instant, Malformed> {
-        let ms = u64::read(from)?;
-        checked(Instant(ms), ms <= INSTANT_MAX)
+        let us = u64::read(from)?;
+        checked(Instant::from_us(us), us <= INSTANT_MAX)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod client;
 pub mod codings;
 pub mod conn;
 pub mod date;
+mod departures;
 pub mod encoding;
 pub mod error;
 pub mod exchange;

@@ -2,9 +2,11 @@
 //!
 //! Owns: the counters and the bounds of the buckets that durations are counted in. Guarantees: fixed memory, and no more
 //! than a few additions for each answer; one worker adds, and nobody else writes. Durations are as exact as the instants
-//! that connections are given: those that such a clock does not see are counted as "at once".
+//! that connections are given.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::departures::Outcome;
 
 /// Buckets of durations: up to 1, 2, 4, ... 2^26 microseconds (67 seconds), and longer.
 pub const BUCKETS: usize = 28;
@@ -80,7 +82,6 @@ impl Abuse {
 pub struct Tally {
     by_class: [AtomicU64; 5],
     content_bytes: AtomicU64,
-    at_once: AtomicU64,
     durations: [AtomicU64; BUCKETS],
     duration_sum_us: AtomicU64,
     abuses: [AtomicU64; Abuse::ALL.len()],
@@ -94,11 +95,9 @@ pub struct Answers {
     pub by_class: [u64; 5],
     /// Bytes of content handed to the socket, or to its queue.
     pub content_bytes: u64,
-    /// Those that took no time by the clock that there is.
-    pub at_once: u64,
-    /// Those that took longer, by bucket.
+    /// How many took how long, by bucket: from a received request to the last byte of its answer that left.
     pub durations: [u64; BUCKETS],
-    /// Of the durations in `durations`, in microseconds.
+    /// Of all durations, in microseconds.
     pub duration_sum_us: u64,
     /// In the order of [`Abuse::ALL`].
     pub abuses: [u64; Abuse::ALL.len()],
@@ -107,11 +106,6 @@ pub struct Answers {
 }
 
 impl Tally {
-    /// How many were answered at once since the counters were last taken.
-    pub fn at_once(&self) -> u64 {
-        self.at_once.load(Relaxed)
-    }
-
     /// How often this was counted since the counters were last taken.
     pub fn abuses(&self, abuse: Abuse) -> u64 {
         self.abuses[abuse as usize].load(Relaxed)
@@ -127,7 +121,6 @@ impl Tally {
         Answers {
             by_class: self.by_class.each_ref().map(take),
             content_bytes: take(&self.content_bytes),
-            at_once: take(&self.at_once),
             durations: self.durations.each_ref().map(take),
             duration_sum_us: take(&self.duration_sum_us),
             abuses: self.abuses.each_ref().map(take),
@@ -139,20 +132,12 @@ impl Tally {
         add(&self.abuses[abuse as usize], 1);
     }
 
-    /// As [`Tally::record`], for an answer over HTTP/2.
-    pub(crate) fn record_over_http2(&self, status: u16, content_bytes: u64, duration_ms: u64) {
-        add(&self.over_http2, 1);
-        self.record(status, content_bytes, duration_ms);
-    }
-
-    pub(crate) fn record(&self, status: u16, content_bytes: u64, duration_ms: u64) {
-        let class = usize::from(status / 100).clamp(1, 5) - 1;
+    /// An answer has left, which took so long.
+    pub(crate) fn record(&self, outcome: &Outcome, duration_us: u64) {
+        let class = usize::from(outcome.status / 100).clamp(1, 5) - 1;
         add(&self.by_class[class], 1);
-        add(&self.content_bytes, content_bytes);
-        if duration_ms == 0 {
-            return add(&self.at_once, 1);
-        }
-        let duration_us = duration_ms.saturating_mul(1000);
+        add(&self.content_bytes, outcome.content_bytes);
+        add(&self.over_http2, u64::from(outcome.over_http2));
         add(&self.durations[bucket(duration_us)], 1);
         add(&self.duration_sum_us, duration_us);
     }
@@ -166,16 +151,21 @@ fn add(counter: &AtomicU64, number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Instant;
     use proptest::prelude::*;
+
+    fn outcome(status: u16, content_bytes: u64) -> Outcome {
+        Outcome { status, content_bytes, started: Instant::default(), over_http2: false }
+    }
 
     #[test]
     fn what_was_taken_is_not_counted_again() {
         let tally = Tally::default();
-        tally.record(200, 10, 0);
-        tally.record(404, 5, 3);
+        tally.record(&outcome(200, 10), 0);
+        tally.record(&outcome(404, 5), 3000);
         let answers = tally.take();
-        assert_eq!((answers.by_class, answers.content_bytes, answers.at_once), ([0, 1, 0, 1, 0], 15, 1));
-        assert_eq!((answers.durations[bucket(3000)], answers.duration_sum_us), (1, 3000));
+        assert_eq!((answers.by_class, answers.content_bytes), ([0, 1, 0, 1, 0], 15));
+        assert_eq!((answers.durations[0], answers.durations[bucket(3000)], answers.duration_sum_us), (1, 1, 3000));
         assert_eq!(tally.take(), Answers::default());
     }
 
@@ -190,10 +180,10 @@ mod tests {
         #[test]
         fn every_answer_is_counted_once(answers in prop::collection::vec((100u16..600, 0u64..100, 0u64..100_000), 0..50)) {
             let tally = Tally::default();
-            answers.iter().for_each(|&(status, bytes, ms)| tally.record(status, bytes, ms));
+            answers.iter().for_each(|&(status, bytes, us)| tally.record(&outcome(status, bytes), us));
             let taken = tally.take();
             prop_assert_eq!(taken.by_class.iter().sum::<u64>(), answers.len() as u64);
-            prop_assert_eq!(taken.at_once + taken.durations.iter().sum::<u64>(), answers.len() as u64);
+            prop_assert_eq!(taken.durations.iter().sum::<u64>(), answers.len() as u64);
         }
     }
 }

@@ -2,20 +2,53 @@
 //!
 //! Owns: the type. Nothing in this crate reads a clock; every step that depends on time is given it.
 
-/// Milliseconds since an origin that the driver chooses, never going back. Coarse on purpose: the core uses time for
-/// timeouts, whose unit is the millisecond (`limits`).
+/// Microseconds since an origin that the driver chooses, never going back. Timeouts (`limits`) are in milliseconds; what answers take is
+/// told in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(pub u64);
+pub struct Instant {
+    us: u64,
+}
 
 impl Instant {
+    /// `ms` milliseconds after the origin.
+    pub const fn from_ms(ms: u64) -> Instant {
+        Instant { us: ms.saturating_mul(1000) }
+    }
+
+    /// `us` microseconds after the origin.
+    pub const fn from_us(us: u64) -> Instant {
+        Instant { us }
+    }
+
+    /// Whole milliseconds since the origin.
+    pub const fn ms(self) -> u64 {
+        self.us / 1000
+    }
+
+    /// Microseconds since the origin.
+    pub const fn us(self) -> u64 {
+        self.us
+    }
+
     /// The instant `ms` milliseconds later.
     #[must_use]
     pub fn after_ms(self, ms: u32) -> Instant {
-        Instant(self.0 + u64::from(ms))
+        self.after_long_ms(u64::from(ms))
     }
 
-    /// Milliseconds from `earlier` to this instant; zero if that is not in the past.
+    /// As [`Instant::after_ms`], for what has no bound; there is a last instant.
+    #[must_use]
+    pub fn after_long_ms(self, ms: u64) -> Instant {
+        Instant { us: self.us.saturating_add(ms.saturating_mul(1000)) }
+    }
+
+    /// Whole milliseconds from `earlier` to this instant; zero if that is not in the past.
     pub fn since(self, earlier: Instant) -> u64 {
-        self.0.saturating_sub(earlier.0)
+        self.since_us(earlier) / 1000
+    }
+
+    /// Microseconds from `earlier` to this instant; zero if that is not in the past.
+    pub fn since_us(self, earlier: Instant) -> u64 {
+        self.us.saturating_sub(earlier.us)
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::conn::{Active, http2};
 use crate::date;
+use crate::departures::{Departures, Outcome};
 use crate::error::Refusal;
+use crate::exchange::Saved;
 use crate::held::Held;
 use crate::limits::Limits;
 use crate::message::{Head, Request, RequestId};
@@ -77,8 +79,8 @@ pub struct Workspace {
     pub(crate) keeps_requests: bool,
     #[expect(clippy::vec_box, reason = "moved between connections as they are, without copying or allocating")]
     pub(crate) spare: Vec<Box<Active>>,
-    /// Answered at once and not yet reported.
-    pub(crate) answered: Option<Brief>,
+    /// Answers that have been written and have not left, or are not reported.
+    pub(crate) departures: Departures,
     /// The head that the last report refers to.
     pub(crate) reported: Option<Head>,
     /// Of the answers to all connections that this was lent to.
@@ -123,17 +125,6 @@ pub(crate) enum TellsIds {
     Everybody,
 }
 
-/// An exchange that was answered in full at once. Its request is still in the input.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Brief {
-    pub(crate) head: Head,
-    /// Where the head is in the input buffer.
-    pub(crate) at: usize,
-    pub(crate) status: u16,
-    pub(crate) content_bytes: u64,
-    pub(crate) started: Instant,
-}
-
 /// How many spare [`Active`] parts a worker keeps for connections that become busy.
 pub(crate) const SPARE_MAX: usize = 256;
 /// Output bytes at which no further request is begun before something has been sent. With `copy_bytes_max` this bounds
@@ -171,7 +162,7 @@ impl Workspace {
             draining: false,
             keeps_requests: false,
             spare: Vec::new(),
-            answered: None,
+            departures: Departures::default(),
             reported: None,
             tally: Arc::default(),
             held: Arc::default(),
@@ -252,6 +243,62 @@ impl Workspace {
     /// Bounds of the connections served with this.
     pub fn limits(&self) -> &Limits {
         &self.outlet.limits
+    }
+}
+
+// What leaves.
+impl Workspace {
+    /// The first `bytes` unsent bytes of the output have been taken by the socket, or by who `holds` them before it.
+    pub(crate) fn take_output(&mut self, bytes: usize, holds: bool) {
+        self.departures.handle_taken(self.outlet.sent + bytes, holds);
+        self.outlet.consume(bytes);
+    }
+
+    /// All that was taken has left.
+    pub(crate) fn handle_left(&mut self, now: Instant) {
+        self.departures.handle_left(now, &self.tally, self.keeps_requests);
+    }
+
+    /// An answer has been written to its end, which is that of the output, or of the `behind` bytes that follow it. `last` is when something
+    /// left last.
+    pub(crate) fn handle_written(
+        &mut self,
+        outcome: Outcome,
+        request: Option<&Saved>,
+        last: Instant,
+        behind: Option<usize>,
+    ) {
+        let request = request.filter(|_| self.keeps_requests).map(Saved::request);
+        match behind {
+            Some(end) => self.departures.push_behind(end, outcome, request),
+            None if self.outlet.unsent().is_empty() => {
+                self.departures.push_taken(outcome, request);
+                if !self.departures.is_held() {
+                    self.handle_left(last);
+                }
+            }
+            None => self.departures.push(self.outlet.output.len(), outcome, request),
+        }
+    }
+
+    /// Whether something has not left, and is to be parked with what of the output has not been sent. What is not reported is forgotten.
+    pub(crate) fn has_departures(&mut self) -> bool {
+        self.departures.forget(self.outlet.sent);
+        !self.departures.is_empty()
+    }
+
+    /// Takes away what has not left.
+    pub(crate) fn park_departures(&mut self, parked: &mut Departures) {
+        if !self.departures.is_empty() {
+            std::mem::swap(&mut self.departures, parked);
+        }
+    }
+
+    /// Takes back what was parked.
+    pub(crate) fn restore_departures(&mut self, parked: &mut Departures) {
+        if !parked.is_empty() {
+            std::mem::swap(&mut self.departures, parked);
+        }
     }
 }
 

@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const COPY_BYTES_MAX: usize = 16 * 1024;
-const NOW: Instant = Instant(0);
+const NOW: Instant = Instant::from_ms(0);
 
 fn resource(status: u16, content: &[u8]) -> Arc<Resource> {
     let description = Description {

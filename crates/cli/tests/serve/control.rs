@@ -16,6 +16,7 @@ use crate::engine::{AMPED, Engine, MP, THREAD_POOL, for_engines};
 use crate::processes::stop;
 use crate::server::{Launch, Server, eventually};
 use crate::skip::skipped;
+use crate::tls;
 
 for_engines!([
     amped = AMPED,
@@ -27,6 +28,7 @@ for_engines!([
     thread_pool = THREAD_POOL,
 ] => [
     the_endpoint_knows_the_server_and_counts_its_work,
+    the_log_and_the_metrics_tell_the_same_durations,
     a_server_that_drains_is_alive_and_not_ready,
     clients_of_the_endpoint_that_do_not_behave_hold_up_nobody,
 ]);
@@ -134,6 +136,42 @@ fn the_endpoint_knows_the_server_and_counts_its_work(engine: Engine) {
     assert_eq!(get(&server, "/livez").status, 200);
     assert_eq!(get(&server, "/readyz").status, 200);
     server.finish();
+}
+
+/// To the microsecond: both have them from where the last byte leaves.
+fn the_log_and_the_metrics_tell_the_same_durations(engine: Engine) {
+    for has_tls in [false, true] {
+        let launch = Launch::new(engine).file("small", "hello\n").file("large", vec![b'x'; 300_000]);
+        let log = launch.directory().join("access.log");
+        let logs = ["--log", &log.display().to_string(), "--log-format", "json"].map(str::to_owned);
+        let launch = logs.iter().fold(launch, |launch, argument| launch.argument(argument));
+        let server = if has_tls { launch.argument("--tls") } else { launch }.start();
+        let ask = |path: &str| match has_tls {
+            true => tls::connect(&server, &tls::trusting(&server)).get(path).unwrap().status,
+            false => server.connect().get(path).unwrap().status,
+        };
+        let paths = ["/small", "/large", "/small", "/nothing"].into_iter().cycle().take(20);
+        assert!(paths.map(ask).all(|status| status == 200 || status == 404));
+        let logged = eventually("all requests are logged", PATIENCE, || {
+            let text = fs::read_to_string(&log).ok()?;
+            let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<serde_json::Value>, _>>().ok()?;
+            let durations = lines.iter().map(|line| line["duration"].as_f64().expect("a line has a duration"));
+            (lines.len() == 20).then(|| durations.map(|seconds| (seconds * 1e6).round() as u64).sum::<u64>())
+        });
+        assert!(logged > 0, "requests take time");
+        let counted = eventually("all requests are counted", PATIENCE, || {
+            let metrics = text(&get(&server, "/metrics"));
+            let value = |name: &str| {
+                let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+                line.and_then(|value| value.parse::<f64>().ok())
+            };
+            let count = value("http_server_request_duration_seconds_count")?;
+            let seconds = value("http_server_request_duration_seconds_sum")?;
+            (count == 20.0).then(|| (seconds * 1e6).round() as u64)
+        });
+        assert_eq!(logged, counted, "with TLS: {has_tls}");
+        server.finish();
+    }
 }
 
 fn a_server_that_drains_is_alive_and_not_ready(engine: Engine) {

@@ -55,12 +55,12 @@ impl Talk {
         let refusals = Refusal::ALL.iter().map(|refusal| page(refusal.status(), b"")).collect();
         let pages = Arc::new(Pages { refusals, options: page(Status(204), b"") });
         let workspace = Some(Workspace::new(Arc::new(Limits::default()), pages, 16 * 1024, 1_000_000_000));
-        let connection = Connection::new(time::Instant(0));
+        let connection = Connection::new(time::Instant::from_ms(0));
         Talk { connection, workspace, resource: page(Status(200), &[b'x'; CONTENT_BYTES]) }
     }
 
     fn hear(&mut self, input: &[u8]) {
-        let now = time::Instant(0);
+        let now = time::Instant::from_ms(0);
         let Some(workspace) = self.workspace.take() else { return };
         self.connection.lend(workspace);
         self.connection.receive_space()[..input.len()].copy_from_slice(input);

@@ -201,6 +201,21 @@ impl Connection {
         either!(self, one => one.handle_sent(bytes, now));
     }
 
+    /// As `handle_sent`, where the bytes were taken by a buffer before the socket.
+    pub fn handle_taken(&mut self, bytes: u64, now: Instant) {
+        either!(self, one => one.handle_taken(bytes, now));
+    }
+
+    /// All bytes that were taken have left.
+    pub fn handle_left(&mut self, now: Instant) {
+        either!(self, one => one.handle_left(now));
+    }
+
+    /// Whether answers wait for `handle_left` to be counted.
+    pub fn is_leaving(&self) -> bool {
+        either!(self, one => one.is_leaving())
+    }
+
     /// The peer is gone or has been given up: nothing more can be sent.
     #[inline]
     pub fn handle_broken(&mut self) {

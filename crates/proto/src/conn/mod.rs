@@ -8,12 +8,15 @@
 //! 2. Tell it what happened: `handle_received` after writing into `receive_space`, `handle_end`, `handle_writable` when the
 //!    socket has room, `handle_timeout`, or `handle_done` for a need that was deferred.
 //! 3. Until neither gives anything:
-//!    - `poll_need`; carry it out and say `handle_done`, or `defer` it and say `handle_done` later. After each
-//!      `handle_done`, take what `poll_answered` has for the log.
-//!    - `poll_transmit`; send what the socket takes and say `handle_sent`, then `poll_answered` likewise. A socket that
-//!      takes less than it is offered ends the loop.
+//!    - `poll_need`; carry it out and say `handle_done`, or `defer` it and say `handle_done` later.
+//!    - `poll_transmit`; send what the socket takes and say `handle_sent`, then take what `poll_answered` has for the log. A socket that
+//!      takes less than it is offered ends the loop. Where a buffer in between takes what the socket may not, say `handle_taken`, and
+//!      `handle_left` when the buffer is empty.
 //!
-//!    `handle_timeout` and `handle_broken` may leave something for the log, too. It is taken before step 5.
+//!    Whatever else is told may leave something for the log, too. It is taken before step 5.
+//!
+//!    The instant of `handle_sent` and of `handle_left` ends the duration of every answer whose last byte has left by then. So it is read
+//!    after the bytes have left; what it is exact to, durations are.
 //! 4. [`interest`](Connection::interest) says what to wait for and `poll_timeout` until when.
 //! 5. [`reclaim`](Connection::reclaim) the workspace. A connection without a workspace is *parked*: it is plain
 //!    data, and any driver in any thread may go on with it.
@@ -91,6 +94,8 @@ pub struct Answered<'a> {
     pub status: u16,
     /// Bytes of content handed to the socket, or to its queue.
     pub content_bytes: u64,
-    /// When the request was complete.
+    /// When the head of the request had been received.
     pub started: Instant,
+    /// When the last byte of the answer left, or it was given up.
+    pub ended: Instant,
 }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::conn::Running;
+use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
 use crate::exchange::program::Program;
@@ -103,6 +104,7 @@ pub(crate) struct Exchange {
     pub(crate) state: State,
     /// Its content has not been received to the end, and it is not answered before that.
     pub(crate) awaits_content: bool,
+    /// When its head had been received.
     pub(crate) started: Instant,
 }
 
@@ -145,6 +147,16 @@ impl Exchange {
             State::Running(running) => running.held_bytes(),
             State::Wanting | State::Translating | State::Postponed => 0,
         }
+    }
+
+    /// What its answer is counted and logged as, once that has begun.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        let (status, content_bytes) = match &self.state {
+            State::Answering(answer) if answer.begun => (answer.status.0, answer.content_bytes),
+            State::Running(running) => running.begun()?,
+            _ => return None,
+        };
+        Some(Outcome { status, content_bytes, started: self.started, over_http2: false })
     }
 
     /// Whether a part of its answer may have left.

@@ -335,24 +335,24 @@ fn an_answer_that_was_cut_off_is_reported_with_what_was_sent() {
 #[test]
 fn bytes_that_arrive_while_the_last_request_is_translated_do_not_disturb_it() {
     let site = Site::shared();
-    let mut connection = Connection::new(Instant(0));
+    let mut connection = Connection::new(Instant::from_ms(0));
     connection.lend(site.workspace());
     receive(&mut connection, get("/small", "Connection: close\r\n").as_bytes());
     let (id, need) = connection.poll_need().expect("the request has to be translated");
     let Need::Translate(translate) = need else { panic!("{need:?}") };
     let resource = site.translate(&translate).clone();
     receive(&mut connection, GET.as_bytes());
-    connection.handle_done(id, Done::Translated(&resource), Instant(0));
+    connection.handle_done(id, Done::Translated(&resource), Instant::from_ms(0));
     let transmit = connection.poll_transmit().expect("there is an answer");
     assert!(transmit.bytes.ends_with(SMALL) && transmit.segment.is_none());
     let bytes = transmit.bytes.len() as u64;
-    connection.handle_sent(bytes, Instant(0));
+    connection.handle_sent(bytes, Instant::from_ms(0));
     assert_eq!(connection.interest(), Interest::LINGER);
 }
 
 fn receive(connection: &mut Connection, bytes: &[u8]) {
     connection.receive_space()[..bytes.len()].copy_from_slice(bytes);
-    connection.handle_received(bytes.len(), Instant(0));
+    connection.handle_received(bytes.len(), Instant::from_ms(0));
 }
 
 // When reading fails.
@@ -384,7 +384,7 @@ fn rfc_9112_8_a_read_that_fails_later_ends_the_connection_after_what_could_be_se
 #[test]
 fn an_idle_connection_is_small_and_holds_nothing() {
     assert!(size_of::<Connection>() <= 64, "{}", size_of::<Connection>());
-    assert_eq!(Connection::new(Instant(0)).memory_bytes(), 0);
+    assert_eq!(Connection::new(Instant::from_ms(0)).memory_bytes(), 0);
     let mut peer = deferring();
     for path in ["/small", "/large", "/file", "/redirect"] {
         peer.converse([&get(path, ""), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na"].concat());

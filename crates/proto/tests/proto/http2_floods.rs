@@ -68,7 +68,7 @@ fn streams_that_have_to_be_reset_count_as_well() {
 fn a_browser_that_leaves_a_page_is_not_taken_for_that() {
     let mut client = Client::new(Habits { defers: Cycle::new(vec![true]), ..Habits::default() });
     for page in 0..50_u32 {
-        client.peer.now = Instant(1_000 + 4_000 * u64::from(page));
+        client.peer.now = Instant::from_ms(1_000 + 4_000 * u64::from(page));
         for at in 0..100 {
             let id = 2 * (100 * page + at) + 1;
             let frames = [client.request(id, "GET", "/file", &[]), frame(RST_STREAM, 0, id, &[0, 0, 0, 8])].concat();
@@ -142,7 +142,7 @@ fn frames_that_carry_nothing() {
 fn a_few_of_them_every_second_are_no_reason_to_close() {
     let mut client = client();
     for second in 0..100 {
-        client.peer.now = Instant(1_000 + 1_000 * second);
+        client.peer.now = Instant::from_ms(1_000 + 1_000 * second);
         for _ in 0..IDLE_FRAMES_PER_SECOND / 2 {
             client.send(&frame(PING, 0, 0, b"12345678"));
         }
@@ -200,7 +200,7 @@ fn windows_that_are_not_opened() {
     assert_eq!(client.peer.timeout_ms(), Some(60_000));
     // What keeps a connection busy does not keep it.
     for _ in 0..3 {
-        client.peer.now = Instant(client.peer.now.0 + 15_000);
+        client.peer.now = Instant::from_ms(client.peer.now.ms() + 15_000);
         client.send(&frame(PING, 0, 0, &[0; 8]));
     }
     client.peer.time_out();
@@ -265,7 +265,7 @@ fn content_that_comes_too_slowly_is_refused() {
     let request = client.headers(1, 0, "GET", "/small", &[]);
     client.send(&request);
     for _ in 0..10 {
-        client.peer.now = Instant(client.peer.now.0 + 20_000);
+        client.peer.now = Instant::from_ms(client.peer.now.ms() + 20_000);
         if client.peer.timeout_ms() == Some(0) {
             break;
         }

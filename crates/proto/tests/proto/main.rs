@@ -5,6 +5,7 @@
 
 mod checks;
 mod conversation;
+mod durations;
 mod gateway;
 mod gateway_checks;
 mod http2;

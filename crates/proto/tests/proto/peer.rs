@@ -16,7 +16,7 @@ use lamna_proto::exchange::program::{Input, Program, Step};
 use lamna_proto::exchange::{ContentBuffer, Done, ExchangeId, Need, Read};
 use lamna_proto::held::Held;
 use lamna_proto::resource::{Representation, Resource};
-use lamna_proto::tally::{Abuse, Tally};
+use lamna_proto::tally::{Abuse, Tally, bound_us};
 use lamna_proto::time::Instant;
 use lamna_proto::transmit::{Segment, Transmit};
 use lamna_proto::workspace::Workspace;
@@ -131,14 +131,16 @@ pub(crate) struct Peer {
     /// All bytes that arrived at the peer.
     pub(crate) output: Vec<u8>,
     pub(crate) reports: Vec<Report>,
-    /// When each reported request was complete.
-    pub(crate) started: Vec<Instant>,
+    /// When the head of each reported request had been received, and when the last byte of its answer left.
+    pub(crate) spans: Vec<(Instant, Instant)>,
     /// Host, path and query of each translation.
     pub(crate) asked: Vec<(Option<String>, String, Option<String>)>,
     /// The most that the connection held while parked, in bytes.
     pub(crate) memory_bytes_max: usize,
     /// Whether the socket takes bytes at all.
     pub(crate) reads_answers: bool,
+    /// Whether a buffer takes what the socket is offered, which `flush` empties.
+    pub(crate) has_buffer: bool,
     /// Whether what is needed was foreseen.
     foresees: bool,
     site: &'static Site,
@@ -162,17 +164,18 @@ impl Peer {
         workspace.speak_h2c();
         let tally = Arc::<Tally>::default();
         workspace.count_in(tally.clone());
-        let now = Instant(1_000);
+        let now = Instant::from_ms(1_000);
         Peer {
             connection: Connection::new(now),
             habits,
             now,
             output: Vec::new(),
             reports: Vec::new(),
-            started: Vec::new(),
+            spans: Vec::new(),
             asked: Vec::new(),
             memory_bytes_max: 0,
             reads_answers: true,
+            has_buffer: false,
             foresees: false,
             site,
             tally,
@@ -269,6 +272,19 @@ impl Peer {
         self.poll();
         self.reads_answers = reads_answers;
         self.park();
+    }
+
+    /// The buffer before the socket is empty.
+    pub(crate) fn flush(&mut self) {
+        let now = self.now;
+        self.driven(|connection| connection.handle_left(now));
+    }
+
+    /// How many answers have taken so long, as they are counted: by the bounds of their buckets, in microseconds.
+    pub(crate) fn durations(&self) -> Vec<(u64, u64)> {
+        let answers = self.tally.take();
+        let counted = answers.durations.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        counted.map(|(index, count)| (bound_us(index).unwrap_or(u64::MAX), count)).collect()
     }
 
     pub(crate) fn deferred_count(&self) -> usize {
@@ -569,7 +585,10 @@ impl Peer {
         assert!(owed > 0, "a transmit is not empty");
         let offered = bytes_of(&transmit, limit);
         let all = offered.len() as u64 == owed;
-        self.connection.handle_sent(offered.len() as u64, self.now);
+        match self.has_buffer {
+            true => self.connection.handle_taken(offered.len() as u64, self.now),
+            false => self.connection.handle_sent(offered.len() as u64, self.now),
+        }
         self.output.extend(offered);
         self.take_reports();
         if all { Sent::All } else { Sent::Part }
@@ -580,7 +599,7 @@ impl Peer {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let request = answered.request.map(|one| text(one.method_token()) + " " + &text(one.target()));
             let (status, content_bytes) = (answered.status, answered.content_bytes);
-            self.started.push(answered.started);
+            self.spans.push((answered.started, answered.ended));
             self.reports.push(Report { request, status, content_bytes });
         }
     }

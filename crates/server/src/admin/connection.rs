@@ -138,7 +138,7 @@ impl Program for Gathered {
 }
 
 /// The core counts no time here: a visit has one bound for all of it.
-const NOW: Moment = Moment(0);
+const NOW: Moment = Moment::from_ms(0);
 
 impl Visit {
     pub(super) fn new(socket: OwnedFd, origin: Origin, now: Instant) -> Visit {

@@ -2,7 +2,7 @@
 
 /// How long a translation is used without looking at the file system again if changes of it would not be noticed, in
 /// milliseconds. With what the root may have been left unlooked at before
-/// ([`ROOT_FRESH_MS`](crate::content::site::ROOT_FRESH_MS)), and with the coarse clock, that is less than a second.
+/// ([`ROOT_FRESH_MS`](crate::content::site::ROOT_FRESH_MS)), and with the age of the last look at the clock, that is less than a second.
 pub const FRESH_MS: u64 = 850;
 /// At this age such a translation is looked at again while it is still being used, so that nobody waits for it.
 pub const REFRESH_MS: u64 = 425;

@@ -134,7 +134,7 @@ impl Work {
         while !self.shared.is_over.load(Relaxed) {
             self.wait();
             // What is read from here on includes everything that has happened before.
-            let now_ms = self.clock.now().0;
+            let now_ms = self.clock.now().ms();
             if !self.tell() {
                 return;
             }

@@ -240,7 +240,7 @@ impl Download {
             Blocked::Failed(_) | Blocked::Disk => errors.not_found.clone(),
         };
         let (root, name) = tree.site().root_of(&self.path);
-        let root = root.directory(Wait::Yes, tree.clock.now().0).map_err(refused)?;
+        let root = root.directory(Wait::Yes, tree.clock.now().ms()).map_err(refused)?;
         let name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
         let shown = [self.title(), b"/"].concat();
         let level = Level::open(tree, &root, self.path.clone(), name, shown).map_err(refused)?;

@@ -192,7 +192,7 @@ impl Place {
     /// The directory that `path` names, which ends with a slash.
     fn directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
         let (root, name) = self.site().root_of(path);
-        let root = root.directory(Wait::Yes, self.clock.now().0).map_err(refused_by)?;
+        let root = root.directory(Wait::Yes, self.clock.now().ms()).map_err(refused_by)?;
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let opened = open::open_beneath(root.as_fd(), name, Wait::Yes, &self.abilities).map_err(refused_by)?;
         match file_state::inspect(opened.as_fd()).map_err(|_| FAILED)?.0 {

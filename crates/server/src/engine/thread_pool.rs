@@ -78,7 +78,7 @@ impl<'a> Pool<'a> {
         let mut driver = Driver::new(self.shared);
         loop {
             let flush_due = driver.flush_if_due();
-            // One more, because the clock is coarse.
+            // One more, because milliseconds are rounded.
             let patience = flush_due.map(|at| Duration::from_millis(at.since(driver.now()) + 1));
             match self.work_queue.next(|| self.shared.control.threads(), patience) {
                 Turn::Serve((slot, since)) => {

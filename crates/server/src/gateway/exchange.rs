@@ -138,9 +138,9 @@ impl Gateway {
             is_client_told: false,
             has_answered: false,
             tunnels: false,
-            deadline: Instant(0),
+            deadline: Instant::from_ms(0),
             awaits_client: false,
-            now: Instant(0),
+            now: Instant::from_ms(0),
         };
         gateway.begin_request();
         gateway

@@ -49,7 +49,7 @@ impl Got {
 /// A client that sends `content` in pieces of `piece_bytes` and takes everything at once.
 fn drive(mut program: Gateway, content: &[u8], piece_bytes: usize) -> Got {
     let begun = std::time::Instant::now();
-    let now = || Instant(1_000 + begun.elapsed().as_millis() as u64);
+    let now = || Instant::from_ms(1_000 + begun.elapsed().as_millis() as u64);
     let mut got = Got::default();
     let mut rest = content;
     // Content behind an upgrade is not content of the request: it is not wanted before the answer.
@@ -256,7 +256,7 @@ fn a_step_takes_a_bounded_part_of_what_is_no_content() {
         Front::new(&[address], |settings| (settings.protocol, settings.scripts) = (GatewayProtocol::FastCgi, None));
     let mut program = front.program("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut step = || {
-        let ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant(1) });
+        let ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
         let Ran::Waits(next) = ran else { panic!("{ran:?}") };
         (next, program.socket().map(|socket| socket.try_clone_to_owned().unwrap()))
     };
@@ -361,7 +361,7 @@ fn a_kept_connection_that_was_closed_meanwhile_is_replaced() {
     let front = Front::new(&[place], |_| {});
     assert!(front.get().is_whole() && front.get().is_whole());
     assert_eq!(application.join().unwrap().len(), 2);
-    assert_eq!(front.group.status(Instant(9_999))[0].load, 0);
+    assert_eq!(front.group.status(Instant::from_ms(9_999))[0].load, 0);
 }
 
 #[test]
@@ -407,12 +407,12 @@ fn a_program_that_is_dropped_ends_its_connection() {
     })]);
     let front = Front::new(&[place], |_| {});
     let mut program = front.program("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
-    let mut ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant(1) });
+    let mut ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
     while matches!(&ran, Ran::Waits(next) if next.writable) {
         poll(&mut [PollFd::from_borrowed_fd(program.socket().unwrap(), PollFlags::OUT)], None).unwrap();
-        ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant(1) });
+        ran = program.run(Input { content: b"", is_last: true, room: true, now: Instant::from_ms(1) });
     }
     drop(program);
     application.join().unwrap();
-    assert_eq!(front.group.status(Instant(2))[0].load, 0);
+    assert_eq!(front.group.status(Instant::from_ms(2))[0].load, 0);
 }

@@ -4,9 +4,9 @@
 //! Guarantees: nothing here is written on the cached path but a worker's own memory. Does not report: `admin` does.
 
 pub mod counters;
-pub mod latency_sample;
 pub(crate) mod memory_accounting;
 pub mod scoreboard;
+pub mod stall;
 pub mod step_timer;
 
 /// What the account of memory is made of. The model has another one.

@@ -109,7 +109,7 @@ impl Adapter {
 
     /// When to look again.
     pub(crate) fn due(&self) -> Duration {
-        let (looked, now_ms) = (self.looked, self.clock.now().0);
+        let (looked, now_ms) = (self.looked, self.clock.now().ms());
         Duration::from_millis(((looked + 1) * FLUSH_MS + AFTER_FLUSH_MS).saturating_sub(now_ms))
     }
 
@@ -251,7 +251,7 @@ fn wish(settings: &Settings, change: Change) -> Wish {
 
 /// The interval of the clock that it is now.
 fn interval(clock: &Clock) -> u64 {
-    clock.now().0.saturating_sub(AFTER_FLUSH_MS) / FLUSH_MS
+    clock.now().ms().saturating_sub(AFTER_FLUSH_MS) / FLUSH_MS
 }
 
 /// The controller's name of an architecture; none of those that it does not choose.

@@ -178,7 +178,7 @@ impl TlsSession {
             plain: None,
             output: Window::default(),
             sent_small: 0,
-            written_at: Instant(0),
+            written_at: Instant::from_ms(0),
             socket_ended: false,
             peer_closed: false,
             closed: false,
@@ -465,7 +465,7 @@ impl Session for TlsSession {
     }
 
     fn write(&mut self, parts: [&[u8]; 2], now: Instant) -> usize {
-        if now.0.saturating_sub(self.written_at.0) >= SMALL_AGAIN_MS {
+        if now.since(self.written_at) >= SMALL_AGAIN_MS {
             self.sent_small = 0;
         }
         self.written_at = now;

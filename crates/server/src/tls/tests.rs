@@ -116,7 +116,7 @@ fn every_cipher_suite_of_both_versions_carries_bytes_both_ways() {
             pair.exchange().unwrap();
         }
         assert!(pair.received == content, "{suite:?}");
-        assert!(send_all(&mut pair, &content, Instant(0)) == content, "{suite:?}");
+        assert!(send_all(&mut pair, &content, Instant::from_ms(0)) == content, "{suite:?}");
         assert_eq!(pair.server.negotiated().unwrap().suite, Some(suite.suite()));
     }
 }
@@ -271,7 +271,7 @@ fn keys_are_updated_whenever_the_client_asks() {
         pair.client.refresh_traffic_keys().unwrap();
         pair.client_sends(&[round; 100]);
         pair.exchange().unwrap();
-        assert_eq!(send_all(&mut pair, &[round; 200], Instant(0)), [round; 200]);
+        assert_eq!(send_all(&mut pair, &[round; 200], Instant::from_ms(0)), [round; 200]);
     }
     assert_eq!(pair.received.len(), 500);
 }
@@ -285,12 +285,12 @@ fn the_end_is_said_by_both_sides() {
         pair.client.send_close_notify();
         pair.exchange().unwrap();
         assert_eq!((&pair.received[..], pair.server.phase()), (&b"last"[..], Phase::Ended));
-        assert_eq!(send_all(&mut pair, b"still", Instant(0)), b"still");
+        assert_eq!(send_all(&mut pair, b"still", Instant::from_ms(0)), b"still");
         pair.server.end_sending();
         pair.exchange().unwrap();
         let mut nothing = [0; 10];
         assert_eq!(std::io::Read::read(&mut pair.client.reader(), &mut nothing).unwrap(), 0, "it is no truncation");
-        assert_eq!(pair.server.write([b"more", b""], Instant(0)), 0);
+        assert_eq!(pair.server.write([b"more", b""], Instant::from_ms(0)), 0);
     }
 }
 
@@ -301,7 +301,7 @@ fn an_open_session_that_waits_holds_no_buffer() {
         let mut pair = served.open(version);
         pair.client_sends(b"hello");
         pair.exchange().unwrap();
-        send_all(&mut pair, &pattern(50_000), Instant(0));
+        send_all(&mut pair, &pattern(50_000), Instant::from_ms(0));
         pair.server.settle();
         assert_eq!(pair.server.held_bytes(), 0);
     }
@@ -328,7 +328,7 @@ fn first_records_are_small_and_those_of_long_answers_full() {
     let sizes = |pair: &mut Pair<TlsSession>, now: u64| {
         let (mut sizes, mut left) = (Vec::new(), 100_000_usize);
         while left > 0 {
-            left -= pair.server.write([&pattern(left), &[]], Instant(now));
+            left -= pair.server.write([&pattern(left), &[]], Instant::from_ms(now));
             let mut records = pair.server.output();
             while let Ok(Some(length)) = record::record_length(records) {
                 sizes.push(length);
@@ -353,9 +353,9 @@ fn a_slow_reader_holds_one_buffer_and_nothing_is_lost() {
     let served = serve(&["example.org"]);
     let mut pair = served.open(&TLS13);
     let content = pattern(200_000);
-    let taken = pair.server.write([&content, &[]], Instant(0));
+    let taken = pair.server.write([&content, &[]], Instant::from_ms(0));
     assert!(taken > 0 && taken < BUFFER_BYTES);
-    assert_eq!(pair.server.write([&content[taken..], &[]], Instant(0)), 0, "it is full");
+    assert_eq!(pair.server.write([&content[taken..], &[]], Instant::from_ms(0)), 0, "it is full");
     assert!(pair.server.held_bytes() <= BUFFER_BYTES);
     pair.server.end_sending();
     assert!(pair.server.held_bytes() <= BUFFER_BYTES, "there is room for the end");
@@ -586,7 +586,7 @@ proptest! {
             let mut taken = 0;
             while taken < head.len() + content.len() {
                 let parts = [&head[taken.min(head.len())..], &content[taken.saturating_sub(head.len())..]];
-                taken += pair.server.write(parts, Instant(0));
+                taken += pair.server.write(parts, Instant::from_ms(0));
                 pair.exchange().unwrap();
                 returned.extend(pair.client_received());
             }

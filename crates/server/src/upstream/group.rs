@@ -90,12 +90,12 @@ impl Group {
     /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has to be given back with
     /// [`Group::end`].
     pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool) -> Option<Attempt> {
-        lock(&self.choice).choose(now.0, tried, may_retry)
+        lock(&self.choice).choose(now.ms(), tried, may_retry)
     }
 
     /// A request to a place is over.
     pub fn end(&self, attempt: Attempt, now: Instant, outcome: Outcome) {
-        lock(&self.choice).handle_ended(attempt, now.0, outcome);
+        lock(&self.choice).handle_ended(attempt, now.ms(), outcome);
     }
 
     /// A connection that is kept to place `index`, if there is one.
@@ -166,7 +166,7 @@ impl Group {
         let choice = lock(&self.choice);
         let status = |(index, member): (usize, &Member)| MemberStatus {
             address: self.name(index),
-            availability: choice.availability(index, now.0),
+            availability: choice.availability(index, now.ms()),
             load: choice.load(index),
             kept: member.pool.len(),
         };
@@ -192,15 +192,15 @@ mod tests {
     #[test]
     fn a_place_that_was_tried_is_not_asked_again() {
         let group = group(&["127.0.0.1:1", "127.0.0.1:2"]);
-        let first = group.begin(Instant(0), &[], true).unwrap();
-        let second = group.begin(Instant(0), &[first.index()], true).unwrap();
+        let first = group.begin(Instant::from_ms(0), &[], true).unwrap();
+        let second = group.begin(Instant::from_ms(0), &[first.index()], true).unwrap();
         assert_ne!(first.index(), second.index());
-        assert_eq!(group.begin(Instant(0), &[0, 1], true), None);
-        assert_eq!(group.status(Instant(0)).iter().map(|one| one.load).sum::<u32>(), 2);
+        assert_eq!(group.begin(Instant::from_ms(0), &[0, 1], true), None);
+        assert_eq!(group.status(Instant::from_ms(0)).iter().map(|one| one.load).sum::<u32>(), 2);
         for attempt in [first, second] {
-            group.end(attempt, Instant(1), Outcome::Answered);
+            group.end(attempt, Instant::from_ms(1), Outcome::Answered);
         }
-        assert_eq!(group.status(Instant(1))[0].load, 0);
+        assert_eq!(group.status(Instant::from_ms(1))[0].load, 0);
     }
 
     #[test]

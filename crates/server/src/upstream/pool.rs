@@ -95,9 +95,9 @@ mod tests {
     fn a_connection_that_is_kept_is_used_again_once() {
         let pool = Pool::default();
         let (socket, number, _peer) = connection();
-        pool.put(socket, Instant(0));
-        assert_eq!((pool.len(), pool.take(Instant(1)).map(|socket| socket.as_raw_fd())), (1, Some(number)));
-        assert!(pool.take(Instant(1)).is_none() && pool.is_empty());
+        pool.put(socket, Instant::from_ms(0));
+        assert_eq!((pool.len(), pool.take(Instant::from_ms(1)).map(|socket| socket.as_raw_fd())), (1, Some(number)));
+        assert!(pool.take(Instant::from_ms(1)).is_none() && pool.is_empty());
     }
 
     #[test]
@@ -107,9 +107,9 @@ mod tests {
             (connection(), connection(), connection());
         speaker.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap();
         for socket in [closed, spoken, good] {
-            pool.put(socket, Instant(0));
+            pool.put(socket, Instant::from_ms(0));
         }
-        assert_eq!(pool.take(Instant(1)).map(|socket| socket.as_raw_fd()), Some(number));
+        assert_eq!(pool.take(Instant::from_ms(1)).map(|socket| socket.as_raw_fd()), Some(number));
         assert!(pool.is_empty());
     }
 
@@ -117,8 +117,8 @@ mod tests {
     fn what_is_too_old_is_closed() {
         let pool = Pool::default();
         let (socket, _, _peer) = connection();
-        pool.put(socket, Instant(0));
-        assert!(pool.take(Instant(IDLE_MS)).is_none() && pool.is_empty());
+        pool.put(socket, Instant::from_ms(0));
+        assert!(pool.take(Instant::from_ms(IDLE_MS)).is_none() && pool.is_empty());
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         let peers: Vec<UnixStream> = (0..KEPT_MAX + 3)
             .map(|_| {
                 let (socket, _, peer) = connection();
-                pool.put(socket, Instant(0));
+                pool.put(socket, Instant::from_ms(0));
                 peer
             })
             .collect();

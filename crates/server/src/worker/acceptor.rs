@@ -115,7 +115,7 @@ impl Acceptor {
     pub fn due(&self) -> Option<Instant> {
         match self.state {
             State::Passing { until } | State::Paused { until } => Some(until),
-            State::Short { .. } => Some(Instant(0)),
+            State::Short { .. } => Some(Instant::from_ms(0)),
             State::Taking | State::TakingAny | State::Closed => None,
         }
     }
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
     use crate::worker::testing;
 
-    const NOW: Instant = Instant(1000);
+    const NOW: Instant = Instant::from_ms(1000);
 
     fn paused(now: Instant) -> State {
         State::Paused { until: now.after_ms(PAUSE_MS) }

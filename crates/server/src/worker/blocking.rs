@@ -391,7 +391,7 @@ impl<'a> Driver<'a> {
 
     fn timeout_ms(&self, until: Option<Instant>) -> Option<u64> {
         let due = earliest(until, self.context.flush_due())?;
-        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        // One more, because milliseconds are rounded: waking too early would only mean waiting again.
         Some(due.since(self.context.now) + 1)
     }
 

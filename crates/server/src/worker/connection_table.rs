@@ -328,7 +328,7 @@ impl ConnectionTable {
 
     /// Looks at the connection of `token` at `deadline`, not before.
     pub fn set_deadline(&mut self, token: Token, deadline: Option<Instant>) {
-        let tick = deadline.map_or(0, |at| at.0.div_ceil(TICK_MS) as u32);
+        let tick = deadline.map_or(0, |at| at.us().div_ceil(TICK_MS * 1000) as u32);
         self.deadlines[token.index as usize] = tick;
         if tick != 0 && tick < self.earliest {
             self.earliest = tick;
@@ -337,12 +337,12 @@ impl ConnectionTable {
 
     /// When `expired` may have something, or earlier.
     pub fn next_deadline(&self) -> Option<Instant> {
-        (self.count > 0 && self.earliest != u32::MAX).then(|| Instant(u64::from(self.earliest) * TICK_MS))
+        (self.count > 0 && self.earliest != u32::MAX).then(|| Instant::from_ms(u64::from(self.earliest) * TICK_MS))
     }
 
     /// Connections whose deadline has passed at `now`. Their deadlines are unset.
     pub fn expired(&mut self, now: Instant) -> Vec<Token> {
-        let tick = (now.0 / TICK_MS) as u32;
+        let tick = (now.ms() / TICK_MS) as u32;
         let mut expired = Vec::new();
         if tick < self.earliest {
             return expired;
@@ -393,9 +393,9 @@ mod tests {
     #[test]
     fn a_token_of_a_closed_connection_never_finds_its_successor() {
         let mut slots = ConnectionTable::default();
-        let first = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
+        let first = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
         slots.remove(first);
-        let second = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
+        let second = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
         assert!(slots.find(first).is_none());
         assert!(slots.find(second).is_some());
         slots.remove(first);
@@ -406,7 +406,7 @@ mod tests {
     fn no_connection_ever_has_the_generation_of_what_is_not_a_connection() {
         let mut slots = ConnectionTable { generation: u32::MAX - 2, ..ConnectionTable::default() };
         for _ in 0..5 {
-            let token = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
+            let token = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
             assert_ne!(token.generation, 0);
             slots.remove(token);
         }
@@ -416,7 +416,7 @@ mod tests {
     fn postures_are_counted_as_long_as_their_connections_are_there() {
         let mut slots = ConnectionTable::default();
         let tokens: Vec<Token> =
-            (0..3).map(|_| slots.admit(ConnectionState::new(socket(), None, Instant(0)))).collect();
+            (0..3).map(|_| slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)))).collect();
         assert_eq!(slots.postures(), (0, 0), "nothing is known of new ones");
         slots.pose(tokens[0], Posture::Idle);
         slots.pose(tokens[1], Posture::Slow);
@@ -438,12 +438,12 @@ mod tests {
     #[test]
     fn deadlines_expire_once_and_can_be_moved() {
         let mut slots = ConnectionTable::default();
-        let token = slots.admit(ConnectionState::new(socket(), None, Instant(0)));
-        slots.set_deadline(token, Some(Instant(5_000)));
-        assert_eq!(slots.next_deadline(), Some(Instant(5_000)));
-        slots.set_deadline(token, Some(Instant(9_000)));
-        assert!(slots.expired(Instant(5_000)).is_empty());
-        assert_eq!(slots.expired(Instant(9_000)), [token]);
-        assert!(slots.expired(Instant(99_000)).is_empty());
+        let token = slots.admit(ConnectionState::new(socket(), None, Instant::from_ms(0)));
+        slots.set_deadline(token, Some(Instant::from_ms(5_000)));
+        assert_eq!(slots.next_deadline(), Some(Instant::from_ms(5_000)));
+        slots.set_deadline(token, Some(Instant::from_ms(9_000)));
+        assert!(slots.expired(Instant::from_ms(5_000)).is_empty());
+        assert_eq!(slots.expired(Instant::from_ms(9_000)), [token]);
+        assert!(slots.expired(Instant::from_ms(99_000)).is_empty());
     }
 }

@@ -29,8 +29,8 @@ use crate::content::translate::{Previous, Question, translate};
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
-use crate::metrics::latency_sample::{Sampler, stall_ms};
 use crate::metrics::scoreboard::WorkerScore;
+use crate::metrics::stall::stall_ms;
 use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::sys::clock::unix_ms;
@@ -76,7 +76,10 @@ pub struct WorkerContext<'a> {
     file_hits: u64,
     /// What was answered with the workspaces of this context.
     tally: Arc<Tally>,
-    sampler: Sampler,
+    /// When the batch of work began.
+    begun: Instant,
+    /// Answers may have left that have not been handed over.
+    has_sent: bool,
     /// Steps of handshakes that may still be taken in this batch.
     pub handshakes: Handshakes,
     /// What was answered with last that is kept nowhere else: what leads to https, the answer to a challenge, the answer to OPTIONS.
@@ -161,7 +164,8 @@ impl<'a> WorkerContext<'a> {
             contents_read_bytes: 0,
             file_hits: 0,
             tally: Arc::default(),
-            sampler: Sampler::new(),
+            begun: now,
+            has_sent: false,
             handshakes: Handshakes::default(),
             passing: None,
             limited: None,
@@ -190,14 +194,14 @@ impl<'a> WorkerContext<'a> {
         workspace
     }
 
-    /// Reads the clocks. To be done once for each batch of work, not for each request.
+    /// Reads the clocks. To be done once for each batch of work, not for each request. What is sent reads one of them again.
     pub fn update_time(&mut self, workspace: &mut Workspace) {
         step_timer::open(&self.shared.counters);
         self.now = self.shared.clock.now();
+        self.begun = self.now;
         self.unix_ms = unix_ms();
         self.handshakes = Handshakes::default();
         self.set_time(workspace);
-        self.sampler.begin(self.now.0, self.tally.at_once());
     }
 
     /// Lets another workspace of this worker know the time of the last look at the clock.
@@ -214,14 +218,14 @@ impl<'a> WorkerContext<'a> {
     /// How long nothing will have to be done, in milliseconds, if nothing else is due than `due`.
     pub fn wait_ms(&self, due: impl IntoIterator<Item = Instant>) -> Option<u64> {
         let first = due.into_iter().chain(self.flush_due()).min()?;
-        // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+        // One more, because milliseconds are rounded: waking too early would only mean waiting again.
         Some(first.since(self.now) + 1)
     }
 
     /// Looks at the clock once more after a batch of work, from which the next wait counts, and reports a stall.
     pub fn end_batch(&mut self, score: &WorkerScore) {
-        let begun = std::mem::replace(&mut self.now, self.shared.clock.now());
-        let stall_ms = stall_ms(begun, self.now);
+        self.now = self.now.max(self.shared.clock.coarse_now());
+        let stall_ms = stall_ms(self.begun, self.now);
         if stall_ms > 0 {
             score.add_stall(stall_ms);
         }
@@ -245,7 +249,7 @@ impl<'a> WorkerContext<'a> {
     pub fn foresee(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) {
         let client = self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
-        self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.0);
+        self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.ms());
         self.addresses.take_back(address);
     }
 
@@ -277,7 +281,7 @@ impl<'a> WorkerContext<'a> {
             self.addresses.take_back(address);
             return Found::Missing(target);
         }
-        let found = match self.local.lookup(store, key, self.now.0) {
+        let found = match self.local.lookup(store, key, self.now.ms()) {
             Lookup::Fresh(entry) | Lookup::Aging(entry) if !self.caches.translations => Lookup::Stale(entry.clone()),
             Lookup::Fresh(entry) if !self.caches.entries => {
                 self.described += 1;
@@ -331,7 +335,7 @@ impl<'a> WorkerContext<'a> {
     /// files in their private caches: so one of them compares, and the others only ask the store.
     pub fn is_compared(&mut self, target: &Target) -> bool {
         self.local.forget(target.key());
-        matches!(self.local.lookup(&self.shared.store, target.key(), self.now.0), Lookup::Fresh(_))
+        matches!(self.local.lookup(&self.shared.store, target.key(), self.now.ms()), Lookup::Fresh(_))
     }
 
     /// Keeps what a target was found to stand for.
@@ -372,15 +376,21 @@ impl<'a> WorkerContext<'a> {
                 let tls = transport.negotiated().map(Negotiated::told);
                 let (named, mut digits) = (answered.request.filter(|_| self.names_requests), [0; 16]);
                 let id = named.map(|request| proxies.name_of(peer, request, &mut digits));
-                log.push(self.unix_ms, &Record { tls, id, ..record(&answered, client, self.now) });
+                log.push(self.unix_ms, &Record { tls, id, ..record(&answered, client) });
             }
         }
     }
 
-    /// Bytes were given to a socket.
-    pub fn handle_sent(&mut self, bytes: u64) {
+    /// Bytes were encrypted to be given to a socket.
+    pub fn count_sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
-        self.sampler.handle_sent(self.now.0, self.tally.at_once());
+    }
+
+    /// Bytes were given to a socket. Reads the clock: what has left by this is measured with it.
+    pub fn handle_sent(&mut self, bytes: u64) {
+        self.count_sent(bytes);
+        self.has_sent = true;
+        self.now = self.shared.clock.now();
     }
 
     /// A connection was taken.
@@ -391,20 +401,20 @@ impl<'a> WorkerContext<'a> {
     /// When `flush` is due, if something waits for it.
     pub fn flush_due(&self) -> Option<Instant> {
         let logged = self.log.as_ref().is_some_and(|log| !log.is_empty());
-        let counted = self.requests + self.connections + self.hits + self.stale + self.misses > 0;
-        (logged || counted).then_some(Instant((self.flushed.0 / FLUSH_MS + 1) * FLUSH_MS))
+        let counted = self.has_sent || self.requests + self.connections + self.hits + self.stale + self.misses > 0;
+        (logged || counted).then_some(Instant::from_ms((self.flushed.ms() / FLUSH_MS + 1) * FLUSH_MS))
     }
 
     /// Hands log lines and counters over if it is time to.
     pub fn flush_if_due(&mut self) {
-        if self.now.0 / FLUSH_MS != self.flushed.0 / FLUSH_MS {
+        if self.now.ms() / FLUSH_MS != self.flushed.ms() / FLUSH_MS {
             self.flush();
         }
     }
 
     /// Hands log lines and counters over.
     pub fn flush(&mut self) {
-        self.flushed = self.now;
+        (self.flushed, self.has_sent) = (self.now, false);
         if let Some(log) = &mut self.log {
             let _step = step_timer::step(Step::Log);
             log.flush();
@@ -434,15 +444,13 @@ impl<'a> WorkerContext<'a> {
 impl WorkerContext<'_> {
     fn flush_answers(&mut self) {
         let answers = self.tally.take();
-        let (at_once, sum_us) = self.sampler.spread(answers.at_once);
         let counters = &self.shared.counters;
         add_all(&counters.responses, answers.by_class);
         add_all(&counters.http2_abuses, answers.abuses);
         add_all([&counters.http2_responses], [answers.over_http2]);
         add_all(&counters.durations, answers.durations);
-        add_all(&counters.durations, at_once);
         add_all([&counters.content_bytes], [answers.content_bytes]);
-        add_all([&counters.duration_sum_us], [answers.duration_sum_us + sum_us]);
+        add_all([&counters.duration_sum_us], [answers.duration_sum_us]);
     }
 }
 
@@ -509,7 +517,7 @@ impl Target {
             wait,
             request: &self.request,
             previous: self.previous.as_ref().map(Previous::of),
-            now_ms: now.0,
+            now_ms: now.ms(),
             abilities: &shared.abilities,
             holder: shared.reads_elsewhere().then(|| (&*shared.store, self.key())),
             store: Some(&shared.store),
@@ -541,7 +549,7 @@ fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
     }
 }
 
-fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> Record<'a> {
+fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Record<'a> {
     let request = answered.request;
     let field = |field| request.and_then(|request| request.field(field));
     Record {
@@ -554,7 +562,7 @@ fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>, now: Instant) -> 
         referer: field(Field::Referer),
         user_agent: field(Field::UserAgent),
         host: field(Field::Host),
-        duration_us: now.since(answered.started) * 1000,
+        duration_us: answered.ended.since_us(answered.started),
         tls: None,
         id: None,
     }

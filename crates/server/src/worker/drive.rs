@@ -135,15 +135,34 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
             Sent::Part(0) => connection.writable = false,
             Sent::All(bytes) | Sent::Part(bytes) => {
                 used += bytes * weight;
-                connection.connection.handle_sent(bytes, context.now);
-                context.handle_sent(bytes);
+                handle_sent(connection, bytes, context);
             }
             Sent::Changed => connection.connection.handle_broken(),
             Sent::Broken => connection.handle_broken(),
         }
         context.report(&mut connection.connection, &connection.transport, connection.client);
     }
+    end_sending(connection, context);
     used
+}
+
+/// `bytes` of what `connection` sends were taken, by the socket or by a session that encrypts them.
+pub fn handle_sent(connection: &mut ConnectionState, bytes: u64, context: &mut WorkerContext<'_>) {
+    if connection.transport.holds_output() {
+        context.count_sent(bytes);
+        return connection.connection.handle_taken(bytes, context.now);
+    }
+    context.handle_sent(bytes);
+    connection.connection.handle_sent(bytes, context.now);
+}
+
+/// `connection` sends no more for now: what was encrypted may have left.
+pub fn end_sending(connection: &mut ConnectionState, context: &mut WorkerContext<'_>) {
+    if connection.connection.is_leaving() && !connection.transport.holds_output() {
+        context.handle_sent(0);
+        connection.connection.handle_left(context.now);
+        context.report(&mut connection.connection, &connection.transport, connection.client);
+    }
 }
 
 /// Carries out what the connection needs, or has it carried out.

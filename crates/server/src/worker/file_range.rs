@@ -28,7 +28,7 @@ impl FileRange {
     /// where nothing can tell. None if some of them are not. That is the quantum; while the kernel is taking pages back, a part of
     /// it.
     pub fn in_memory(&self, shared: &Shared) -> Option<u64> {
-        let (abilities, now_ms) = (&shared.abilities, shared.clock.now().0);
+        let (abilities, now_ms) = (&shared.abilities, shared.clock.now().ms());
         let is_quiet = abilities.lately.is_quiet(now_ms);
         let (length, care) = match is_quiet {
             true => (self.quantum(), Care::Sampled),

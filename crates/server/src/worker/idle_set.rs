@@ -199,7 +199,7 @@ impl<'a, D: Dispatch> Listener<'a, D> {
                 let look_again = self.refuser.now().after_ms(DRAIN_LOOK_MS);
                 due = Some(due.map_or(look_again, |due| due.min(look_again)));
             }
-            // One more, because the clock is coarse: waking before its tick would only mean waiting again.
+            // One more, because milliseconds are rounded: waking too early would only mean waiting again.
             self.poll.wait(due.map(|at| at.since(self.refuser.now()) + 1))?;
             self.refuser.flush_if_due();
             for index in 0..self.poll.event_count() {

@@ -133,7 +133,7 @@ impl Limiter {
 
     fn take(&self, rate: Rate, limit: usize, place: (u32, (bool, u64)), now: Instant) -> Option<Exceeded> {
         let hash = self.counted.hasher.hash_one(place);
-        match table::take(&*self.counted.buckets, hash, rate, now.0 * TICKS_PER_MS) {
+        match table::take(&*self.counted.buckets, hash, rate, now.ms() * TICKS_PER_MS) {
             Decision::Admitted(_) => None,
             Decision::Refused(ticks) => {
                 let wait_s = ticks.div_ceil(1000 * TICKS_PER_MS);

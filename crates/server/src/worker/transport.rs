@@ -390,6 +390,11 @@ impl Transport {
         }
     }
 
+    /// Whether what was sent through this has not been taken by the socket yet.
+    pub fn holds_output(&self) -> bool {
+        self.secured.as_ref().is_some_and(|secured| !secured.is_broken && !secured.session.output().is_empty())
+    }
+
     /// So many bytes of [`Encrypted::Output`] are on their way.
     pub fn handle_sent(&mut self, bytes: usize) {
         if let Some(secured) = &mut self.secured {
@@ -514,7 +519,7 @@ impl Drop for Transport {
         {
             secured.session.end_sending();
             if !secured.session.output().is_empty() {
-                let _ = secured.flush(self.socket.as_fd(), Instant(0));
+                let _ = secured.flush(self.socket.as_fd(), Instant::from_ms(0));
             }
         }
     }

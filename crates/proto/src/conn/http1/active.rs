@@ -9,12 +9,15 @@ use std::sync::Arc;
 use super::incoming::Incoming;
 use super::rules::translation_of;
 use super::running::Running;
+use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
 use crate::held::{Charge, Held};
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
 use crate::message::Request;
 use crate::resource::Resource;
+use crate::time::Instant;
+use crate::workspace::Workspace;
 
 /// What a connection holds only while it is busy.
 #[derive(Debug, Default)]
@@ -27,10 +30,8 @@ pub(crate) struct Active {
     pub(super) receiving: Option<Incoming>,
     /// Requests not yet answered in full, in order.
     pub(super) exchanges: VecDeque<Exchange>,
-    /// Answered and not yet reported.
-    pub(super) answered: VecDeque<Exchange>,
-    /// The bytes of the request that was reported last.
-    reported: Vec<u8>,
+    /// Answers that have been written and have not left, while parked.
+    pub(super) departures: Departures,
     /// Space for requests to be saved.
     spare_bytes: Vec<Vec<u8>>,
     /// What of this is counted with what other connections hold.
@@ -49,8 +50,9 @@ impl Active {
         unsent: Vec<u8>,
         receiving: Option<Incoming>,
         exchanges: VecDeque<Exchange>,
+        departures: Departures,
     ) -> Active {
-        Active { unread, unsent, receiving, exchanges, ..Active::default() }
+        Active { unread, unsent, receiving, exchanges, departures, ..Active::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -58,16 +60,16 @@ impl Active {
             && self.unsent.is_empty()
             && self.receiving.is_none()
             && self.exchanges.is_empty()
-            && self.answered.is_empty()
+            && self.departures.is_empty()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let exchanges = self.exchanges.iter().chain(&self.answered);
+        let exchanges = self.exchanges.iter();
         let sending: usize = exchanges.clone().map(Exchange::stream_bytes).sum();
         let saved: usize = exchanges.filter_map(|one| Some(one.request.as_ref()?.bytes.capacity())).sum();
-        let queued = (self.exchanges.capacity() + self.answered.capacity()) * size_of::<Exchange>();
+        let queued = self.exchanges.capacity() * size_of::<Exchange>() + self.departures.memory_bytes();
         let spare: usize = self.spare_bytes.iter().map(Vec::capacity).sum();
-        let buffered = self.unread.capacity() + self.unsent.capacity() + self.reported.capacity();
+        let buffered = self.unread.capacity() + self.unsent.capacity();
         size_of::<Active>() + queued + saved + sending + spare + buffered
     }
 
@@ -112,11 +114,13 @@ impl Active {
         Saved { bytes, head: *request.head }
     }
 
-    /// An exchange has been answered in full. It is kept if it `is_reported`.
-    pub(super) fn finish(&mut self, exchange: Option<Exchange>, is_reported: bool) {
-        if is_reported {
-            self.answered.extend(exchange);
-        } else if let Some(Exchange { request: Some(saved), .. }) = exchange {
+    /// The answer to the first in line has been written to its end. `last` is when something left last.
+    pub(super) fn finish(&mut self, workspace: &mut Workspace, last: Instant) {
+        let Some(exchange) = self.exchanges.pop_front() else { return };
+        if let Some(outcome) = exchange.outcome() {
+            workspace.handle_written(outcome, exchange.request.as_ref(), last, None);
+        }
+        if let Some(saved) = exchange.request {
             self.recycle(saved.bytes);
         }
     }
@@ -126,13 +130,6 @@ impl Active {
         if self.spare_bytes.len() < SPARE_COUNT_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
             self.spare_bytes.push(bytes);
         }
-    }
-
-    /// Keeps the bytes of a request until the next one is reported.
-    pub(super) fn report(&mut self, bytes: Vec<u8>) -> &[u8] {
-        let before = std::mem::replace(&mut self.reported, bytes);
-        self.recycle(before);
-        &self.reported
     }
 
     /// The exchange that has a need which has not been handed out.

@@ -50,13 +50,13 @@ impl Incoming {
         let has_rate = limits.body_rate_min > 0 && !matches!(self.content, Content::Tunnel);
         let (begun, received) = self.pace.filter(|_| has_rate)?;
         let earned_ms = received.saturating_mul(1000) / u64::from(limits.body_rate_min);
-        Some(Instant(begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
+        Some(begun.after_ms(limits.body_timeout_ms).after_long_ms(earned_ms))
     }
 
     /// For so long it was not for the peer that nothing arrived.
     pub(super) fn forgive(&mut self, ms: u64) {
         if let Some((begun, _)) = &mut self.pace {
-            begun.0 += ms;
+            *begun = begun.after_long_ms(ms);
         }
     }
 }
@@ -108,12 +108,8 @@ impl Connection {
 
     /// The content has been received.
     pub(super) fn end_content(&mut self) {
-        let received = self.received;
         if let Some(exchange) = self.receiving_exchange() {
             exchange.awaits_content = false;
-            if !exchange.has_begun() {
-                exchange.started = received;
-            }
         }
         let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.take()) else { return };
         self.receiving = Receiving::Idle;

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
-use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
+use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, Saved, State, Translate};
 use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
-use crate::workspace::{Brief, SPARE_MAX, Workspace};
+use crate::workspace::{SPARE_MAX, Workspace};
 use order::segment_of;
 use rules::translation_of;
 use sending::Sending;
@@ -106,8 +106,12 @@ impl Connection {
         if let Some(active) = &mut self.active {
             workspace.input.restore(&active.unread);
             workspace.outlet.output.extend_from_slice(&active.unsent);
+            workspace.restore_departures(&mut active.departures);
             active.unread.clear();
             active.unsent = Vec::new();
+        }
+        if self.broken {
+            workspace.departures.give_up_all(self.last());
         }
         self.workspace = Some(workspace);
         // What was waited for may have come about meanwhile: content that somebody else has read.
@@ -130,16 +134,17 @@ impl Connection {
     pub fn reclaim(&mut self) -> Box<Workspace> {
         let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
         assert!(workspace.current.is_none(), "a need is answered or deferred before parking");
+        let has_departures = workspace.has_departures();
         let (unread, unsent) = (workspace.input.unread(), workspace.outlet.unsent());
-        if !(self.broken || unread.is_empty() && unsent.is_empty()) {
+        if !(self.broken || unread.is_empty() && unsent.is_empty() && !has_departures) {
             let active = self.active.get_or_insert_with(|| workspace.spare.pop().unwrap_or_default());
             active.unread.extend_from_slice(unread);
             active.unsent.extend_from_slice(unsent);
+            workspace.park_departures(&mut active.departures);
         }
         let is_full = workspace.input.is_full();
         workspace.input.clear();
         workspace.outlet.clear();
-        workspace.answered = None;
         if let Some(mut active) = self.active.take_if(|active| active.is_empty())
             && workspace.spare.len() < SPARE_MAX
         {
@@ -370,27 +375,61 @@ impl Connection {
 
     /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
+        self.take_sent(bytes, false, now);
+        self.handle_left(now);
+    }
+
+    /// As `handle_sent`, where the bytes were taken by a buffer before the socket.
+    pub fn handle_taken(&mut self, bytes: u64, now: Instant) {
+        self.take_sent(bytes, true, now);
+    }
+
+    fn take_sent(&mut self, bytes: u64, holds: bool, now: Instant) {
         if bytes > 0 {
             self.since = now;
         }
-        let outlet = &mut driven(&mut self.workspace).outlet;
-        let of_output = bytes.min(outlet.unsent().len() as u64);
-        outlet.consume(of_output as usize);
+        let workspace = driven(&mut self.workspace);
+        let of_output = bytes.min(workspace.outlet.unsent().len() as u64);
+        workspace.take_output(of_output as usize, holds);
         if let Some(active) = &mut self.active {
             active.segment_sent(bytes - of_output);
             self.advance();
         }
     }
 
+    /// All bytes that were taken have left.
+    pub fn handle_left(&mut self, now: Instant) {
+        driven(&mut self.workspace).handle_left(now);
+    }
+
+    /// Whether answers wait for `handle_left` to be counted.
+    pub fn is_leaving(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.departures.is_held())
+    }
+
+    /// When something was received or left last.
+    fn last(&self) -> Instant {
+        self.since.max(self.received)
+    }
+
     /// The peer is gone or has been given up: nothing more can be sent.
     pub fn handle_broken(&mut self) {
         self.broken = true;
+        let last = self.last();
         if let Some(workspace) = &mut self.workspace {
             workspace.current = None;
+            workspace.departures.give_up_all(last);
         }
-        if let Some(active) = &mut self.active {
-            (active.receiving, self.receiving) = (None, Receiving::Idle);
-            active.answered.extend(active.exchanges.drain(..).filter(Exchange::has_begun));
+        let Some(active) = &mut self.active else { return };
+        (active.receiving, self.receiving) = (None, Receiving::Idle);
+        let departures = match &mut self.workspace {
+            Some(workspace) => &mut workspace.departures,
+            None => &mut active.departures,
+        };
+        for exchange in active.exchanges.drain(..) {
+            if let Some(outcome) = exchange.outcome() {
+                departures.give_up(outcome, exchange.request.as_ref().map(Saved::request), last);
+            }
         }
     }
 
@@ -553,24 +592,8 @@ impl Connection {
 
     /// A request that has been answered, for the log.
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
-        let workspace = &mut **self.workspace.as_mut()?;
-        // What was kept was answered before what was answered at once: see `answer_current`.
-        let kept = self.active.as_mut().filter(|active| !active.answered.is_empty());
-        let Some(active) = kept else {
-            let Brief { head, at, status, content_bytes, started } = workspace.answered.take()?;
-            let head = workspace.reported.insert(head);
-            let request = Request { bytes: workspace.input.at(at, usize::from(head.length)), head };
-            return Some(Answered { request: Some(request), status, content_bytes, started });
-        };
-        let Exchange { request, state, started, .. } = active.answered.pop_front()?;
-        let (status, content_bytes) = match state {
-            State::Answering(answer) => (answer.status.0, answer.content_bytes),
-            State::Running(running) => running.sending.map(|sending| (sending.status.0, sending.content_bytes))?,
-            _ => return None,
-        };
-        let request = request
-            .map(|saved| Request { bytes: active.report(saved.bytes), head: workspace.reported.insert(saved.head) });
-        Some(Answered { request, status, content_bytes, started })
+        let Workspace { departures, reported, .. } = &mut **self.workspace.as_mut()?;
+        departures.poll(reported)
     }
 }
 

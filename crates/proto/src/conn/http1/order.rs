@@ -9,6 +9,7 @@ use super::active::Active;
 use super::rules::persistence_of;
 use super::running::Running;
 use super::{Connection, DRIVEN, Receiving, driven};
+use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::{self, Answer, Persistence};
 use crate::exchange::range::ByteRange;
@@ -16,7 +17,6 @@ use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::Request;
 use crate::resource::Resource;
 use crate::transmit::Segment;
-use crate::workspace::Brief;
 
 impl Connection {
     /// The request in the input stands for `resource`.
@@ -33,11 +33,9 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head };
         let persistence = persistence_of(request, self.closing);
         if let Some((status, content_bytes)) = answer::plain(request, resource, persistence, &mut workspace.outlet) {
-            workspace.tally.record(status.0, content_bytes, 0);
-            if workspace.keeps_requests {
-                let (head, at) = (*head, workspace.input.position());
-                workspace.answered = Some(Brief { head, at, status: status.0, content_bytes, started: self.received });
-            }
+            let outcome = Outcome { status: status.0, content_bytes, started: self.received, over_http2: false };
+            let request = Some(request).filter(|_| workspace.keeps_requests);
+            workspace.departures.push(workspace.outlet.output.len(), outcome, request);
             self.consume_current();
             return;
         }
@@ -138,7 +136,7 @@ impl Connection {
 
     /// Lets answers that are first in line go on, as far as they are ready.
     pub(super) fn advance(&mut self) {
-        let (closing, now) = (self.closing, self.since.max(self.received));
+        let (closing, last_left) = (self.closing, self.last());
         let Some(active) = &mut self.active else {
             return;
         };
@@ -159,9 +157,7 @@ impl Connection {
                 if sending.is_cut || !(sending.is_ended && is_there) {
                     return;
                 }
-                workspace.tally.record(sending.status.0, sending.content_bytes, now.since(exchange.started));
-                let finished = active.exchanges.pop_front();
-                active.finish(finished, workspace.keeps_requests);
+                active.finish(workspace, last_left);
                 continue;
             }
             if exchange.awaits_content {
@@ -185,9 +181,7 @@ impl Connection {
             if !answer.is_finished() {
                 return;
             }
-            workspace.tally.record(answer.status.0, answer.content_bytes, now.since(exchange.started));
-            let finished = active.exchanges.pop_front();
-            active.finish(finished, workspace.keeps_requests);
+            active.finish(workspace, last_left);
         }
     }
 

@@ -50,7 +50,7 @@ impl Running {
     pub(super) fn new(program: Box<dyn Program>) -> Running {
         let wake = Wake::new(program.begins_with());
         let program = Some(program);
-        let away_since = Instant(0);
+        let away_since = Instant::from_ms(0);
         Running { program, wake, away_since, is_lost: false, is_ahead: false, is_full: false, sending: None }
     }
 
@@ -62,6 +62,11 @@ impl Running {
     /// Whether its answer has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.sending.is_some()
+    }
+
+    /// Status and content so far of its answer, if that has begun.
+    pub(crate) fn begun(&self) -> Option<(u16, u64)> {
+        self.sending.as_ref().map(|sending| (sending.status.0, sending.content_bytes))
     }
 
     /// Bytes of memory that its answer takes beyond the content.

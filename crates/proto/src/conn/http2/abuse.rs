@@ -40,8 +40,8 @@ mod tests {
 
     #[test]
     fn a_burst_is_allowed_and_then_so_many_a_second() {
-        let mut allowance = Allowance::new(3, Instant(0));
-        let mut take = |now| allowance.take(3, 2, Instant(now));
+        let mut allowance = Allowance::new(3, Instant::from_ms(0));
+        let mut take = |now| allowance.take(3, 2, Instant::from_ms(now));
         assert!(take(0) && take(0) && take(0) && !take(0));
         assert!(!take(499) && take(500) && !take(500));
         assert!(take(1_000_000) && take(1_000_000) && take(1_000_000) && !take(1_000_000));

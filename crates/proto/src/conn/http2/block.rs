@@ -155,7 +155,6 @@ impl Connection {
         let compression = |_| Fault::Connection(ErrorCode::Compression, "a header block cannot be read");
         match block.role {
             Role::Request => {
-                desk.brief = None;
                 let (mut builder, scratch) = RequestBuilder::new(&mut desk.buffers, &workspace.outlet.limits);
                 let decoded = self.decoder.decode(bytes, scratch, |name, value| builder.field(name, value));
                 decoded.map_err(compression)?;

@@ -118,13 +118,13 @@ mod tests {
     fn a_window_that_is_filled_fast_grows_to_its_bound_and_a_slow_one_does_not() {
         let (mut fast, mut slow) = (ReceiveWindow::new(), ReceiveWindow::new());
         for second in 0..10 {
-            let now = Instant(second * 1000);
+            let now = Instant::from_ms(second * 1000);
             fast.give_back(fast.left as usize);
             fast.take(fast.left as usize, now).unwrap();
-            assert!(fast.increment(300_000, Instant(now.0 + 10)).is_some());
+            assert!(fast.increment(300_000, Instant::from_ms(now.ms() + 10)).is_some());
             slow.give_back(slow.left as usize);
             slow.take(slow.left as usize, now).unwrap();
-            assert!(slow.increment(300_000, Instant(now.0 + 900)).is_some());
+            assert!(slow.increment(300_000, Instant::from_ms(now.ms() + 900)).is_some());
         }
         assert_eq!((fast.size, slow.size), (300_000, INITIAL_BYTES));
     }
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_peer_can_send_what_it_was_given_and_not_a_byte_more(steps in prop::collection::vec((0..100_000_usize, 0..500_u64), 0..50)) {
-            let (mut window, mut given, mut held, mut now) = (ReceiveWindow::new(), u64::from(INITIAL_BYTES), 0, Instant(0));
+            let (mut window, mut given, mut held, mut now) = (ReceiveWindow::new(), u64::from(INITIAL_BYTES), 0, Instant::from_ms(0));
             for (bytes, ms) in steps {
                 let fits = bytes as u64 <= given;
                 prop_assert_eq!(window.take(bytes, now).is_ok(), fits);
@@ -140,7 +140,7 @@ mod tests {
                     given -= bytes as u64;
                     held += bytes as u64;
                 }
-                now = Instant(now.0 + ms);
+                now = Instant::from_ms(now.ms() + ms);
                 let taken = held.min(ms * 300);
                 held -= taken;
                 window.give_back(taken as usize);

@@ -30,8 +30,9 @@ use std::sync::Arc;
 
 use crate::conn::http1::rules::translation_of;
 use crate::conn::{Answered, Fate, Interest};
+use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
-use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Saved, Translate};
+use crate::exchange::{ContentBuffer, Done, ExchangeId, Need, Read, Translate};
 use crate::held::Charge;
 use crate::limits::{self};
 use crate::message::{Head, Request};
@@ -55,10 +56,6 @@ pub(crate) struct Desk {
     buffers: RequestBuffers,
     /// The request in the buffers that waits for its first answer.
     current: Option<Current>,
-    /// One that was answered at once and is not reported. Its request is in the buffers still.
-    brief: Option<Brief>,
-    /// The head that the last report refers to, and its bytes unless they are in the buffers.
-    reported: Option<(Head, Vec<u8>)>,
     /// Space for requests to be saved.
     spare_bytes: Vec<Vec<u8>>,
     /// Space for streams, so that a connection that has none holds none.
@@ -71,23 +68,6 @@ struct Current {
     id: u32,
     head: Head,
     priority: Priority,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Brief {
-    head: Head,
-    status: u16,
-    content_bytes: u64,
-    started: Instant,
-}
-
-/// What has been answered, for the log.
-#[derive(Debug)]
-struct Finished {
-    request: Option<Saved>,
-    status: u16,
-    content_bytes: u64,
-    started: Instant,
 }
 
 /// How many saved requests' space is kept, and how large it may be: see `http1`.
@@ -105,8 +85,8 @@ pub struct Connection {
     /// To be sent after the frame whose content is being sent from a file.
     behind: Vec<u8>,
     streams: Vec<Stream>,
-    /// Answered and not yet reported.
-    answered: VecDeque<Finished>,
+    /// Answers that have been written and have not left, while parked.
+    departures: Departures,
     /// The frame whose content is being sent from a file: of which stream, and how much is left of it.
     file_frame: Option<(u32, u64)>,
     decoder: Decoder,
@@ -188,7 +168,7 @@ impl Connection {
             unsent: Vec::new(),
             behind: Vec::new(),
             streams: Vec::new(),
-            answered: VecDeque::new(),
+            departures: Departures::default(),
             file_frame: None,
             decoder: Decoder::new(settings::DECODER_TABLE_BYTES),
             encoder: Encoder::new(),
@@ -231,6 +211,11 @@ impl Connection {
             workspace.outlet.output.extend_from_slice(&self.unsent);
             self.unsent = Vec::new();
         }
+        workspace.restore_departures(&mut self.departures);
+        self.departures = Departures::default();
+        if self.broken {
+            workspace.departures.give_up_all(self.last());
+        }
         if self.streams.capacity() == 0 {
             self.streams = std::mem::take(&mut workspace.http2.spare_streams);
         }
@@ -260,13 +245,16 @@ impl Connection {
     pub fn reclaim(&mut self) -> Box<Workspace> {
         let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
         assert!(workspace.http2.current.is_none(), "a need is answered or deferred before parking");
+        let has_departures = workspace.has_departures();
         if !self.broken {
             self.unread.extend_from_slice(workspace.input.unread());
             self.unsent.extend_from_slice(workspace.outlet.unsent());
+            if has_departures {
+                workspace.park_departures(&mut self.departures);
+            }
         }
         workspace.input.clear();
         workspace.outlet.clear();
-        workspace.http2.brief = None;
         if self.streams.is_empty() && workspace.http2.spare_streams.capacity() == 0 {
             workspace.http2.spare_streams = std::mem::take(&mut self.streams);
         } else if self.streams.is_empty() {
@@ -329,6 +317,7 @@ impl Connection {
         is_open
             && is_between
             && self.streams.is_empty()
+            && self.departures.is_empty()
             && !self.has_current()
             && !self.has_input()
             && !self.has_output()
@@ -343,14 +332,12 @@ impl Connection {
 
     /// Bytes of memory that the connection holds beyond itself while it is parked.
     pub fn memory_bytes(&self) -> usize {
-        let requests = self.answered.iter().filter_map(|one| one.request.as_ref()).map(|saved| saved.bytes.capacity());
         self.unread.capacity()
             + self.unsent.capacity()
             + self.behind.capacity()
             + self.streams.capacity() * size_of::<Stream>()
             + self.streams.iter().map(Stream::memory_bytes).sum::<usize>()
-            + self.answered.capacity() * size_of::<Finished>()
-            + requests.sum::<usize>()
+            + self.departures.memory_bytes()
             + self.decoder.memory_bytes()
             + self.encoder.memory_bytes()
             + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
@@ -424,21 +411,48 @@ impl Connection {
 
     /// Of the last `poll_transmit`, the first `bytes` bytes were taken by the socket.
     pub fn handle_sent(&mut self, bytes: u64, now: Instant) {
+        self.take_sent(bytes, false, now);
+        self.handle_left(now);
+    }
+
+    /// As `handle_sent`, where the bytes were taken by a buffer before the socket.
+    pub fn handle_taken(&mut self, bytes: u64, now: Instant) {
+        self.take_sent(bytes, true, now);
+    }
+
+    fn take_sent(&mut self, bytes: u64, holds: bool, now: Instant) {
         if bytes > 0 {
             self.since = now;
         }
-        let outlet = &mut driven(&mut self.workspace).outlet;
-        let of_output = bytes.min(outlet.unsent().len() as u64);
-        outlet.consume(of_output as usize);
+        let workspace = driven(&mut self.workspace);
+        let of_output = bytes.min(workspace.outlet.unsent().len() as u64);
+        workspace.take_output(of_output as usize, holds);
         self.file_sent(bytes - of_output);
         self.pump();
+    }
+
+    /// All bytes that were taken have left.
+    pub fn handle_left(&mut self, now: Instant) {
+        driven(&mut self.workspace).handle_left(now);
+    }
+
+    /// Whether answers wait for `handle_left` to be counted.
+    pub fn is_leaving(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.departures.is_held())
+    }
+
+    /// When something was received or left last.
+    fn last(&self) -> Instant {
+        self.since.max(self.received)
     }
 
     /// The peer is gone or has been given up: nothing more can be sent.
     pub fn handle_broken(&mut self) {
         self.broken = true;
+        let last = self.last();
         if let Some(workspace) = &mut self.workspace {
             workspace.http2.current = None;
+            workspace.departures.give_up_all(last);
         }
         (self.file_frame, self.block) = (None, None);
         while !self.streams.is_empty() {
@@ -526,6 +540,7 @@ impl Connection {
         self.assert_parked();
         if !(bytes.is_empty() || self.broken) {
             self.unsent.splice(..0, bytes.iter().copied());
+            self.departures.put_before(bytes.len());
         }
     }
 
@@ -647,21 +662,8 @@ impl Connection {
 
     /// A request that has been answered, for the log.
     pub fn poll_answered(&mut self) -> Option<Answered<'_>> {
-        let desk = &mut driven(&mut self.workspace).http2;
-        if let Some(Brief { head, status, content_bytes, started }) = desk.brief.take() {
-            let (head, _) = desk.reported.insert((head, Vec::new()));
-            let request = Request { bytes: &desk.buffers.text, head };
-            return Some(Answered { request: Some(request), status, content_bytes, started });
-        }
-        let Finished { request, status, content_bytes, started } = self.answered.pop_front()?;
-        if let Some((_, bytes)) = desk.reported.take() {
-            recycle(&mut desk.spare_bytes, bytes);
-        }
-        let request = request.map(|saved| {
-            let (head, bytes) = &*desk.reported.insert((saved.head, saved.bytes));
-            Request { bytes, head }
-        });
-        Some(Answered { request, status, content_bytes, started })
+        let Workspace { departures, reported, .. } = driven(&mut self.workspace);
+        departures.poll(reported)
     }
 }
 

@@ -384,7 +384,6 @@ impl Connection {
             return Err(Fault::Stream(stream.id, ErrorCode::Protocol));
         }
         stream.receiving = Receiving::HalfClosed;
-        stream.started = self.received;
         Ok(())
     }
 

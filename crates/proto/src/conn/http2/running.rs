@@ -42,7 +42,7 @@ impl Running {
             program: Some(program),
             content: Vec::new(),
             taken: Vec::new(),
-            away_since: Instant(0),
+            away_since: Instant::from_ms(0),
             is_lost: false,
             is_ahead: false,
             sending: None,

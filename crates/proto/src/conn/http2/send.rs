@@ -9,7 +9,8 @@ use super::frame::{self, END_STREAM, ErrorCode, Fault, HEAD_BYTES, Kind, PAYLOAD
 use super::hpack::Encoder;
 use super::running::Running;
 use super::stream::{Receiving, Stream, Work};
-use super::{Brief, Connection, Current, DRIVEN, Ending, Finished, SendWindow, driven, priority, recycle, response};
+use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, recycle, response};
+use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::Saved;
 use crate::exchange::answer::{self, Persistence};
@@ -19,6 +20,7 @@ use crate::message::{Method, Request};
 use crate::resource::Resource;
 use crate::tally::Abuse;
 use crate::time::Instant;
+use crate::workspace::Workspace;
 
 // Requests that have been translated.
 impl Connection {
@@ -57,10 +59,9 @@ impl Connection {
             self.window.take(content.len() as u64);
         }
         let (status, content_bytes) = (resource.status.0, content.len() as u64);
-        workspace.tally.record_over_http2(status, content_bytes, 0);
-        if workspace.keeps_requests {
-            workspace.http2.brief = Some(Brief { head, status, content_bytes, started: self.received });
-        }
+        let outcome = Outcome { status, content_bytes, started: self.received, over_http2: true };
+        let request = Some(request).filter(|_| workspace.keeps_requests);
+        workspace.departures.push(workspace.outlet.output.len(), outcome, request);
         workspace.http2.current = None;
         true
     }
@@ -254,11 +255,13 @@ impl Connection {
             return;
         }
         self.file_frame = None;
-        driven(&mut self.workspace).outlet.output.append(&mut self.behind);
         match self.streams[at].is_reset {
             true => self.remove_stream(at),
             false => self.after_content(at),
         }
+        let Workspace { outlet, departures, .. } = driven(&mut self.workspace);
+        departures.handle_joined(outlet.output.len());
+        outlet.output.append(&mut self.behind);
     }
 }
 
@@ -274,27 +277,17 @@ impl Connection {
             self.remember_reset(id);
         }
         let stream = self.streams.swap_remove(at);
-        let now = self.since.max(self.received);
+        let (last, behind) = (self.last(), self.file_frame.map(|_| self.behind.len()));
         let workspace = driven(&mut self.workspace);
-        if let Some((status, content_bytes)) = stream.begun() {
-            workspace.tally.record_over_http2(status, content_bytes, now.since(stream.started));
+        if let Some(outcome) = stream.outcome() {
+            workspace.handle_written(outcome, stream.request.as_ref(), last, behind);
         }
-        self.finish(stream);
+        self.recycle(stream);
     }
 
-    /// Keeps for the log what was begun.
-    fn finish(&mut self, stream: Stream) {
-        let keeps = self.workspace.as_ref().is_none_or(|workspace| workspace.keeps_requests);
-        match (stream.begun(), stream.request) {
-            (Some((status, content_bytes)), request) if keeps => {
-                self.answered.push_back(Finished { request, status, content_bytes, started: stream.started });
-            }
-            (_, Some(saved)) => {
-                if let Some(workspace) = &mut self.workspace {
-                    recycle(&mut workspace.http2.spare_bytes, saved.bytes);
-                }
-            }
-            _ => {}
+    fn recycle(&mut self, stream: Stream) {
+        if let (Some(saved), Some(workspace)) = (stream.request, &mut self.workspace) {
+            recycle(&mut workspace.http2.spare_bytes, saved.bytes);
         }
     }
 
@@ -304,7 +297,16 @@ impl Connection {
             self.give_back(0, self.streams[at].content.len(), self.received);
         }
         let stream = self.streams.swap_remove(at);
-        self.finish(stream);
+        if let Some(outcome) = stream.outcome() {
+            // What has been written of it is not waited for.
+            let last = self.last();
+            let (departures, keeps) = match &mut self.workspace {
+                Some(workspace) => (&mut workspace.departures, workspace.keeps_requests),
+                None => (&mut self.departures, true),
+            };
+            departures.give_up(outcome, stream.request.as_ref().filter(|_| keeps).map(Saved::request), last);
+        }
+        self.recycle(stream);
     }
 
     /// A stream is over without a further word. One of which a frame is being sent stays until that is complete.

@@ -6,6 +6,7 @@ use crate::conn::http2::flow::{ReceiveWindow, SendWindow};
 use crate::conn::http2::priority::{Candidate, Priority};
 use crate::conn::http2::running::Running;
 use crate::conn::http2::sending::Sending;
+use crate::departures::Outcome;
 use crate::exchange::Saved;
 use crate::exchange::answer::{Answer, Piece};
 use crate::exchange::range::ByteRange;
@@ -65,7 +66,7 @@ impl Incoming {
 
     /// For so long, until `now`, it was not for the peer that nothing arrived.
     pub(super) fn forgive(&mut self, ms: u64, now: Instant) {
-        self.begun.0 += ms;
+        self.begun = self.begun.after_long_ms(ms);
         self.at = now;
     }
 
@@ -76,7 +77,7 @@ impl Incoming {
             return until;
         }
         let earned_ms = self.received.saturating_mul(1000) / u64::from(limits.body_rate_min);
-        until.min(Instant(self.begun.after_ms(limits.body_timeout_ms).0.saturating_add(earned_ms)))
+        until.min(self.begun.after_ms(limits.body_timeout_ms).after_long_ms(earned_ms))
     }
 }
 
@@ -125,6 +126,7 @@ pub(super) struct Stream {
     text_sent: usize,
     /// The turn in which it was sent from last.
     pub(super) served: u64,
+    /// When its head had been received.
     pub(super) started: Instant,
 }
 
@@ -195,6 +197,12 @@ impl Stream {
     pub(super) fn begun(&self) -> Option<(u16, u64)> {
         let answer = self.answer().filter(|answer| answer.begun).map(|answer| (answer.status.0, answer.content_bytes));
         answer.or_else(|| self.stream_sending().map(|sending| (sending.status.0, sending.content_bytes)))
+    }
+
+    /// What its answer is counted and logged as, once that has begun.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        let (status, content_bytes) = self.begun()?;
+        Some(Outcome { status, content_bytes, started: self.started, over_http2: true })
     }
 
     /// Bytes of content that can be sent now, as far as we are concerned.

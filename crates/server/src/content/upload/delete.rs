@@ -47,7 +47,7 @@ impl Delete {
         let (place, path) = (&self.place, self.path());
         self.check()?;
         let (root, name) = place.site().root_of(path);
-        let directory = root.directory(Wait::Yes, place.clock.now().0).map_err(refused_by)?;
+        let directory = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
         // What a request would be answered with: nothing is said about what lies outside.
         let state = open::stat_beneath(directory.as_fd(), name, &place.abilities).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG => NOTHING,

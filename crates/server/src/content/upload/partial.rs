@@ -185,7 +185,7 @@ impl PartialPut {
             kept_s: settings.upload_resume_s,
         };
         let (root, name) = place.site().root_of(&place.path);
-        let root = root.directory(Wait::Yes, place.clock.now().0).map_err(refused_by)?;
+        let root = root.directory(Wait::Yes, place.clock.now().ms()).map_err(refused_by)?;
         let file = PartialFile::open(root.as_fd(), name, total, first, bounds).map_err(|refused| match refused {
             partial_file::Refused::Busy => Stopped::Busy,
             partial_file::Refused::Gap(bytes) => Stopped::Gap(bytes),
@@ -215,7 +215,7 @@ impl PartialPut {
     fn arrived(&self, total: u64) -> Result<u64, Refused> {
         self.check(total)?;
         let (root, name) = self.place.site().root_of(&self.place.path);
-        let root = root.directory(Wait::Yes, self.place.clock.now().0).map_err(refused_by)?;
+        let root = root.directory(Wait::Yes, self.place.clock.now().ms()).map_err(refused_by)?;
         PartialFile::arrived(root.as_fd(), name, total).map_err(refused)
     }
 
@@ -239,7 +239,7 @@ pub fn sweep(sites: &Sites, clock: Clock) {
         let roots = std::iter::once(&site.root).chain(site.aliases.iter().map(|(_, root)| root));
         for root in roots {
             // What cannot be looked at now is looked at the next time.
-            let Ok(root) = root.directory(Wait::Yes, clock.now().0) else { continue };
+            let Ok(root) = root.directory(Wait::Yes, clock.now().ms()) else { continue };
             let _ = partial_file::sweep(root.as_fd(), site.settings.upload_resume_s);
         }
     }

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_parcel_leaves_once_and_only_by_its_own_token() {
         let mut residents = ParkedConnections::default();
-        let job = job(Instant(0));
+        let job = job(Instant::from_ms(0));
         let token = job.token();
         residents.settle(job, &Limits::default());
         assert!(residents.leave(Token { generation: 2, ..token }).is_none());
@@ -132,14 +132,14 @@ mod tests {
     #[test]
     fn timeouts_pass_for_those_who_rest_and_the_next_look_is_not_before_the_next_timeout() {
         let (mut residents, limits) = (ParkedConnections::default(), Limits::default());
-        let (early, late) = (job(Instant(0)), job(Instant(9_000)));
+        let (early, late) = (job(Instant::from_ms(0)), job(Instant::from_ms(9_000)));
         let (token, limit) = (early.token(), u64::from(limits.idle_timeout_ms));
         residents.settle(late, &limits);
         residents.settle(early, &limits);
-        assert_eq!(residents.next_look(), Some(Instant(limit)));
-        assert!(residents.expired(Instant(limit - 1), &limits).is_empty());
-        assert_eq!(residents.expired(Instant(limit), &limits), [token]);
+        assert_eq!(residents.next_look(), Some(Instant::from_ms(limit)));
+        assert!(residents.expired(Instant::from_ms(limit - 1), &limits).is_empty());
+        assert_eq!(residents.expired(Instant::from_ms(limit), &limits), [token]);
         residents.leave(token);
-        assert_eq!(residents.next_look(), Some(Instant(limit + 9_000)));
+        assert_eq!(residents.next_look(), Some(Instant::from_ms(limit + 9_000)));
     }
 }

@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_has_arrived_is_taken_in_order_as_there_is_room() {
-        let mut ring_connection = RingConnection::new(Instant(0));
+        let mut ring_connection = RingConnection::new(Instant::from_ms(0));
         ring_connection.put(b"abcde");
         let mut space = [0; 3];
         assert_eq!((ring_connection.take(&mut space), &space), (3, b"abc"));
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_sends_without_being_read_fills_its_own_space_only() {
-        let mut ring_connection = RingConnection::new(Instant(0));
+        let mut ring_connection = RingConnection::new(Instant::from_ms(0));
         ring_connection.put(&[b'x'; ARRIVED_MAX]);
         assert!(!ring_connection.has_room());
         assert_eq!(ring_connection.take(&mut [0; ARRIVED_MAX]), ARRIVED_MAX);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn who_sends_much_is_received_from_in_large_pieces_as_they_are_taken_and_then_in_small_ones_again() {
-        let mut ring_connection = RingConnection::new(Instant(0));
+        let mut ring_connection = RingConnection::new(Instant::from_ms(0));
         let piece = [b'x'; RECEIVED_BYTES];
         let mut space = [0; 2 * RECEIVED_BYTES];
         for _ in 0..FULL_PIECES {

@@ -158,7 +158,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     wait: Wait::Yes,
                     request: "",
                     previous: None,
-                    now_ms: clock.now().0,
+                    now_ms: clock.now().ms(),
                     abilities: &abilities,
                     // The worker takes it from the page cache.
                     holder: None,

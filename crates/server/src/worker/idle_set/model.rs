@@ -191,14 +191,14 @@ fn no_deadline_is_overslept() {
     check(|| {
         let world = World::new();
         let parker = world.clone();
-        let parker = spawn(move || parker.park(Some(Instant(5))));
+        let parker = spawn(move || parker.park(Some(Instant::from_ms(5))));
         // The listener thread has something to do at 9, and sleeps until then or until it is woken.
-        let mut until = world.parked_connections.sleep_until(Some(Instant(9)));
-        while until != Some(Instant(5)) {
+        let mut until = world.parked_connections.sleep_until(Some(Instant::from_ms(9)));
+        while until != Some(Instant::from_ms(5)) {
             world.kernel.wait();
-            until = world.parked_connections.sleep_until(Some(Instant(9)));
+            until = world.parked_connections.sleep_until(Some(Instant::from_ms(9)));
         }
-        assert_eq!(world.parked_connections.take_expired(Instant(5)).len(), 1);
+        assert_eq!(world.parked_connections.take_expired(Instant::from_ms(5)).len(), 1);
         parker.join().unwrap();
     });
 }

@@ -275,7 +275,7 @@ mod tests {
     fn connection() -> (UnixStream, ConnectionState) {
         let (peer, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        (peer, ConnectionState::new(ours.into(), None, Instant(20_000)))
+        (peer, ConnectionState::new(ours.into(), None, Instant::from_ms(20_000)))
     }
 
     #[test]
@@ -303,7 +303,9 @@ mod tests {
         let ((sender, receiver), (_peer, mut slot)) = (ends(), connection());
         slot.connection.return_unsent(&vec![b'x'; 3 * HERE_BYTES_MAX]);
         sender.send(&slot);
-        let Arrival::Connection(arrived) = receiver.take(&*shared.sites, Instant(0)) else { panic!("nothing") };
+        let Arrival::Connection(arrived) = receiver.take(&*shared.sites, Instant::from_ms(0)) else {
+            panic!("nothing")
+        };
         let bytes = |slot: &ConnectionState| slot.connection.encode().map(|encoded| encoded.bytes);
         assert_eq!(bytes(&arrived), bytes(&slot));
         assert_eq!(sender.lost(), 0);
@@ -316,8 +318,8 @@ mod tests {
         first.send(&slot);
         drop(first);
         second.mailboxes(&middle);
-        assert!(matches!(last.take(&*shared.sites, Instant(0)), Arrival::Connection(_)));
-        assert!(matches!(last.take(&*shared.sites, Instant(0)), Arrival::Nothing));
+        assert!(matches!(last.take(&*shared.sites, Instant::from_ms(0)), Arrival::Connection(_)));
+        assert!(matches!(last.take(&*shared.sites, Instant::from_ms(0)), Arrival::Nothing));
     }
 
     #[test]
@@ -333,7 +335,7 @@ mod tests {
         fn any_message_is_a_connection_or_none(message in proptest::collection::vec(any::<u8>(), 0..60), files in 0..3_usize) {
             let passed = (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect();
             // That it does not panic is what is tested: all that begins right is tested by the core.
-            let slot = slot_of(&message, passed, &crate::content::answers::pages(|_| Default::default(), Default::default()).unwrap(), Instant(0));
+            let slot = slot_of(&message, passed, &crate::content::answers::pages(|_| Default::default(), Default::default()).unwrap(), Instant::from_ms(0));
             prop_assert!(slot.is_none() || files > 0);
         }
     }
