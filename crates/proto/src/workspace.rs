@@ -11,6 +11,7 @@ use crate::date;
 use crate::departures::{Departures, Outcome};
 use crate::error::Refusal;
 use crate::exchange::Saved;
+use crate::exchange::answer::Grounds;
 use crate::held::Held;
 use crate::limits::Limits;
 use crate::message::{Head, Request, RequestId};
@@ -123,6 +124,18 @@ pub(crate) enum TellsIds {
     /// Those whose request does not come with a name.
     Unnamed,
     Everybody,
+}
+
+impl TellsIds {
+    /// What the answer to `request` says that it is called; none if it says nothing.
+    pub(crate) fn id_told(self, request: Request<'_>) -> RequestId {
+        let is_told = match self {
+            TellsIds::Nobody => false,
+            TellsIds::Unnamed => request.lines_named(RequestId::FIELD.as_bytes()).next().is_none(),
+            TellsIds::Everybody => true,
+        };
+        if is_told { request.head.id } else { RequestId::NONE }
+    }
 }
 
 /// How many spare [`Active`] parts a worker keeps for connections that become busy.
@@ -305,12 +318,17 @@ impl Workspace {
 impl Outlet {
     /// What the answer to `request` says that it is called; none if it says nothing.
     pub(crate) fn told_id(&self, request: Request<'_>) -> RequestId {
-        let is_told = match self.tells_ids {
-            TellsIds::Nobody => false,
-            TellsIds::Unnamed => request.lines_named(RequestId::FIELD.as_bytes()).next().is_none(),
-            TellsIds::Everybody => true,
-        };
-        if is_told { request.head.id } else { RequestId::NONE }
+        self.tells_ids.id_told(request)
+    }
+
+    /// What answers are decided by.
+    pub(crate) fn grounds(&self) -> Grounds<'_> {
+        Grounds {
+            pages: &*self.pages,
+            unix_seconds: self.unix_seconds,
+            ranges_max: self.limits.ranges_max,
+            tells_ids: self.tells_ids,
+        }
     }
 
     /// What the answers of a connection may hold behind the first in line.

@@ -30,7 +30,7 @@ pub mod http2;
 pub(crate) mod wake;
 
 pub use either::Connection;
-pub(crate) use http1::{Active, Running};
+pub(crate) use http1::{Active, Persistence, Running};
 
 use crate::message::Request;
 use crate::time::Instant;

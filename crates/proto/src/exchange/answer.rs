@@ -1,7 +1,8 @@
-//! From a request and the resource it asks for to the answer: preconditions, choice of representation, ranges, head.
+//! From a request and the resource it asks for to the answer: preconditions, choice of representation, ranges.
 //!
-//! Owns: the decisions of RFC 9110 12 to 14 in their order, and the serialisation of heads for HTTP/1.x. Guarantees:
-//! pure; the plain cached case ([`plain`]) is a lookup of flags and two copies and allocates nothing.
+//! Owns: the decisions of RFC 9110 12 to 14 in their order, and how far an answer has been handed over. Guarantees: pure, and the
+//! same for every version of HTTP; the plain cached case ([`plain_choice`]) is a lookup of flags and allocates nothing. Writes
+//! nothing: `conn/http1/writer.rs` and `conn/http2/response.rs` do.
 
 mod encoding;
 
@@ -16,37 +17,15 @@ use crate::exchange::range::{self, ByteRange, Resolved};
 use crate::message::{Field, FieldSet, Method, Request, RequestId, Status, Version};
 use crate::parse::host;
 use crate::parse::target::{self, Target};
-use crate::resource::{Representation, Resource, Variants, status_line};
+use crate::resource::{Representation, Resource, Variants};
 use crate::time::Instant;
-use crate::workspace::Outlet;
-
-/// How the answer says what becomes of the connection (RFC 9112 9.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Persistence {
-    /// HTTP/1.1 and persistent: nothing to say.
-    Implied,
-    /// HTTP/1.0 that asked for it.
-    KeepAlive,
-    /// This is the last answer.
-    Close,
-}
-
-impl Persistence {
-    pub(crate) fn line(self) -> &'static [u8] {
-        match self {
-            Persistence::Implied => b"",
-            Persistence::KeepAlive => b"Connection: keep-alive\r\n",
-            Persistence::Close => b"Connection: close\r\n",
-        }
-    }
-}
+use crate::workspace::{PagesByHost, TellsIds};
 
 /// An answer that has been decided on. It owns what it takes to finish it.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
     pub(crate) representation: Arc<Representation>,
-    pub(crate) persistence: Persistence,
     pub(crate) kind: Kind,
     /// Whether the head has been written to the output.
     pub(crate) begun: bool,
@@ -101,31 +80,20 @@ pub(crate) enum Piece {
     Content(ByteRange),
 }
 
+/// What a decision depends on beside the request and the resource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grounds<'a> {
+    /// The pages that explain refusals.
+    pub(crate) pages: &'a dyn PagesByHost,
+    pub(crate) unix_seconds: u64,
+    pub(crate) ranges_max: usize,
+    /// Who is told what a request is called.
+    pub(crate) tells_ids: TellsIds,
+}
+
 /// Fields that make an answer other than plain.
 const CONDITIONS: FieldSet =
     FieldSet::of(&[Field::Range, Field::IfMatch, Field::IfNoneMatch, Field::IfModifiedSince, Field::IfUnmodifiedSince]);
-
-/// Writes the answer to the output at once if it is the plain one from memory and small enough to copy. Returns the
-/// status and bytes of content, or nothing if that is not so.
-pub(crate) fn plain(
-    request: Request<'_>,
-    resource: &Resource,
-    persistence: Persistence,
-    outlet: &mut Outlet,
-) -> Option<(Status, u64)> {
-    let representation = plain_choice(request, resource)?;
-    let id = outlet.told_id(request);
-    if request.head.method == Method::Head {
-        write_prebuilt(representation.head(), representation, b"", persistence, id, outlet);
-        return Some((resource.status, 0));
-    }
-    let message = representation.message()?;
-    if message.len() > outlet.copy_bytes_max {
-        return None;
-    }
-    write_prebuilt(message, representation, b"", persistence, id, outlet);
-    Some((resource.status, representation.size))
-}
 
 /// The representation of the plain answer, whose head is the prebuilt one. Nothing if more has to be decided.
 pub(crate) fn plain_choice<'a>(request: Request<'_>, resource: &'a Resource) -> Option<&'a Arc<Representation>> {
@@ -135,20 +103,20 @@ pub(crate) fn plain_choice<'a>(request: Request<'_>, resource: &'a Resource) -> 
 }
 
 /// Decides on the answer, in the order of RFC 9110 13.2.2.
-pub(crate) fn decide(request: Request<'_>, resource: &Resource, persistence: Persistence, outlet: &Outlet) -> Answer {
+pub(crate) fn decide(request: Request<'_>, resource: &Resource, grounds: Grounds<'_>) -> Answer {
     let representation = choose(request, &resource.variants);
     let whole = ByteRange { offset: 0, length: representation.size };
-    let mut answer = Answer::new(resource.status, representation, persistence, Kind::Prebuilt(Vec::new()), whole);
+    let mut answer = Answer::new(resource.status, representation, Kind::Prebuilt(Vec::new()), whole);
     if let (true, Some(query)) = (resource.query_follows, query_of(request.target())) {
         answer.kind = Kind::Prebuilt(query.to_vec());
     }
     if resource.status.0 == 200 && request.head.present.intersects(CONDITIONS) {
-        answer = apply_conditions(request, answer, outlet);
+        answer = apply_conditions(request, answer, grounds);
     }
     if request.head.method == Method::Head {
         answer.drop_content();
     }
-    answer.id = outlet.told_id(request);
+    answer.id = grounds.tells_ids.id_told(request);
     answer
 }
 
@@ -171,27 +139,22 @@ pub(crate) fn host_of(request: Request<'_>) -> Option<&[u8]> {
 }
 
 /// The page that explains `refusal`. `request` is there if its head could be read.
-pub(crate) fn refuse(
-    refusal: Refusal,
-    request: Option<Request<'_>>,
-    persistence: Persistence,
-    outlet: &Outlet,
-) -> Answer {
-    let page = outlet.pages.refusal_of(request.and_then(host_of), request, refusal);
+pub(crate) fn refuse(refusal: Refusal, request: Option<Request<'_>>, grounds: Grounds<'_>) -> Answer {
+    let page = grounds.pages.refusal_of(request.and_then(host_of), request, refusal);
     let representation = match request {
         Some(request) => choose(request, &page.variants),
         None => page.variants.first(),
     };
     let whole = ByteRange { offset: 0, length: representation.size };
-    let mut answer = Answer::new(page.status, representation, persistence, Kind::Prebuilt(Vec::new()), whole);
+    let mut answer = Answer::new(page.status, representation, Kind::Prebuilt(Vec::new()), whole);
     if request.is_some_and(|request| request.head.method == Method::Head) {
         answer.drop_content();
     }
-    answer.id = request.map_or(RequestId::NONE, |request| outlet.told_id(request));
+    answer.id = request.map_or(RequestId::NONE, |request| grounds.tells_ids.id_told(request));
     answer
 }
 
-fn apply_conditions(request: Request<'_>, answer: Answer, outlet: &Outlet) -> Answer {
+fn apply_conditions(request: Request<'_>, answer: Answer, grounds: Grounds<'_>) -> Answer {
     let representation = answer.representation.clone();
     let preconditions = Preconditions {
         if_match: request.field_lines(Field::IfMatch),
@@ -201,34 +164,34 @@ fn apply_conditions(request: Request<'_>, answer: Answer, outlet: &Outlet) -> An
     };
     let outcome = conditional::evaluate(preconditions, true, representation.validators());
     match outcome {
-        Outcome::PreconditionFailed => refuse(Refusal::PreconditionFailed, Some(request), answer.persistence, outlet),
+        Outcome::PreconditionFailed => refuse(Refusal::PreconditionFailed, Some(request), grounds),
         Outcome::NotModified => {
             let nothing = ByteRange { offset: 0, length: 0 };
-            Answer::new(Status(304), &representation, answer.persistence, Kind::NotModified, nothing)
+            Answer::new(Status(304), &representation, Kind::NotModified, nothing)
         }
-        Outcome::Proceed => apply_range(request, answer, outlet),
+        Outcome::Proceed => apply_range(request, answer, grounds),
     }
 }
 
 /// RFC 9110 14.2: a range applies to GET only, and only if If-Range holds.
-fn apply_range(request: Request<'_>, mut answer: Answer, outlet: &Outlet) -> Answer {
+fn apply_range(request: Request<'_>, mut answer: Answer, grounds: Grounds<'_>) -> Answer {
     let Some(field) = single(request, Field::Range).filter(|_| request.head.method == Method::Get) else {
         return answer;
     };
     let validators = answer.representation.validators();
     let holds = match request.field(Field::IfRange) {
         Some(_) if request.head.repeated.contains(Field::IfRange) => false,
-        Some(value) => conditional::if_range_holds(value, validators, outlet.unix_seconds),
+        Some(value) => conditional::if_range_holds(value, validators, grounds.unix_seconds),
         None => true,
     };
     if !holds {
         return answer;
     }
     let size = answer.representation.size;
-    match range::resolve(field, size, outlet.limits.ranges_max) {
+    match range::resolve(field, size, grounds.ranges_max) {
         Resolved::Whole => {}
         Resolved::Unsatisfiable => {
-            answer = refuse(Refusal::RangeNotSatisfiable, Some(request), answer.persistence, outlet);
+            answer = refuse(Refusal::RangeNotSatisfiable, Some(request), grounds);
             answer.kind = Kind::Unsatisfiable { size };
         }
         Resolved::Single(one) => {
@@ -236,7 +199,7 @@ fn apply_range(request: Request<'_>, mut answer: Answer, outlet: &Outlet) -> Ans
             answer.kind = Kind::Partial;
             answer.current = one;
         }
-        Resolved::Several(parts) => answer.make_multipart(&parts, outlet.unix_seconds),
+        Resolved::Several(parts) => answer.make_multipart(&parts, grounds.unix_seconds),
     }
     answer
 }
@@ -303,17 +266,10 @@ impl Piece {
 }
 
 impl Answer {
-    fn new(
-        status: Status,
-        representation: &Arc<Representation>,
-        persistence: Persistence,
-        kind: Kind,
-        current: ByteRange,
-    ) -> Answer {
+    fn new(status: Status, representation: &Arc<Representation>, kind: Kind, current: ByteRange) -> Answer {
         Answer {
             status,
             representation: representation.clone(),
-            persistence,
             kind,
             begun: false,
             current,
@@ -422,41 +378,6 @@ impl Answer {
         if self.current.length > 0 { self.current } else { first_content.unwrap_or(self.current) }
     }
 
-    /// Writes what comes next to the output, as far as it is ready: the head once content is, and text between parts.
-    pub(crate) fn advance(&mut self, outlet: &mut Outlet) {
-        if self.is_short() {
-            return;
-        }
-        if !self.begun {
-            self.begun = true;
-            self.write_head(outlet);
-            self.copy_small_content(outlet);
-        }
-        while self.current.length == 0 {
-            match self.later.pop_front() {
-                Some(Piece::Text(text)) => {
-                    outlet.output.extend_from_slice(&text);
-                    self.content_bytes += text.len() as u64;
-                }
-                Some(Piece::Content(range)) => self.current = range,
-                None => return,
-            }
-        }
-    }
-
-    /// Content in memory that is short goes right behind its head, so that pipelined answers share one send.
-    fn copy_small_content(&mut self, outlet: &mut Outlet) {
-        let length = self.current.length;
-        if length == 0 || length > outlet.copy_bytes_max as u64 {
-            return;
-        }
-        if let Some(content) = self.representation.content() {
-            let start = self.current.offset as usize;
-            outlet.output.extend_from_slice(&content[start..start + length as usize]);
-            self.take(length);
-        }
-    }
-
     /// `bytes` of the current stretch have been handed over.
     pub(crate) fn take(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.current.length);
@@ -468,96 +389,9 @@ impl Answer {
         }
         self.content_bytes += bytes;
     }
-
-    fn write_head(&self, outlet: &mut Outlet) {
-        let representation = &*self.representation;
-        match &self.kind {
-            Kind::Prebuilt(query) => {
-                write_prebuilt(representation.head(), representation, query, self.persistence, self.id, outlet)
-            }
-            Kind::NotModified => {
-                self.open_head(outlet);
-                self.close_head(representation.fields_kept(), outlet);
-            }
-            Kind::Partial => {
-                self.open_head(outlet);
-                push_content_length(&mut outlet.output, self.current.length);
-                push_content_range(&mut outlet.output, &self.current, representation.size);
-                self.close_head(representation.fields(), outlet);
-            }
-            Kind::Multipart { boundary, length } => {
-                self.open_head(outlet);
-                push_content_length(&mut outlet.output, *length);
-                let line = format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n");
-                outlet.output.extend_from_slice(line.as_bytes());
-                self.close_head(representation.fields_after_type(), outlet);
-            }
-            Kind::Unsatisfiable { size } => {
-                self.open_head(outlet);
-                push_content_length(&mut outlet.output, representation.size);
-                outlet.output.extend_from_slice(format!("Content-Range: bytes */{size}\r\n").as_bytes());
-                self.close_head(representation.fields(), outlet);
-            }
-        }
-    }
-
-    /// Status line, Date and Server.
-    fn open_head(&self, outlet: &mut Outlet) {
-        let Outlet { output, date, .. } = outlet;
-        status_line(output, self.status);
-        for part in [b"Date: ", &date[..], b"\r\nServer: ", self.representation.server(), b"\r\n"] {
-            output.extend_from_slice(part);
-        }
-    }
-
-    /// `fields`, which end with the empty line, and before that what becomes of the connection.
-    fn close_head(&self, fields: &[u8], outlet: &mut Outlet) {
-        outlet.output.extend_from_slice(&fields[..fields.len() - 2]);
-        outlet.output.extend_from_slice(self.persistence.line());
-        push_id(self.id, &mut outlet.output);
-        outlet.output.extend_from_slice(b"\r\n");
-    }
 }
 
-/// Tells the client what its request is called, if it is told.
-pub(crate) fn push_id(id: RequestId, output: &mut Vec<u8>) {
-    if id != RequestId::NONE {
-        for part in [RequestId::FIELD.as_bytes(), b": ", &id.digits(), b"\r\n"] {
-            output.extend_from_slice(part);
-        }
-    }
-}
-
-/// Copies a prebuilt head, and content if `message` goes on, with today's date. `query` goes behind the Location.
-fn write_prebuilt(
-    message: &[u8],
-    representation: &Representation,
-    query: &[u8],
-    persistence: Persistence,
-    id: RequestId,
-    outlet: &mut Outlet,
-) {
-    let Outlet { output, date, .. } = outlet;
-    let date_at = output.len() + representation.date_at();
-    if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE {
-        output.extend_from_slice(message);
-    } else {
-        let (head, content) = message.split_at(representation.head().len());
-        let last_line_end = head.len() - 4;
-        for part in [&head[..last_line_end], query, b"\r\n", persistence.line()] {
-            output.extend_from_slice(part);
-        }
-        push_id(id, output);
-        output.extend_from_slice(b"\r\n");
-        output.extend_from_slice(content);
-    }
-    output[date_at..date_at + date.len()].copy_from_slice(date);
-}
-
-fn push_content_length(out: &mut Vec<u8>, length: u64) {
-    out.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
-}
-
+/// The Content-Range line of a part.
 fn push_content_range(out: &mut Vec<u8>, range: &ByteRange, size: u64) {
     let last = range.offset + range.length - 1;
     out.extend_from_slice(format!("Content-Range: bytes {}-{last}/{size}\r\n", range.offset).as_bytes());

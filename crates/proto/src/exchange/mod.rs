@@ -1,7 +1,7 @@
 //! One request and its answer: what it needs from the world, and how what the world gives becomes an answer.
 //!
 //! Owns: [`Need`] and [`Done`], the vocabulary between core and driver, and [`Exchange`], a request that could not be
-//! answered at once. Guarantees: pure; independent of the version of HTTP but for the head's serialisation in `answer`.
+//! answered at once. Guarantees: pure; answers are decided on without regard to the version of HTTP that writes them.
 //! Does not know order: that is the connection's business.
 
 pub(crate) mod answer;
@@ -13,7 +13,7 @@ pub mod range;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::conn::Running;
+use crate::conn::{Persistence, Running};
 use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
@@ -102,6 +102,8 @@ pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     pub(crate) request: Option<Saved>,
     pub(crate) state: State,
+    /// What the answer says of the connection, once it is decided on.
+    pub(crate) persistence: Persistence,
     /// Its content has not been received to the end, and it is not answered before that.
     pub(crate) awaits_content: bool,
     /// When its head had been received.

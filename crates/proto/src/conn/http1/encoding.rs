@@ -8,6 +8,7 @@
 use std::os::fd::OwnedFd;
 
 use super::incoming::Incoming;
+use super::writer::Persistence;
 use super::{Active, Connection, Receiving};
 use crate::conn::framing::Content;
 use crate::encoding::{Encoded, Malformed, Portable, Source, VERSION, checked};
@@ -160,6 +161,8 @@ impl Portable for Content {
     }
 }
 
+/// Persistence, in the order of the numbers that stand for it.
+const PERSISTENCE: [Persistence; 3] = [Persistence::Implied, Persistence::KeepAlive, Persistence::Close];
 const WANTING: u8 = 0;
 const OPTIONS: u8 = 1;
 const ANSWERING: u8 = 2;
@@ -178,6 +181,8 @@ impl Portable for Exchange {
             }
             State::Answering(answer) => {
                 ANSWERING.write(to);
+                let persistence = PERSISTENCE.iter().position(|one| *one == self.persistence).unwrap_or(0);
+                (persistence as u8).write(to);
                 answer.write(to);
             }
         }
@@ -187,17 +192,21 @@ impl Portable for Exchange {
         let (started, request) = (Instant::read(from)?, Option::<Saved>::read(from)?);
         let awaits_content = bool::read(from)?;
         let asks_for_options = request.as_ref().is_some_and(|saved| saved.head.method == Method::Options);
+        let mut persistence = Persistence::default();
         let state = match u8::read(from)? {
             WANTING => State::Wanting,
             OPTIONS if asks_for_options => {
                 let saved = request.as_ref().ok_or(Malformed)?;
                 State::Translated(from.pages.options_of(host_of(saved.request()), saved.request()))
             }
-            ANSWERING => State::Answering(Answer::read(from)?),
+            ANSWERING => {
+                persistence = *PERSISTENCE.get(usize::from(u8::read(from)?)).ok_or(Malformed)?;
+                State::Answering(Answer::read(from)?)
+            }
             _ => return Err(Malformed),
         };
         let kept = request.is_some() || matches!(state, State::Answering(_));
-        checked(Exchange { id: ExchangeId(0), request, state, awaits_content, started }, kept)
+        checked(Exchange { id: ExchangeId(0), request, state, persistence, awaits_content, started }, kept)
     }
 }
 

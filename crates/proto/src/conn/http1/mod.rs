@@ -13,9 +13,11 @@ mod receive;
 pub(super) mod rules;
 mod running;
 mod sending;
+mod writer;
 
 pub(crate) use active::Active;
 pub(crate) use running::Running;
+pub(crate) use writer::Persistence;
 
 use std::sync::Arc;
 

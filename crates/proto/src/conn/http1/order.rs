@@ -8,10 +8,11 @@ use std::sync::Arc;
 use super::active::Active;
 use super::rules::persistence_of;
 use super::running::Running;
+use super::writer::{self, Persistence, write_plain};
 use super::{Connection, DRIVEN, Receiving, driven};
 use crate::departures::Outcome;
 use crate::error::Refusal;
-use crate::exchange::answer::{self, Answer, Persistence};
+use crate::exchange::answer::{self, Answer};
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::message::Request;
@@ -32,16 +33,15 @@ impl Connection {
         let head = workspace.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         let persistence = persistence_of(request, self.closing);
-        if let Some((status, content_bytes)) = answer::plain(request, resource, persistence, &mut workspace.outlet) {
+        if let Some((status, content_bytes)) = write_plain(request, resource, persistence, &mut workspace.outlet) {
             let outcome = Outcome { status: status.0, content_bytes, started: self.received, over_http2: false };
             let request = Some(request).filter(|_| workspace.keeps_requests);
             workspace.departures.push(workspace.outlet.output.len(), outcome, request);
             self.consume_current();
             return;
         }
-        let answer = answer::decide(request, resource, persistence, &workspace.outlet);
-        self.push_current(State::Answering(answer), false);
-        self.advance();
+        let answer = answer::decide(request, resource, workspace.outlet.grounds());
+        self.push_answer(answer, persistence);
     }
 
     pub(super) fn refuse_current(&mut self, refusal: Refusal) {
@@ -51,8 +51,14 @@ impl Connection {
         self.closing |= refusal.closes();
         self.lingers |= refusal.closes();
         let persistence = persistence_of(request, self.closing);
-        let answer = answer::refuse(refusal, Some(request), persistence, &workspace.outlet);
-        self.push_current(State::Answering(answer), false);
+        let answer = answer::refuse(refusal, Some(request), workspace.outlet.grounds());
+        self.push_answer(answer, persistence);
+    }
+
+    /// The request in the input is answered with `answer`.
+    fn push_answer(&mut self, answer: Answer, persistence: Persistence) {
+        let exchange = self.take_current(State::Answering(answer), false);
+        self.active().exchanges.push_back(Exchange { persistence, ..exchange });
         self.advance();
     }
 
@@ -63,7 +69,8 @@ impl Connection {
             Some(id) => self.active().exchanges.iter().position(|exchange| exchange.id == id),
             None => {
                 let (id, state, started) = (self.new_id(), State::Wanting, self.received);
-                let exchange = Exchange { id, request: None, state, awaits_content: false, started };
+                let persistence = Persistence::Close;
+                let exchange = Exchange { id, request: None, state, persistence, awaits_content: false, started };
                 self.active().exchanges.push_back(exchange);
                 Some(self.active().exchanges.len() - 1)
             }
@@ -79,7 +86,8 @@ impl Connection {
         }
         let request = exchange.request.as_ref().map(Saved::request);
         let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        exchange.state = State::Answering(answer::refuse(refusal, request, Persistence::Close, outlet));
+        exchange.state = State::Answering(answer::refuse(refusal, request, outlet.grounds()));
+        exchange.persistence = Persistence::Close;
         exchange.awaits_content = false;
         self.advance();
     }
@@ -118,7 +126,8 @@ impl Connection {
         let request = exchange.request.as_ref().map(Saved::request);
         let persistence = request.map_or(Persistence::Close, |request| persistence_of(request, closing));
         let outlet = &self.workspace.as_ref().expect(DRIVEN).outlet;
-        exchange.state = State::Answering(answer::refuse(refusal, request, persistence, outlet));
+        exchange.state = State::Answering(answer::refuse(refusal, request, outlet.grounds()));
+        exchange.persistence = persistence;
         // Of content whose length is known nothing can be wrong: the client is told before it has sent it.
         let is_sized = active.receiving.as_ref().is_some_and(|incoming| incoming.content.known_bytes() > 0);
         exchange.awaits_content = !is_sized;
@@ -165,19 +174,19 @@ impl Connection {
             }
             if matches!(&exchange.state, State::Running(running) if running.is_lost) {
                 let request = exchange.request.as_ref().map(Saved::request);
-                let answer = answer::refuse(Refusal::RunFailed, request, Persistence::Close, &workspace.outlet);
-                exchange.state = State::Answering(answer);
+                let answer = answer::refuse(Refusal::RunFailed, request, workspace.outlet.grounds());
+                (exchange.state, exchange.persistence) = (State::Answering(answer), Persistence::Close);
             }
             if let State::Translated(resource) = &exchange.state {
                 let saved = exchange.request.as_ref().expect("a request that waits is kept");
                 let persistence = persistence_of(saved.request(), closing && last);
-                let answer = answer::decide(saved.request(), resource, persistence, &workspace.outlet);
-                exchange.state = State::Answering(answer);
+                let answer = answer::decide(saved.request(), resource, workspace.outlet.grounds());
+                (exchange.state, exchange.persistence) = (State::Answering(answer), persistence);
             }
             let State::Answering(answer) = &mut exchange.state else {
                 return;
             };
-            answer.advance(&mut workspace.outlet);
+            writer::advance(answer, exchange.persistence, &mut workspace.outlet);
             if !answer.is_finished() {
                 return;
             }
@@ -196,7 +205,7 @@ impl Connection {
             self.handle_broken();
         } else {
             let request = request.as_ref().map(Saved::request);
-            *answer = answer::refuse(Refusal::ReadFailed, request, answer.persistence, outlet);
+            *answer = answer::refuse(Refusal::ReadFailed, request, outlet.grounds());
         }
     }
 
@@ -215,7 +224,8 @@ impl Connection {
         let request = Request { bytes: workspace.input.unread(), head };
         let request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
         self.consume_current();
-        Exchange { id, request, state, awaits_content: false, started: self.received }
+        let (persistence, started) = (Persistence::default(), self.received);
+        Exchange { id, request, state, persistence, awaits_content: false, started }
     }
 
     /// The current request has been taken from the input. What follows a last request is not read, only discarded.

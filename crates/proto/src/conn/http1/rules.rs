@@ -3,10 +3,11 @@
 //!
 //! Owns: these judgements. Pure functions of the head.
 
+use super::writer::Persistence;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
 use crate::exchange::Translate;
-use crate::exchange::answer::{self, Persistence};
+use crate::exchange::answer;
 use crate::limits::Limits;
 use crate::message::{Field, Method, Request, Version};
 use crate::parse::host;

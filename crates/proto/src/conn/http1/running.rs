@@ -10,7 +10,7 @@ use crate::conn::Interest;
 use crate::conn::framing::Content;
 use crate::conn::wake::Wake;
 use crate::error::Refusal;
-use crate::exchange::answer::{self, Persistence};
+use crate::exchange::answer;
 use crate::exchange::program::{Input, Part, Program, Ran, SocketWait, Step, StreamHead};
 use crate::exchange::{Exchange, ExchangeId, Saved, State};
 use crate::limits::Limits;
@@ -18,6 +18,7 @@ use crate::message::Version;
 use crate::time::Instant;
 
 use super::rules::persistence_of;
+use super::writer::Persistence;
 
 /// A program that answers a request.
 #[derive(Debug)]

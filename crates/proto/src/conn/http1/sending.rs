@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use super::writer::{Persistence, push_id};
 use crate::exchange::ContentBuffer;
-use crate::exchange::answer::{Persistence, push_id};
 use crate::exchange::program::StreamHead;
 use crate::message::{Request, RequestId, Status, Version};
 use crate::resource::status_line;

@@ -13,7 +13,7 @@ use super::{Connection, Current, DRIVEN, Ending, SendWindow, driven, priority, r
 use crate::departures::Outcome;
 use crate::error::Refusal;
 use crate::exchange::Saved;
-use crate::exchange::answer::{self, Persistence};
+use crate::exchange::answer;
 use crate::exchange::program::Program;
 use crate::limits::{Limits, STREAMS_HELD_BYTES_MAX, TINY_BYTES};
 use crate::message::{Method, Request};
@@ -107,7 +107,7 @@ impl Connection {
             return;
         }
         let Some(saved) = &stream.request else { return };
-        let answer = answer::decide(saved.request(), resource, Persistence::Implied, outlet);
+        let answer = answer::decide(saved.request(), resource, outlet.grounds());
         stream.work = Work::Answering(answer);
     }
 
@@ -143,7 +143,7 @@ impl Connection {
         let outlet = &driven(&mut self.workspace).outlet;
         let stream = &mut self.streams[at];
         let request = stream.request.as_ref().map(Saved::request);
-        let answer = answer::refuse(refusal, request, Persistence::Implied, outlet);
+        let answer = answer::refuse(refusal, request, outlet.grounds());
         stream.is_early = true;
         stream.work = Work::Answering(answer);
     }

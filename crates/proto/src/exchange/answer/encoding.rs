@@ -5,22 +5,18 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Kind, Persistence, Piece};
+use super::{Answer, Kind, Piece};
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked, write_bytes};
 use crate::exchange::range::ByteRange;
 use crate::message::{RequestId, Status};
 use crate::resource::{Body, Representation};
 
-/// Persistence, in the order of the numbers that stand for it.
-const PERSISTENCE: [Persistence; 3] = [Persistence::Implied, Persistence::KeepAlive, Persistence::Close];
 /// More than any answer has handed over, and so little that counting on does not overflow.
 const CONTENT_BYTES_MAX: u64 = u64::MAX / 4;
 
 impl Portable for Answer {
     fn write(&self, to: &mut Encoded) {
         self.status.0.write(to);
-        let persistence = PERSISTENCE.iter().position(|one| *one == self.persistence).unwrap_or(0);
-        (persistence as u8).write(to);
         self.begun.write(to);
         self.content_bytes.write(to);
         self.id.0.write(to);
@@ -35,7 +31,6 @@ impl Portable for Answer {
     fn read(from: &mut Source<'_>) -> Result<Answer, Malformed> {
         let answer = Answer {
             status: Status(u16::read(from)?),
-            persistence: *PERSISTENCE.get(usize::from(u8::read(from)?)).ok_or(Malformed)?,
             begun: bool::read(from)?,
             content_bytes: u64::read(from)?,
             id: RequestId(u64::read(from)?),

@@ -1,0 +1,182 @@
+//! Answers as HTTP/1.x writes them (RFC 9112): heads, what becomes of the connection, and content that is short.
+//!
+//! Owns: the form. Guarantees: the plain cached answer ([`write_plain`]) is two copies and allocates nothing. Does not decide on answers,
+//! which is [`exchange::answer`](crate::exchange)'s.
+
+use crate::exchange::answer::{self, Answer, Kind, Piece};
+use crate::exchange::range::ByteRange;
+use crate::message::{Method, Request, RequestId, Status};
+use crate::resource::{Representation, Resource, status_line};
+use crate::workspace::Outlet;
+
+/// How the answer says what becomes of the connection (RFC 9112 9.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// HTTP/1.1 and persistent: nothing to say.
+    #[default]
+    Implied,
+    /// HTTP/1.0 that asked for it.
+    KeepAlive,
+    /// This is the last answer.
+    Close,
+}
+
+impl Persistence {
+    pub(crate) fn line(self) -> &'static [u8] {
+        match self {
+            Persistence::Implied => b"",
+            Persistence::KeepAlive => b"Connection: keep-alive\r\n",
+            Persistence::Close => b"Connection: close\r\n",
+        }
+    }
+}
+
+/// Writes the answer to the output at once if it is the plain one from memory and small enough to copy. Returns the
+/// status and bytes of content, or nothing if that is not so.
+pub(super) fn write_plain(
+    request: Request<'_>,
+    resource: &Resource,
+    persistence: Persistence,
+    outlet: &mut Outlet,
+) -> Option<(Status, u64)> {
+    let representation = answer::plain_choice(request, resource)?;
+    let id = outlet.told_id(request);
+    if request.head.method == Method::Head {
+        write_prebuilt(representation.head(), representation, b"", persistence, id, outlet);
+        return Some((resource.status, 0));
+    }
+    let message = representation.message()?;
+    if message.len() > outlet.copy_bytes_max {
+        return None;
+    }
+    write_prebuilt(message, representation, b"", persistence, id, outlet);
+    Some((resource.status, representation.size))
+}
+
+/// Writes what comes next to the output, as far as it is ready: the head once content is, and text between parts.
+pub(super) fn advance(answer: &mut Answer, persistence: Persistence, outlet: &mut Outlet) {
+    if answer.is_short() {
+        return;
+    }
+    if !answer.begun {
+        answer.begun = true;
+        write_head(answer, persistence, outlet);
+        copy_small_content(answer, outlet);
+    }
+    while answer.current.length == 0 {
+        match answer.later.pop_front() {
+            Some(Piece::Text(text)) => {
+                outlet.output.extend_from_slice(&text);
+                answer.content_bytes += text.len() as u64;
+            }
+            Some(Piece::Content(range)) => answer.current = range,
+            None => return,
+        }
+    }
+}
+
+/// Content in memory that is short goes right behind its head, so that pipelined answers share one send.
+fn copy_small_content(answer: &mut Answer, outlet: &mut Outlet) {
+    let length = answer.current.length;
+    if length == 0 || length > outlet.copy_bytes_max as u64 {
+        return;
+    }
+    if let Some(content) = answer.representation.content() {
+        let start = answer.current.offset as usize;
+        outlet.output.extend_from_slice(&content[start..start + length as usize]);
+        answer.take(length);
+    }
+}
+
+fn write_head(answer: &Answer, persistence: Persistence, outlet: &mut Outlet) {
+    let representation = &*answer.representation;
+    match &answer.kind {
+        Kind::Prebuilt(query) => {
+            write_prebuilt(representation.head(), representation, query, persistence, answer.id, outlet)
+        }
+        Kind::NotModified => {
+            open_head(answer, outlet);
+            close_head(representation.fields_kept(), persistence, answer.id, outlet);
+        }
+        Kind::Partial => {
+            open_head(answer, outlet);
+            push_content_length(&mut outlet.output, answer.current.length);
+            push_content_range(&mut outlet.output, &answer.current, representation.size);
+            close_head(representation.fields(), persistence, answer.id, outlet);
+        }
+        Kind::Multipart { boundary, length } => {
+            open_head(answer, outlet);
+            push_content_length(&mut outlet.output, *length);
+            let line = format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n");
+            outlet.output.extend_from_slice(line.as_bytes());
+            close_head(representation.fields_after_type(), persistence, answer.id, outlet);
+        }
+        Kind::Unsatisfiable { size } => {
+            open_head(answer, outlet);
+            push_content_length(&mut outlet.output, representation.size);
+            outlet.output.extend_from_slice(format!("Content-Range: bytes */{size}\r\n").as_bytes());
+            close_head(representation.fields(), persistence, answer.id, outlet);
+        }
+    }
+}
+
+/// Status line, Date and Server.
+fn open_head(answer: &Answer, outlet: &mut Outlet) {
+    let Outlet { output, date, .. } = outlet;
+    status_line(output, answer.status);
+    for part in [b"Date: ", &date[..], b"\r\nServer: ", answer.representation.server(), b"\r\n"] {
+        output.extend_from_slice(part);
+    }
+}
+
+/// `fields`, which end with the empty line, and before that what becomes of the connection.
+fn close_head(fields: &[u8], persistence: Persistence, id: RequestId, outlet: &mut Outlet) {
+    outlet.output.extend_from_slice(&fields[..fields.len() - 2]);
+    outlet.output.extend_from_slice(persistence.line());
+    push_id(id, &mut outlet.output);
+    outlet.output.extend_from_slice(b"\r\n");
+}
+
+/// Tells the client what its request is called, if it is told.
+pub(super) fn push_id(id: RequestId, output: &mut Vec<u8>) {
+    if id != RequestId::NONE {
+        for part in [RequestId::FIELD.as_bytes(), b": ", &id.digits(), b"\r\n"] {
+            output.extend_from_slice(part);
+        }
+    }
+}
+
+/// Copies a prebuilt head, and content if `message` goes on, with today's date. `query` goes behind the Location.
+fn write_prebuilt(
+    message: &[u8],
+    representation: &Representation,
+    query: &[u8],
+    persistence: Persistence,
+    id: RequestId,
+    outlet: &mut Outlet,
+) {
+    let Outlet { output, date, .. } = outlet;
+    let date_at = output.len() + representation.date_at();
+    if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE {
+        output.extend_from_slice(message);
+    } else {
+        let (head, content) = message.split_at(representation.head().len());
+        let last_line_end = head.len() - 4;
+        for part in [&head[..last_line_end], query, b"\r\n", persistence.line()] {
+            output.extend_from_slice(part);
+        }
+        push_id(id, output);
+        output.extend_from_slice(b"\r\n");
+        output.extend_from_slice(content);
+    }
+    output[date_at..date_at + date.len()].copy_from_slice(date);
+}
+
+fn push_content_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+}
+
+fn push_content_range(out: &mut Vec<u8>, range: &ByteRange, size: u64) {
+    let last = range.offset + range.length - 1;
+    out.extend_from_slice(format!("Content-Range: bytes {}-{last}/{size}\r\n", range.offset).as_bytes());
+}
