@@ -164,6 +164,12 @@ pub struct Representation {
     kept_at: u16,
     etag: Span,
     media: Span,
+    /// The field lines of the head after `Server`, by their parts: nobody has to look for them in the text.
+    lines: Box<[FieldLine]>,
+    /// The status of the head.
+    pub status: Status,
+    /// Whether ranges are served.
+    ranges: bool,
     /// The content coding.
     pub coding: Coding,
     /// Bytes of content.
@@ -183,6 +189,26 @@ pub struct Representation {
     block: OnceLock<Box<[u8]>>,
 }
 
+/// Where a field line of a head has its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FieldLine {
+    name: Span,
+    value: Span,
+}
+
+/// A part of the field lines of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// From Content-Length on.
+    All,
+    /// From Content-Type on.
+    Described,
+    /// After Content-Type.
+    AfterType,
+    /// What a 304 repeats.
+    Kept,
+}
+
 impl ContentBuffer for Representation {
     /// The content, if held; else nothing.
     fn bytes(&self) -> &[u8] {
@@ -199,11 +225,14 @@ impl Representation {
     /// The described head is longer than [`HEAD_BYTES_MAX`].
     pub fn new(description: &Description<'_>, file: Option<Arc<OwnedFd>>) -> Result<Representation, HeadTooLong> {
         let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
-        let line = |head: &mut Vec<u8>, name: &str, value: &str| {
+        let mut lines = Vec::with_capacity(LINES_USUAL);
+        let mut line = |head: &mut Vec<u8>, name: &str, value: &str| {
+            let start = head.len();
             for part in [name, ": ", value, "\r\n"] {
                 head.extend_from_slice(part.as_bytes());
             }
             let end = head.len() - 2;
+            lines.push((start..start + name.len(), end - value.len()..end));
             end - value.len()..end
         };
         let configured = |name: &str| description.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
@@ -244,6 +273,9 @@ impl Representation {
         let head_length = u16::try_from(head.len()).map_err(|_| HeadTooLong)?;
         // Every place is within the head, whose length is a u16.
         let span = |range: Range<usize>| Span { start: range.start as u16, end: range.end as u16 };
+        // Date and Server come first, and differ from one answer, or connection, to another.
+        let lines = lines.into_iter().skip(2).map(|(name, value)| FieldLine { name: span(name), value: span(value) });
+        let lines = lines.collect();
         Ok(Representation {
             bytes: head.into_boxed_slice(),
             head_length,
@@ -253,6 +285,9 @@ impl Representation {
             kept_at: kept_at as u16,
             etag: etag.map(span).unwrap_or_default(),
             media: media.map(span).unwrap_or_default(),
+            lines,
+            status: description.status,
+            ranges: description.ranges,
             coding: description.coding,
             size: description.size,
             modified: description.modified,
@@ -314,18 +349,15 @@ impl Representation {
         let etag = std::str::from_utf8(self.etag.of(&self.bytes)).unwrap_or_default();
         let etag = etag.strip_suffix('"').map(|open| format!("{open}-{suffix}\""));
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
-        let kept = text(self.fields_kept()).split("\r\n");
         let mut fields = vec![(SERVER_FIELD.to_owned(), text(self.server()).to_owned())];
         let mut vary = None;
-        for (name, value) in kept.filter_map(|line| line.split_once(": ")) {
+        for (name, value) in self.lines(Part::Kept).map(|(name, value)| (text(name), text(value))) {
             match name {
                 "Last-Modified" | "ETag" => {}
                 "Vary" if vary.is_none() => vary = Some(value),
                 _ => fields.push((name.to_owned(), value.to_owned())),
             }
         }
-        let own = &self.head()[usize::from(self.after_type_at)..usize::from(self.kept_at)];
-        let ranges = memchr::memmem::find(own, b"Accept-Ranges: ").is_some();
         let description = Description {
             status: Status(200),
             media_type: (!media_type.is_empty()).then_some(media_type),
@@ -333,7 +365,7 @@ impl Representation {
             size: content.len() as u64,
             modified: self.modified,
             etag: etag.as_deref(),
-            ranges,
+            ranges: self.ranges,
             vary,
             fields: &fields,
             location: None,
@@ -362,11 +394,16 @@ impl Representation {
         self.block.get_or_init(|| build(self))
     }
 
-    /// The Content-Length line, if there is one.
-    pub(crate) fn length_line(&self) -> &[u8] {
-        let before = &self.head()[..usize::from(self.fields_at)];
-        let start = memchr::memmem::rfind(before, b"\r\nContent-Length: ").map_or(before.len(), |at| at + 2);
-        &before[start..]
+    /// Names and values of the fields of a part of the head, in their order.
+    pub(crate) fn lines(&self, part: Part) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let from = match part {
+            Part::All => 0,
+            Part::Described => self.fields_at,
+            Part::AfterType => self.after_type_at,
+            Part::Kept => self.kept_at,
+        };
+        let lines = self.lines.iter().filter(move |line| line.name.start >= from);
+        lines.map(|line| (line.name.of(&self.bytes), line.value.of(&self.bytes)))
     }
 
     /// Where the 29 bytes of the date are in the head.
@@ -420,7 +457,7 @@ impl Representation {
     /// The buffers that this holds, in bytes: head, content.
     pub fn buffer_bytes(&self) -> [usize; 2] {
         let block = self.block.get().map_or(0, |block| block.len());
-        [self.bytes.len() + block, self.later.get().map_or(0, |message| message.len())]
+        [self.bytes.len() + size_of_val(&*self.lines) + block, self.later.get().map_or(0, |message| message.len())]
     }
 }
 
@@ -446,6 +483,8 @@ impl std::error::Error for HeadTooLong {}
 
 /// What a head has room for before it has to grow.
 const HEAD_BYTES_USUAL: usize = 320;
+/// What the list of its lines has room for before that.
+const LINES_USUAL: usize = 12;
 
 const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
@@ -493,6 +532,25 @@ mod tests {
         assert_eq!(representation.validators().etag, Some(&b"\"e\""[..]));
         assert_eq!(representation.content(), Some(&b"abc"[..]));
         assert_eq!(representation.media_type(), "text/plain");
+    }
+
+    #[test]
+    fn the_fields_of_a_part_are_the_lines_of_the_text() {
+        let fields = [("X-Extra".to_owned(), "a: b".to_owned()), ("X-Empty".to_owned(), String::new())];
+        let all = Description { vary: Some("Accept-Encoding"), fields: &fields, location: Some("/a"), ..description() };
+        let representation = Representation::with_content(&all, b"abc").unwrap();
+        let texts = [
+            (Part::Described, representation.fields()),
+            (Part::AfterType, representation.fields_after_type()),
+            (Part::Kept, representation.fields_kept()),
+        ];
+        for (part, text) in texts {
+            let lines = representation.lines(part).map(|(name, value)| [name, b": ", value, b"\r\n"].concat());
+            assert_eq!([lines.collect::<Vec<_>>().concat(), b"\r\n".to_vec()].concat(), text, "{part:?}");
+        }
+        let first = representation.lines(Part::All).next();
+        assert_eq!(first, Some((&b"Content-Length"[..], &b"3"[..])));
+        assert_eq!(representation.status, Status(200));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use super::Representation;
+use super::{FieldLine, Representation};
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked, write_bytes};
 use crate::exchange::negotiate::Coding;
-use crate::message::Span;
+use crate::message::{Span, Status};
 
 /// Where the content that travels is.
 pub(crate) enum Body<'a> {
@@ -29,6 +29,10 @@ impl Representation {
         write_bytes(self.head(), to);
         [self.date_at, self.fields_at, self.after_type_at, self.kept_at].iter().for_each(|at| at.write(to));
         [self.etag, self.media].iter().for_each(|span| span.write(to));
+        u32::from(self.lines.len() as u16).write(to);
+        self.lines.iter().flat_map(|line| [line.name, line.value]).for_each(|span| span.write(to));
+        self.status.0.write(to);
+        self.ranges.write(to);
         let coding = CODINGS.iter().position(|coding| *coding == self.coding).unwrap_or(0);
         (coding as u8).write(to);
         size.write(to);
@@ -57,6 +61,9 @@ impl Representation {
             kept_at: u16::read(from)?,
             etag: Span::read(from)?,
             media: Span::read(from)?,
+            lines: read_lines(from)?,
+            status: Status(u16::read(from)?),
+            ranges: bool::read(from)?,
             coding: *CODINGS.get(usize::from(u8::read(from)?)).ok_or(Malformed)?,
             size: u64::read(from)?,
             modified: Option::read(from)?,
@@ -93,7 +100,13 @@ impl Representation {
             && usize::from(self.kept_at) <= length - 2
             && within(self.etag)
             && within(self.media)
+            && self.lines.iter().all(|line| within(line.name) && within(line.value))
     }
+}
+
+/// Each takes bytes, so a false count ends where they do.
+fn read_lines(from: &mut Source<'_>) -> Result<Box<[FieldLine]>, Malformed> {
+    (0..u32::read(from)?).map(|_| Ok(FieldLine { name: Span::read(from)?, value: Span::read(from)? })).collect()
 }
 
 impl Portable for Span {

@@ -10,7 +10,7 @@ use super::request::OF_CONNECTION;
 use crate::exchange::answer::{Answer, Kind};
 use crate::exchange::program::StreamHead;
 use crate::message::{RequestId, Status};
-use crate::resource::Representation;
+use crate::resource::{Part, Representation};
 
 /// Writes HEADERS of the prebuilt head of `representation`.
 pub(super) fn write_prebuilt(
@@ -48,14 +48,14 @@ pub(super) fn write_answer(
 ) {
     let representation = &*answer.representation;
     let size = representation.size;
-    let (fields, length): (&[u8], Option<u64>) = match &answer.kind {
+    let (fields, length) = match &answer.kind {
         Kind::Prebuilt(query) if query.is_empty() => {
             return write_prebuilt(out, stream, representation, ends, encoder, (date, answer.id));
         }
-        Kind::Prebuilt(_) | Kind::Unsatisfiable { .. } => (representation.fields(), Some(size)),
-        Kind::NotModified => (representation.fields_kept(), None),
-        Kind::Partial => (representation.fields(), Some(answer.current.length)),
-        Kind::Multipart { length, .. } => (representation.fields_after_type(), Some(*length)),
+        Kind::Prebuilt(_) | Kind::Unsatisfiable { .. } => (Part::Described, Some(size)),
+        Kind::NotModified => (Part::Kept, None),
+        Kind::Partial => (Part::Described, Some(answer.current.length)),
+        Kind::Multipart { length, .. } => (Part::AfterType, Some(*length)),
     };
     write_frame(out, stream, ends, |out| {
         encoder.begin(out);
@@ -79,7 +79,7 @@ pub(super) fn write_answer(
             Kind::Prebuilt(_) | Kind::NotModified => {}
         }
         let query: &[u8] = if let Kind::Prebuilt(query) = &answer.kind { query } else { b"" };
-        write_lines(fields, query, out);
+        write_fields(representation.lines(fields), query, out);
         write_id(answer.id, out);
     });
 }
@@ -119,7 +119,7 @@ pub(super) fn write_stream_head(
                 write_field(b"content-length", length.to_string().as_bytes(), out);
             }
         }
-        write_lines(&head.fields, b"", out);
+        write_lines(&head.fields, out);
     });
 }
 
@@ -127,36 +127,39 @@ pub(super) fn write_stream_head(
 pub(super) fn write_trailers(out: &mut Vec<u8>, stream: u32, lines: &[u8], encoder: &mut Encoder) {
     write_frame(out, stream, true, |out| {
         encoder.begin(out);
-        write_lines(lines, b"", out);
+        write_lines(lines, out);
     });
 }
 
 /// The block of a representation, without what differs from one connection to another.
 fn prebuild(representation: &Representation) -> Box<[u8]> {
     let mut block = Vec::new();
-    let head = representation.head();
-    write_field(b":status", head.get(STATUS_AT).unwrap_or_default(), &mut block);
-    write_lines(representation.length_line(), b"", &mut block);
-    write_lines(representation.fields(), b"", &mut block);
+    write_status(representation.status, &mut block);
+    write_fields(representation.lines(Part::All), b"", &mut block);
     block.into_boxed_slice()
 }
-
-/// Where the digits of the status are in a head of HTTP/1.1.
-const STATUS_AT: std::ops::Range<usize> = 9..12;
 
 fn write_status(status: Status, out: &mut Vec<u8>) {
     write_field(b":status", status.0.to_string().as_bytes(), out);
 }
 
-/// Writes field lines of HTTP/1.x as fields. `query` goes behind the Location.
-fn write_lines(lines: &[u8], query: &[u8], out: &mut Vec<u8>) {
+/// Writes the field lines that a program has given.
+fn write_lines(lines: &[u8], out: &mut Vec<u8>) {
+    let lines = lines.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let fields = lines.filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((&line[..colon], &line[colon + 1..]))
+    });
+    write_fields(fields, b"", out);
+}
+
+/// Writes fields. `query` goes behind the Location.
+fn write_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, query: &[u8], out: &mut Vec<u8>) {
     let mut name = Vec::new();
-    for line in lines.split(|&byte| byte == b'\n') {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
+    for (spelled, value) in fields {
         name.clear();
-        name.extend(line[..colon].iter().map(u8::to_ascii_lowercase));
-        let value = line[colon + 1..].trim_ascii();
+        name.extend(spelled.iter().map(u8::to_ascii_lowercase));
+        let value = value.trim_ascii();
         match &*name {
             b"location" if !query.is_empty() => write_field(&name, &[value, query].concat(), out),
             name if OF_CONNECTION.contains(&name) => {}
