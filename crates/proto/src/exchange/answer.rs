@@ -413,6 +413,45 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
     use crate::parse::head::{self, Parsed};
+    use crate::resource::Description;
+    use crate::workspace::Pages;
+
+    fn resource(status: Status, content: &[u8]) -> Arc<Resource> {
+        let description = Description { etag: Some("\"e\""), ranges: true, ..Description::of(status) };
+        Arc::new(Resource::one(status, Representation::with_content(&description, content).unwrap()))
+    }
+
+    /// The answer to a request of this method with this line, for ten bytes.
+    fn decided(method: &str, line: &str) -> Answer {
+        let refusals = Refusal::ALL.iter().map(|refusal| resource(refusal.status(), b"no")).collect();
+        let pages = Pages { refusals, options: resource(Status(204), b"") };
+        let bytes = format!("{method} / HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
+        let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else {
+            panic!("{bytes} is a head");
+        };
+        let grounds = Grounds { pages: &pages, unix_seconds: 0, ranges_max: 4 };
+        decide(Request { bytes: bytes.as_bytes(), head: &head }, &resource(Status(200), b"0123456789"), grounds)
+    }
+
+    #[test]
+    fn an_answer_is_decided_without_a_connection() {
+        for (method, line, status, offset, length) in [
+            ("GET", "Accept: */*", 200, 0, 10),
+            ("HEAD", "Accept: */*", 200, 0, 0),
+            ("GET", "Range: bytes=2-4", 206, 2, 3),
+            ("GET", "Range: bytes=10-", 416, 0, 2),
+            ("GET", "If-None-Match: \"e\"", 304, 0, 0),
+            ("GET", "If-Match: \"f\"", 412, 0, 2),
+        ] {
+            let answer = decided(method, line);
+            assert_eq!(
+                (answer.status, answer.current),
+                (Status(status), ByteRange { offset, length }),
+                "{method} {line}"
+            );
+            assert!(!answer.begun && answer.content_bytes == 0);
+        }
+    }
 
     #[track_caller]
     fn assert_host(head: &str, expected: Option<&str>) {
