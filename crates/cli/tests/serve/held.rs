@@ -52,6 +52,7 @@ for_engines!([
 
 for_engines!([
     amped_without_nowait = AMPED_WITHOUT_NOWAIT,
+    pipelined_without_nowait = PIPELINED_WITHOUT_NOWAIT,
 ] => [what_was_read_for_those_who_do_not_take_it_is_given_back_and_read_again]);
 
 for_engines!([

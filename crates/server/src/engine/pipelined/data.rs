@@ -55,8 +55,10 @@ pub(super) fn run(pool: &Pool, ends: StageQueues) -> Result<(), Errno> {
         stage.take_parcels();
         for index in 0..stage.poll.event_count() {
             let token = stage.poll.event(index).token;
-            if token != BELL {
-                stage.go_on_with(token);
+            if token != BELL
+                && let Some(job) = stage.residents.leave(token)
+            {
+                stage.drive_writable(job);
             }
         }
         stage.resume_queued();
@@ -87,16 +89,18 @@ impl Data<'_> {
 
     fn take_parcels(&mut self) {
         while let Some(job) = self.ends.from_helper.take() {
-            self.drive(job);
+            self.drive_writable(job);
         }
         while let Some(job) = self.ends.from_header.take() {
-            self.drive(job);
+            self.drive_writable(job);
         }
     }
 
     fn resume_queued(&mut self) {
         for token in std::mem::take(&mut self.again) {
-            self.go_on_with(token);
+            if let Some(job) = self.residents.leave(token) {
+                self.drive(job);
+            }
         }
         let now = self.station.context.now;
         for token in self.residents.expired(now, &self.station.pool.shared.limits) {
@@ -108,16 +112,14 @@ impl Data<'_> {
         self.station.context.flush_if_due();
     }
 
-    fn go_on_with(&mut self, token: Token) {
-        if let Some(job) = self.residents.leave(token) {
-            self.drive(job);
-        }
+    /// There is room, or may be: it may have been made while the connection was elsewhere, and that event was for nobody.
+    fn drive_writable(&mut self, mut job: Box<StageJob>) {
+        job.slot.writable = true;
+        self.drive(job);
     }
 
     fn drive(&mut self, job: Box<StageJob>) {
         let Some(mut job) = self.station.keep(job) else { return };
-        // Room may have been made while it was elsewhere, and that event was for nobody.
-        job.slot.writable = true;
         let turn = self.station.turn(&mut job, Duty::SendFiles);
         let token = job.token();
         match turn {
