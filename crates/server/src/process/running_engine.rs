@@ -312,7 +312,9 @@ impl RunningEngine {
             true => old.store.clone(),
             false => Arc::new(store(settings, &sites, old.clock, &old.cache_counters)),
         };
-        let log = match (&settings.log, settings.log_format) == (&before.log, before.log_format) {
+        // Its thread reaches the directory that was there when it began.
+        let same_log = (&settings.log, settings.log_format) == (&before.log, before.log_format);
+        let log = match same_log && old.confinement.is_current() {
             true => old.log.clone(),
             false => open_log(settings, &old.log_counters, &confinement)?,
         };

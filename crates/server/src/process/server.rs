@@ -286,10 +286,16 @@ impl Server {
             Ok(next) => {
                 let previous = std::mem::replace(&mut self.running, next);
                 previous.leave_to(&self.running);
+                if previous.settings.acme != settings.acme {
+                    // Its thread reaches the files that were named when it began.
+                    self.orderer.stop();
+                }
                 self.leaving.push(previous);
                 let (shared, orderer) = (&self.running.shared, &mut self.orderer);
                 let follow = || orderer.follow(settings, &shared.listeners);
-                shared.confinement.agents.within(follow).map_err(|error| SwitchError::Start(error.into()))?;
+                if let Err(error) = shared.confinement.agents.within(follow) {
+                    errors::report(Level::Error, format_args!("no certificate is ordered: no thread for it: {error}"));
+                }
                 Ok(Switched::Over)
             }
             Err(not_next) => {
