@@ -321,6 +321,10 @@ impl<'a> Supervisor<'a> {
         match report {
             Report::Ready if !self.announced => {
                 self.announced = true;
+                // What workers have made when they began, as the state directory, has not been there before.
+                if let Ok(confinement) = Confinement::of(self.settings) {
+                    self.confinement = confinement;
+                }
                 announce(self.settings, &self.listeners, self.confinement.kind());
                 if let Some(receiver) = &self.receiver {
                     let admin = self.administration.iter().flat_map(|one| one.admin.listeners());
