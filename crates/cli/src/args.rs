@@ -199,7 +199,7 @@ pub(crate) struct ServeArgs {
     directory: Option<PathBuf>,
 
     /// List directories that have no index file. Without a configuration this is on where only this machine reaches the server
-    /// and the directory has no index file; --browse=false switches it off
+    /// and the directory has no index file and no --fastcgi; --browse=false switches it off
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     browse: Option<bool>,
 
@@ -222,6 +222,11 @@ pub(crate) struct ServeArgs {
     /// Pass every request on to the application there, as in http://127.0.0.1:3000 or unix:/run/app.sock: a reverse proxy
     #[arg(long, value_name = "ADDR", conflicts_with = "directory")]
     proxy: Option<UpstreamAddress>,
+
+    /// Have the PHP files in the directory run by the FastCGI application there, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000.
+    /// index.php stands for its directory; other files are served
+    #[arg(long, value_name = "ADDR", conflicts_with = "proxy")]
+    fastcgi: Option<UpstreamAddress>,
 
     /// Listen at this port of loopback: the same as --listen PORT
     #[arg(short, long, value_name = "PORT", conflicts_with = "listen")]
@@ -303,17 +308,22 @@ impl ServeArgs {
             delete: self.delete,
             mkdir: self.mkdir,
             spa: self.spa,
-            gateway: self.proxy.clone().map(gateway),
+            gateway: self.gateway(),
             certificate: self.certificate.clone().zip(self.key.clone()),
             tls: self.tls,
             domains: self.domains.clone(),
             without: self.without.clone(),
         }
     }
-}
 
-fn gateway(address: UpstreamAddress) -> GatewaySettings {
-    GatewaySettings::new(GatewayProtocol::Http, vec![UpstreamSettings::new(address)])
+    fn gateway(&self) -> Option<GatewaySettings> {
+        let (protocol, address) = match (&self.proxy, &self.fastcgi) {
+            (Some(address), _) => (GatewayProtocol::Http, address), // Not both: they conflict.
+            (None, Some(address)) => (GatewayProtocol::FastCgi, address),
+            (None, None) => return None,
+        };
+        Some(GatewaySettings::new(protocol, vec![UpstreamSettings::new(address.clone())]))
+    }
 }
 
 fn domain(text: &str) -> Result<String, String> {

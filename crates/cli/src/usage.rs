@@ -15,7 +15,7 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failed};
 
 /// Flags of other servers, and what to do in the place of each.
-const MISSING: [(&[&str], &str); 18] = [
+const MISSING: [(&[&str], &str); 19] = [
     (
         &["https", "ssl", "cert", "tls-cert", "tls-key"],
         "TLS is --domain NAME for a public site, --certificate FILE and --key FILE, or --tls for a certificate that only this \
@@ -40,6 +40,10 @@ const MISSING: [(&[&str], &str); 18] = [
     (
         &["reverse-proxy", "upstream", "backend", "proxy-pass"],
         "requests are passed on to an application with --proxy, as in --proxy http://127.0.0.1:3000",
+    ),
+    (
+        &["php", "php-fpm", "fpm", "fastcgi-pass"],
+        "PHP is run by php-fpm, with --fastcgi, as in --fastcgi unix:/run/php/php-fpm.sock",
     ),
     (
         &["bind", "host", "address", "interfaces", "interface"],

@@ -232,6 +232,7 @@ fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
         ("--browser", "--open"),
         ("--silent", "--quiet"),
         ("--proxy-pass", "--proxy http"),
+        ("--php", "--fastcgi unix"),
         ("--bind", "--listen"),
     ] {
         for words in [&["www", flag][..], &["serve", flag], &["check", "www", flag]] {

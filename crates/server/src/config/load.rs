@@ -50,7 +50,8 @@ pub struct Overrides {
     pub cors: Option<String>,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
-    /// The application that answers whatever no route of a site answers. Without a file and a directory nothing else is served.
+    /// The application that answers whatever no route of a site answers, or runs the scripts of all sites. Without a file and a directory, one
+    /// that answers everything is all that is served; one that runs scripts finds them in the working directory.
     pub gateway: Option<GatewaySettings>,
     /// The certificate and the key of every site that has none; both or neither.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -96,7 +97,7 @@ fn load_to(file: Option<&Path>, overrides: &Overrides, depth: Depth) -> Result<S
             return Err(ConfigError::DirectoryAndSites { directory, file });
         }
         (Some(directory), _) => settings.sites.push(overrides.directory_site(directory, &settings)?),
-        (None, None) if overrides.gateway.is_some() => settings.sites.push(SiteSettings::new(PathBuf::new())),
+        (None, None) if overrides.answers_all() => settings.sites.push(SiteSettings::new(PathBuf::new())),
         (None, None) => settings.sites.push(overrides.directory_site(Path::new("."), &settings)?),
         (None, Some(file)) => require_site(&settings, file)?,
     }
@@ -201,6 +202,11 @@ impl Overrides {
         Ok(())
     }
 
+    /// Whether an application answers every request, so that no directory is needed.
+    fn answers_all(&self) -> bool {
+        self.gateway.as_ref().is_some_and(|gateway| gateway.scripts.is_none())
+    }
+
     /// The domains, each once.
     fn hosts(&self) -> Vec<String> {
         let mut hosts = Vec::new();
@@ -220,7 +226,8 @@ impl Overrides {
         if !self.domains.is_empty() {
             return Ok(SiteSettings { hosts: self.hosts(), tls: Some(SiteTls::Auto), ..site });
         }
-        let lists = is_for_this_machine(listen) && !has_index(&site);
+        // Who has an application run scripts has no use for a list of them.
+        let lists = is_for_this_machine(listen) && self.gateway.is_none() && !has_index(&site);
         Ok(SiteSettings { browse: lists, ..site })
     }
 }

@@ -1,13 +1,14 @@
 //! php-fpm behind the server: a real application that speaks FastCGI. Skipped, by name, where it is not installed.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::post;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::PATIENCE;
+use crate::client::{Client, PATIENCE};
 use crate::engine::{Engine, for_engines};
 use crate::server::{Launch, eventually};
 use crate::skip::skipped;
@@ -24,7 +25,11 @@ for_engines!([
     co_amped = CO_AMPED,
     pipelined = PIPELINED,
     proactor = PROACTOR,
-] => [scripts_are_run_and_files_are_served]);
+] => [
+    scripts_are_run_and_files_are_served,
+    scripts_that_are_reached_by_other_routes_are_never_shown,
+    a_flag_has_the_scripts_of_a_directory_run,
+]);
 
 struct Php(Child);
 
@@ -108,4 +113,101 @@ fn scripts_are_run_and_files_are_served(engine: Engine) {
     let mut changing = server.connect();
     assert_eq!(post(&mut changing, "/a.css", b"x").status, 405, "a file takes nothing");
     server.finish();
+}
+
+fn scripts_that_are_reached_by_other_routes_are_never_shown(engine: Engine) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("php.sock");
+    let Some(_php) = start_php(directory.path(), &socket) else {
+        return skipped("gateways::php", "php-fpm is not installed");
+    };
+    let launch = Launch::new(engine).file("index.php", INDEX).file("missing.php", INDEX);
+    let aliased = launch.directory().join("aliased");
+    fs::create_dir(&aliased).unwrap();
+    fs::write(aliased.join("index.php"), "<?php echo 'aliased ', $_SERVER['REQUEST_URI'];").unwrap();
+    fs::write(aliased.join("a.txt"), "text").unwrap();
+    let lines = format!(
+        "[[site]]\nroot = \"site\"\nindex = [\"index.php\"]\nerror_pages = {{ \"404\" = \"/missing.php\" }}\n\
+         [[site.alias]]\nprefix = \"/other/\"\nroot = \"{}\"\n\
+         [[site.route]]\nmatch = \"*.php\"\nfastcgi = \"unix:{}\"\n\
+         [[site.route]]\nmatch = \"/front/*\"\ntry = [\"$path\", \"/index.php\"]\n",
+        aliased.display(),
+        socket.display()
+    );
+    let server = launch.config(&lines).start();
+    let mut client = server.connect();
+    // An index file, a path that `try` leads to it, and both beneath an alias: no route of the path itself runs scripts.
+    for (path, expected) in [
+        ("/", "GET /index.php - / - 0"),
+        ("/front/x", "GET /index.php - /front/x - 0"),
+        ("/other/", "aliased /other/"),
+        ("/other/index.php?q=1", "aliased /other/index.php?q=1"),
+        ("/other/a.txt", "text"),
+    ] {
+        for _ in 0..2 {
+            let response = client.get(path).unwrap();
+            let content = String::from_utf8_lossy(&response.content);
+            assert_eq!((response.status, &*content), (200, expected), "{path}");
+        }
+    }
+    assert_eq!(post(&mut client, "/", b"abc").content, b"POST /index.php - / - 3");
+    // A script is no error page: the server sends its own.
+    let response = client.get("/none").unwrap();
+    let content = String::from_utf8_lossy(&response.content);
+    assert!(response.status == 404 && !content.contains("<?php") && !content.contains("GET /"), "{content}");
+    server.finish();
+}
+
+fn a_flag_has_the_scripts_of_a_directory_run(engine: Engine) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("php.sock");
+    let Some(_php) = start_php(directory.path(), &socket) else {
+        return skipped("gateways::php", "php-fpm is not installed");
+    };
+    let launch = Launch::new(engine).file("index.php", INDEX).file("a.css", "a {}\n");
+    let server = launch.argument(&format!("--fastcgi=unix:{}", socket.display())).start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/").unwrap().content, b"GET /index.php - / - 0");
+    assert_eq!(client.get("/index.php/x").unwrap().content, b"GET /index.php /x /index.php/x - 0");
+    assert_eq!(client.get("/a.css").unwrap().content, b"a {}\n");
+    assert_eq!(post(&mut client, "/", b"abc").content, b"POST /index.php - / - 3");
+    server.finish();
+}
+
+#[test]
+fn without_a_configuration_the_flag_serves_the_directory_that_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("php.sock");
+    let Some(_php) = start_php(directory.path(), &socket) else {
+        return skipped("gateways::php", "php-fpm is not installed");
+    };
+    for is_named in [true, false] {
+        let site = directory.path().join(format!("site-{is_named}"));
+        fs::create_dir_all(site.join("sub")).unwrap();
+        fs::write(site.join("index.php"), INDEX).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lamna"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log", "off"]).current_dir(&site);
+        command.arg(format!("--fastcgi=unix:{}", socket.display()));
+        command.env("LAMNA_RUNTIME_DIR", directory.path().join("control"));
+        if is_named {
+            command.arg(&site).current_dir(directory.path());
+        }
+        let mut server = Ended(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+        let mut said = BufReader::new(server.0.stderr.take().unwrap()).lines();
+        let address = said.find_map(|line| Some(line.ok()?.split_once(" at http://")?.1.to_owned())).unwrap();
+        let address = address.split(['/', ' ', ',']).next().unwrap().parse().unwrap();
+        let mut client = Client::connect(address);
+        assert_eq!(client.get("/").unwrap().content, b"GET /index.php - / - 0");
+        assert_eq!(client.get("/sub/").unwrap().status, 403, "directories are not listed beside an application");
+    }
+}
+
+/// A server that is killed when the test ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
