@@ -62,6 +62,9 @@ pub(crate) enum Command {
     /// Say what a URL is answered with, and why: site, rule, file, permission, fields
     #[command(after_help = exit::HELP)]
     Explain(ExplainArgs),
+    /// Print the hash of a password or of a token, for a configuration: docs/access.md
+    #[command(after_help = exit::HELP)]
+    HashPassword(HashPasswordArgs),
     /// Print a configuration of nginx or Caddy as one of this server
     #[command(after_help = exit::HELP)]
     Import(ImportArgs),
@@ -110,6 +113,14 @@ pub(crate) struct ExplainArgs {
     /// As it would be served with these arguments
     #[command(flatten)]
     pub(crate) serve: ServeArgs,
+}
+
+/// What to hash. It is read from standard input: a terminal does not show it.
+#[derive(Debug, Args)]
+pub(crate) struct HashPasswordArgs {
+    /// Hash a token, which is long and random, and not a password
+    #[arg(long)]
+    pub(crate) token: bool,
 }
 
 /// What to import.

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use lamna_server::admin::Admin;
+use lamna_server::config::access;
 use lamna_server::config::address::AdminAddress;
 use lamna_server::config::settings::{AdminSettings, Settings};
 use lamna_server::config::{self, ConfigError};
@@ -25,9 +26,10 @@ use lamna_server::process::orders::ControlChannel;
 use lamna_server::process::{container, upgrade};
 use lamna_server::sys::allocator::Allocator;
 use lamna_server::sys::credentials::{self, Account, CredentialsError};
+use lamna_server::sys::terminal::read_secret;
 use lamna_server::{ServeError, tls};
 
-use args::{CheckArgs, Cli, Command, ServeArgs};
+use args::{CheckArgs, Cli, Command, HashPasswordArgs, ServeArgs};
 use exit::{Exit, Failed};
 
 #[global_allocator]
@@ -47,6 +49,7 @@ fn carry_out(command: &Command) -> Result<(), Failed> {
         Command::Serve(args) => serve(args, None),
         Command::Check(args) => check(args),
         Command::Explain(args) => explain::run(args),
+        Command::HashPassword(args) => hash_password(args),
         Command::Import(args) => import::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Lab(args) => laboratory::run(None, args),
@@ -55,6 +58,21 @@ fn carry_out(command: &Command) -> Result<(), Failed> {
         Command::Sim(args) => laboratory::run(Some("sim"), args),
         Command::Tune(args) => laboratory::run(Some("tune"), args),
     }
+}
+
+/// Prints the hash of what is read.
+fn hash_password(args: &HashPasswordArgs) -> Result<(), Failed> {
+    let refused = |why: &str| Failed { exit: Exit::Usage, report: format!("lamna: {why}") };
+    let prompt = if args.token { "Token: " } else { "Password: " };
+    let secret = read_secret(prompt)?;
+    if secret.is_empty() {
+        return Err(refused("there is nothing to hash: type it, or pipe it to standard input"));
+    }
+    let hash = match args.token {
+        true => access::hash_token(&secret),
+        false => access::hash_password(&secret).map_err(|why| refused(&why))?,
+    };
+    Ok(writeln!(io::stdout(), "{hash}")?)
 }
 
 fn report(failed: Failed) -> Exit {

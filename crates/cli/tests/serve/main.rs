@@ -3,6 +3,7 @@
 //! Every test runs the built program as a child process on a port and in a directory of its own. All waits are bounded;
 //! no test asserts how long something takes.
 
+mod access;
 mod acme;
 mod changes;
 mod client;

@@ -10,7 +10,7 @@
 //!                                    | what the step before named   |
 //!                                    v                              |
 //!                   Need::Run: step, run, handle_ran ---------------+
-//!                                    | Answer, or the part with the end
+//!                                    | Answer, the part with the end; or Again, which is Need::Translate once more
 //!                                    v
 //!                            the answer is sent
 //! ```
@@ -100,6 +100,9 @@ pub struct Input<'a> {
 pub enum Ran {
     /// More content is wanted. If there is none: another step at once.
     Continue,
+    /// What was to be found out is known now, and the program is done: the request is to be translated again. Only before anything has been
+    /// given, and by programs that have taken no content.
+    Again,
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.
     Answer(Arc<Resource>),
     /// Nothing is given now: the next step is carried out when one of these comes about.

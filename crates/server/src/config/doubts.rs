@@ -4,7 +4,8 @@
 
 use std::path::PathBuf;
 
-use super::settings::{Settings, SiteSettings};
+use super::access::Allowed;
+use super::settings::{ListenAddress, Settings, SiteSettings};
 use crate::sys::denied::denied;
 
 /// The statuses that a page of the site's own is sent with. Others are answered where no file may be looked for.
@@ -24,9 +25,27 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         });
         let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
         said.extend(skipped);
+        said.extend(plain_passwords(&name, site, settings));
         said
     };
     settings.sites.iter().enumerate().flat_map(of_site).collect()
+}
+
+/// Passwords and tokens that anybody on the way may read.
+fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
+    let mut accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));
+    let asks = accesses.any(|rules| {
+        rules.0.iter().flatten().any(|whom| matches!(whom, Allowed::Only(rule) if rule.asks_for_credentials()))
+    });
+    let is_open = |address: &&ListenAddress| matches!(address, ListenAddress::Tcp(tcp) if !tcp.ip().is_loopback());
+    // A proxy that is trusted speaks TLS in its place.
+    let is_plain = asks && site.tls.is_none() && settings.proxies.is_empty();
+    let open = settings.listen.iter().find(is_open).filter(|_| is_plain)?;
+    Some(format!(
+        "{name} asks for passwords or tokens, and {} does not speak TLS: whoever is on the way reads them (docs/tls.md says how to \
+         have it spoken)",
+        open
+    ))
 }
 
 /// Roots that are to be listed and that this user may not read. Those that it may not search are refused.

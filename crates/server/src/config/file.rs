@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
+use super::access::AccessValue;
 use super::route::shapes::RouteTable;
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
@@ -132,6 +133,10 @@ pub(super) struct SiteTable {
     pub(super) upload_resume_bytes_max: Option<Spanned<Amount>>,
     pub(super) delete: bool,
     pub(super) mkdir: bool,
+    pub(super) access: Option<Spanned<AccessValue>>,
+    pub(super) users: BTreeMap<Text, Text>,
+    pub(super) users_file: Option<Text>,
+    pub(super) tokens: BTreeMap<Text, Text>,
     pub(super) spa: bool,
     pub(super) user_directory: Option<Text>,
     pub(super) certificate: Option<Text>,
@@ -188,6 +193,10 @@ pub(super) const KEYS: [(&str, &[&str]); 8] = [
             "upload_resume_bytes_max",
             "delete",
             "mkdir",
+            "access",
+            "users",
+            "users_file",
+            "tokens",
             "spa",
             "user_directory",
             "certificate",

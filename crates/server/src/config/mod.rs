@@ -9,6 +9,7 @@
 //! Owns: the types ([`settings`]), one row for each ([`setting`]), the syntax of addresses ([`address`]), loading ([`mod@load`]) and its inverse
 //! ([`mod@render`]). Reads one file and looks whether directories, pages, the log and sockets can be used; keeps nothing open.
 
+pub mod access;
 pub mod acme;
 pub mod address;
 pub mod architecture;

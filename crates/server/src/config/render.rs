@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use super::access;
 use super::limits::LIMITS;
 use super::route::{self, Source};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
@@ -71,6 +72,21 @@ fn site(site: &SiteSettings, page: &mut Page) {
     page.line("upload_resume_bytes_max", bytes(site.upload_resume_bytes_max));
     page.line("delete", site.delete);
     page.line("mkdir", site.mkdir);
+    let table = |entries: &mut dyn Iterator<Item = (&String, String)>| {
+        let entries: Vec<String> =
+            entries.map(|(name, value)| format!("{} = {}", quoted(name), quoted(&value))).collect();
+        format!("{{ {} }}", entries.join(", "))
+    };
+    let accounts = &site.accounts;
+    if !accounts.users.is_empty() {
+        page.line("users", table(&mut accounts.users.iter().map(|(name, hash)| (name, hash.clone()))));
+    }
+    if !accounts.tokens.is_empty() {
+        page.line("tokens", table(&mut accounts.tokens.iter().map(|(name, hash)| (name, access::token_text(hash)))));
+    }
+    if !site.access.is_empty() {
+        page.line("access", site.access.render());
+    }
     page.line("spa", site.spa);
     page.line("rule_files", site.rule_files);
     if let Some(directory) = &site.user_directory {

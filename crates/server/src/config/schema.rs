@@ -57,6 +57,16 @@ fn site() -> Value {
         ("upload_resume_bytes_max", bytes(&super::site::UPLOAD_BYTES, "Bytes of all uploads that are kept in part")),
         ("delete", switch("Let clients delete files and empty directories")),
         ("mkdir", switch("Let clients make directories")),
+        ("access", access()),
+        (
+            "users",
+            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By name: the hash of a password, as `lamna hash-password` prints it" }),
+        ),
+        ("users_file", text("A file of lines NAME:HASH with further users")),
+        (
+            "tokens",
+            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By name: the hash of a token, as `lamna hash-password --token` prints it" }),
+        ),
         ("spa", switch("Answer paths that are not found with the index file of the root")),
         ("user_directory", text("Directory beneath a home directory that is served as /~user/")),
         ("certificate", text("Certificate in PEM, followed by those that lead to one that clients know")),
@@ -175,8 +185,25 @@ fn route() -> Value {
         ("upload", switch("Whether clients may store files")),
         ("delete", switch("Whether clients may delete files and empty directories")),
         ("mkdir", switch("Whether clients may make directories")),
+        ("access", access()),
     ]);
     table(keys, &["match"], "What applies to some requests only")
+}
+
+/// Who may do what.
+fn access() -> Value {
+    let names = |what: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": what });
+    let keys = [
+        ("actions", json!({ "type": "array", "items": { "enum": super::access::ACTIONS } })),
+        ("anyone", switch("Anybody may")),
+        ("users", names("Users who may, with their passwords; * for all")),
+        ("tokens", names("Tokens that may; * for all")),
+        ("allow", names("Networks of clients that may")),
+        ("deny", names("Networks of clients that may not")),
+    ];
+    let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<String, Value>>();
+    let rule = table(keys, &[], "Who may do what");
+    json!({ "anyOf": [rule, { "type": "array", "items": rule }] })
 }
 
 /// An application that answers the requests of a route.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use lamna_policy::control::Profile;
 use lamna_policy::limit::Rate;
 
+use super::access::{AccessRules, Accounts};
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::architecture::Architecture;
@@ -429,6 +430,10 @@ pub struct SiteSettings {
     pub delete: bool,
     /// Whether clients may make directories: MKCOL, and a form in listings.
     pub mkdir: bool,
+    /// Who may do what where no route says otherwise.
+    pub access: AccessRules,
+    /// Who can say who he is.
+    pub accounts: Accounts,
     /// Whether a target that is not found, and whose last segment has no extension, is answered with the root's index
     /// file and status 200, as single-page applications want.
     pub spa: bool,
@@ -473,6 +478,8 @@ impl SiteSettings {
             upload_resume_bytes_max: 64 << 30,
             delete: false,
             mkdir: false,
+            access: AccessRules::default(),
+            accounts: Accounts::default(),
             spa: false,
             headers: Vec::new(),
             redirects: Vec::new(),

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 
+use super::access;
 use super::acme::check_name;
 use super::address::host_name;
 use super::file::{AliasTable, SiteTable, Text, Texts};
@@ -108,6 +109,8 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.delete = given.delete;
     site.mkdir = given.mkdir;
+    site.access = given.access.as_ref().map(|given| access::access(given, checker)).unwrap_or_default();
+    site.accounts = access::accounts(&given.users, given.users_file.as_ref(), &given.tokens, checker);
     site.spa = given.spa;
     site.headers = headers(&given.headers, checker);
     site.redirects = redirect::redirects(&given.redirect, checker);
@@ -125,6 +128,11 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.rule_files = given.rule_files;
     if site.rule_files && site.has_root() {
         site.skipped_lines = route::add_rule_files(&site.root, &mut site.routes);
+    }
+    let accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));
+    let unknown = accesses.filter_map(|rules| access::check_names(rules, &site.accounts).err()).next();
+    if let Some(why) = unknown {
+        checker.problem(table.span(), why);
     }
     site.tls = tls(table, checker);
     site

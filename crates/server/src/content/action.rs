@@ -9,6 +9,7 @@ use lamna_proto::message::Method;
 use super::upload::multipart;
 
 /// What a request does.
+/// In the order of [`ACTIONS`](crate::config::access::ACTIONS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Reads what is there (GET, HEAD).
@@ -27,6 +28,9 @@ pub const DELETE_QUERY: &str = "delete";
 pub const MKDIR_QUERY: &str = "mkdir";
 
 impl Action {
+    /// All of them.
+    pub const ALL: [Action; 4] = [Action::Read, Action::Upload, Action::Delete, Action::Mkdir];
+
     /// What the request that asks for a target does; none if that is nothing that is done here (405). Depends on nothing but the
     /// method, the query and the type of the content.
     pub fn of(translate: &Translate<'_>) -> Option<Action> {

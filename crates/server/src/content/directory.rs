@@ -12,6 +12,7 @@ use super::answers::{self, Extras};
 use super::listing::{self, Item, Kind, Listing, View};
 use crate::config::compression::Compression;
 use crate::config::route::Changes;
+use crate::content::route::{Effective, Routes};
 use crate::io::file_state::Stamp;
 use crate::io::{Blocked, KernelFeatures, open};
 
@@ -28,6 +29,8 @@ pub struct Place<'a> {
     pub changes: Changes,
     /// Whether it can be had as an archive.
     pub downloads: bool,
+    /// Which paths of it are shown, if not all: who may see a directory may not see all that is in it.
+    pub shows: Option<(&'a Routes, &'a Effective)>,
     /// What the kernel can do.
     pub abilities: &'a KernelFeatures,
 }
@@ -101,6 +104,12 @@ fn item(directory: &OwnedFd, place: &Place<'_>, name: &[u8]) -> Option<Item> {
         FileType::RegularFile => Kind::File,
         _ => return None,
     };
+    if let Some((routes, entered)) = place.shows {
+        let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
+        if !routes.lets_on(entered, &[place.path, name, slash].concat()) {
+            return None;
+        }
+    }
     let stamp = Stamp::of(&stat);
     let modified_unix_seconds = stamp.modified_unix_seconds().unwrap_or(0);
     Some(Item { name: name.to_vec(), kind, size: stamp.size, modified_unix_seconds })
@@ -127,6 +136,7 @@ mod tests {
             path: b"/",
             changes: Changes::default(),
             downloads: false,
+            shows: None,
             abilities: &abilities,
         };
         let listed = |looked_at_max| entries(&directory, &place, looked_at_max).unwrap().len();

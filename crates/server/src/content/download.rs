@@ -20,9 +20,10 @@ use lamna_proto::resource::Resource;
 use rustix::io::{pread, retry_on_intr};
 
 use self::zip::{TooMany, Zip};
+use super::action::Action;
 use super::directory;
 use super::listing::Kind;
-use super::route::Effective;
+use super::route::{Effective, variant_of};
 use super::site::{Site, Sites};
 use super::upload::{Asking, Means};
 use crate::config::route::{Changes, Rules};
@@ -62,12 +63,18 @@ pub fn begin(
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
+    let asking = site.routes.depends_on_requests().then(|| Asking::of(translate, request, client));
+    let entered = match &asking {
+        Some(asking) => site.routes.applying(&path, &asking.asked()),
+        None => site.routes.effective(&path, &[]),
+    };
     let tree = Tree {
+        entered,
         sites: means.sites.clone(),
         abilities: means.abilities.clone(),
         clock: means.clock,
         site: site.index,
-        asking: site.routes.depends_on_requests().then(|| Asking::of(translate, request, client)),
+        asking,
     };
     // What is answered in another way is, here as well.
     tree.serves(&path).then(|| Box::new(Download { tree, path, form, walk: None }) as Box<dyn Program>)
@@ -88,6 +95,8 @@ pub fn leads_to_files(rules: &Rules) -> bool {
         cors: _,
         gateway,
         changes: _,
+        // By path, for who asks: see `Tree::serves`.
+        access: _,
         filters,
     } = rules;
     let is_filtered = filters.as_ref().is_some_and(|filters| !filters.is_empty());
@@ -103,6 +112,8 @@ struct Tree {
     site: u32,
     /// Who asks, if routes of the site look at more than paths.
     asking: Option<Asking>,
+    /// What applies to the folder that was asked for: who asks was let in there.
+    entered: Arc<Effective>,
 }
 
 impl Tree {
@@ -122,7 +133,13 @@ impl Tree {
         let site = self.site();
         let is_moved = std::str::from_utf8(path)
             .is_ok_and(|text| site.settings.redirects.iter().any(|redirect| redirect.location(text).is_some()));
-        leads_to_files(&self.rules_of(path).rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
+        let rules = self.rules_of(path);
+        let is_for = |rules: &Effective| {
+            rules.whom(Action::Read).is_none_or(|whom| self.entered.whom(Action::Read) == Some(whom))
+        };
+        let of_file = || variant_of(path).is_none_or(|file| is_for(&self.rules_of(file)));
+        let is_let_in = !site.routes.keep_out() || is_for(&rules) && of_file();
+        is_let_in && leads_to_files(&rules.rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
     }
 
     /// What is served in the directory `path` is beneath another root than it.
@@ -327,6 +344,7 @@ impl Level {
             path: &path,
             changes: Changes::default(),
             downloads: false,
+            shows: None,
             abilities: &tree.abilities,
         };
         let rules = tree.rules_of(&path);

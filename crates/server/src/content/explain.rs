@@ -177,6 +177,7 @@ impl Account<'_> {
         }
         let mut sentences = self.site.routes.describe(self.path);
         sentences.extend(self.site.routes.effective(self.path, &[]).rules.describe_filters());
+        sentences.extend(self.site.routes.effective(self.path, &[]).access_in_words());
         if !redirects.is_empty() {
             sentences.push(format!("none of its redirects applies ({})", redirects.len()));
         }

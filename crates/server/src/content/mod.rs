@@ -2,6 +2,7 @@
 //!
 //! Owns: the bytes of generated content, as pure functions of their arguments. Opens no file and sends nothing.
 
+pub mod access;
 pub mod action;
 pub mod answers;
 pub mod directory;

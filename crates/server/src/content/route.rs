@@ -11,17 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_filter::Chain;
 use lamna_proto::error::Refusal;
+use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Request;
 use lamna_proto::parse::path;
 use lamna_proto::parse::target::{self, Target};
 use lamna_proto::resource::{HeadTooLong, Resource};
 
+use crate::config::access::{AccessRule, AccessRules, Allowed};
 use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
 use crate::config::route::template::Captures;
 use crate::config::route::{Changes, Cors, Immutable, RULE_FILES, Rules, Switch, merge};
 use crate::config::settings::SiteSettings;
+use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
 use crate::upstream::group::Group;
 
@@ -32,6 +35,11 @@ pub struct Routes {
     depends_on_requests: bool,
     hides_rule_files: bool,
     changes: Changes,
+    /// The fields of the site.
+    base: Vec<HeaderRule>,
+    /// Who may do what where no route says otherwise.
+    access: AccessRules,
+    keeps_out: bool,
     /// The applications that routes name.
     groups: Vec<Arc<Group>>,
     /// What applies without any route.
@@ -69,6 +77,11 @@ pub struct Effective {
     pub filters: Chain,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
+    /// Who may do what.
+    access: AccessRules,
+    /// The routes that were asked whether they fit the request, and those of them that do.
+    asked: Vec<RouteId>,
+    held: Vec<RouteId>,
 }
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
@@ -82,13 +95,27 @@ impl Routes {
     /// # Errors
     /// The fields of the site are too long for a head, which no configuration has that was checked.
     pub fn new(site: &SiteSettings) -> Result<Routes, HeadTooLong> {
-        let base = Rules { headers: base(site), ..Rules::default() };
+        let fields_of_site = base(site);
+        let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
+        let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
+        keep_private(&mut base, &site.access);
         let fields = |status| headers::fields(&base.headers, status);
         let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
         let fields = fields(200);
         let (changes, errors, gateway, filters) = (site.changes(), Arc::new(errors), None, Chain::default());
-        let plain =
-            Arc::new(Effective { number: 0, rules: base, changes, errors, vary: None, gateway, filters, fields });
+        let plain = Arc::new(Effective {
+            number: 0,
+            rules: base,
+            changes,
+            errors,
+            vary: None,
+            gateway,
+            filters,
+            fields,
+            access: site.access.clone(),
+            asked: Vec::new(),
+            held: Vec::new(),
+        });
         let mut groups: Vec<Arc<Group>> = Vec::new();
         let named = site.routes.iter().filter_map(|route| match &route.gateway {
             Switch::Set(gateway) => Some(gateway),
@@ -107,6 +134,9 @@ impl Routes {
             depends_on_requests,
             hides_rule_files: site.rule_files,
             changes,
+            base: fields_of_site,
+            access: site.access.clone(),
+            keeps_out,
             groups,
             plain,
             made: Mutex::default(),
@@ -166,6 +196,42 @@ impl Routes {
     /// What besides the path decides about `path`.
     pub fn dependence(&self, path: &[u8]) -> Dependence {
         self.matcher.dependence(path)
+    }
+
+    /// Whether anything is kept from anybody.
+    pub fn keep_out(&self) -> bool {
+        self.keeps_out
+    }
+
+    /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by that path. It has to be
+    /// for anybody, or for the same: who else may be let in there is not known here, and what is found is kept for all who ask.
+    pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
+        // A variant of a file is as much as the file.
+        !self.keeps_out || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file))
+    }
+
+    fn lets_on_to(&self, from: &Effective, to: &[u8]) -> bool {
+        let own = from.whom(Action::Read);
+        let is_alike = |whom: Option<&AccessRule>| whom.is_none() || whom == own;
+        for id in self.matcher.by_path(to) {
+            let route = self.matcher.route(id);
+            let Some(whom) = &route.access.0[Action::Read as usize] else { continue };
+            let whom = match whom {
+                Allowed::Anyone => None,
+                Allowed::Only(rule) => Some(&**rule),
+            };
+            match () {
+                () if route.conditions.is_empty() || from.held.contains(&id) => return is_alike(whom),
+                () if from.asked.contains(&id) => {}
+                // It may fit, or not: then the next one decides.
+                () if is_alike(whom) => {}
+                () => return false,
+            }
+        }
+        is_alike(match &self.access.0[Action::Read as usize] {
+            Some(Allowed::Only(rule)) => Some(rule),
+            Some(Allowed::Anyone) | None => None,
+        })
     }
 
     /// Whether `path` is read by the server, and not served.
@@ -231,14 +297,21 @@ impl Routes {
         let changes = rules.changes.over(self.changes);
         // What cannot be made was refused with the settings.
         let filters = Chain::new(rules.filters.as_deref().unwrap_or_default()).unwrap_or_default();
-        let effective = Arc::new(Effective { number, rules, changes, errors, vary, gateway, filters, fields });
+        let access = rules.access.clone().or(&self.access);
+        let held: Vec<RouteId> = matched.iter().copied().filter(|id| asks(id)).collect();
+        let asked = [&held[..], &failed].concat();
+        let effective =
+            Effective { number, rules, changes, errors, vary, gateway, filters, fields, access, asked, held };
+        let effective = Arc::new(effective);
         made.by_routes.insert(key, effective.clone());
         effective
     }
 
     fn rules(&self, matched: &[RouteId], failed: &[RouteId], origin: Option<u16>) -> (Rules, Option<String>) {
         let mut rules = merge(matched.iter().map(|id| (usize::from(*id), self.matcher.route(*id))));
-        rules.headers.splice(0..0, self.plain.rules.headers.iter().cloned());
+        rules.headers.splice(0..0, self.base.iter().cloned());
+        let access = rules.access.clone().or(&self.access);
+        keep_private(&mut rules, &access);
         let mut names: Vec<String> = Vec::new();
         let looked_at = self.matcher.headers_of(matched).chain(self.matcher.headers_of(failed));
         let has_origins = rules.cors.as_ref().is_some_and(|cors| !cors.is_for_any());
@@ -314,13 +387,36 @@ impl Routes {
             return None;
         }
         let mut extras = effective.extras(204);
-        let is_preflight =
-            request.lines_named(b"origin").next().is_some() && request.lines_named(PREFLIGHT_METHOD).next().is_some();
-        if let Some(cors) = effective.rules.cors.as_ref().filter(|_| is_preflight) {
+        if let Some(cors) = effective.rules.cors.as_ref().filter(|_| is_preflight(request)) {
             let is_let_in = extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(ALLOW_ORIGIN));
             extras.fields.to_mut().extend(is_let_in.then(|| preflight(cors)).into_iter().flatten());
         }
         answers::options(&extras, effective.changes).ok().map(Arc::new)
+    }
+}
+
+/// The path of the file that has this variant beside it, if it is the path of one.
+pub fn variant_of(path: &[u8]) -> Option<&[u8]> {
+    SIBLINGS.iter().find_map(|(_, suffix)| path.strip_suffix(suffix.as_bytes()))
+}
+
+/// Where precompressed variants of a file are: beside it.
+pub const SIBLINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")];
+
+/// Whether `request` asks whether another one may be made (Fetch, CORS-preflight request).
+pub fn is_preflight(request: Request<'_>) -> bool {
+    request.lines_named(b"origin").next().is_some() && request.lines_named(PREFLIGHT_METHOD).next().is_some()
+}
+
+/// What is not for anybody is not kept for others by caches on the way, unless a field says otherwise.
+fn keep_private(rules: &mut Rules, access: &AccessRules) {
+    if !matches!(access.0[Action::Read as usize], Some(Allowed::Only(_))) {
+        return;
+    }
+    rules.immutable = None;
+    if !rules.headers.iter().any(|rule| rule.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"))) {
+        let private = ("Cache-Control".to_owned(), "private".to_owned());
+        rules.headers.push(HeaderRule::of_fields(&[private]));
     }
 }
 
@@ -363,6 +459,19 @@ impl Effective {
             200 => Cow::Borrowed(&self.fields),
             _ => Cow::Owned(headers::fields(&self.rules.headers, status)),
         }
+    }
+
+    /// Whom an action is for; none if anybody may.
+    pub fn whom(&self, action: Action) -> Option<&AccessRule> {
+        match &self.access.0[action as usize] {
+            Some(Allowed::Only(rule)) => Some(rule),
+            Some(Allowed::Anyone) | None => None,
+        }
+    }
+
+    /// Who may do what, in sentences.
+    pub fn access_in_words(&self) -> Vec<String> {
+        self.access.sentences()
     }
 
     /// What is sent with an answer of `status`.

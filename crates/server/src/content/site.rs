@@ -22,6 +22,7 @@ use crate::cache::Store;
 use crate::config::compression::Compression;
 use crate::config::route::condition::Condition;
 use crate::config::settings::{Settings, SiteSettings, SiteTls};
+use crate::content::access::Guard;
 use crate::content::answers;
 use crate::content::route::Routes;
 use crate::content::site::users::Users;
@@ -58,6 +59,8 @@ pub struct Site {
     pub routes: Routes,
     /// What the core answers by itself where no route matches. Sites with the same further fields share them.
     pub pages: Arc<Pages>,
+    /// Who is let in; none if everybody is.
+    pub guard: Option<Arc<Guard>>,
     users: Users,
     certificate: Option<u64>,
 }
@@ -90,8 +93,10 @@ impl Sites {
                     None => sites.by_host.insert(host.as_bytes().to_vec(), index),
                 };
             }
-            let is_alike =
-                |other: &&Site| (&other.settings.headers, other.settings.changes()) == (&site.headers, site.changes());
+            let is_alike = |other: &&Site| {
+                let of = |site: &SiteSettings| (site.headers.clone(), site.changes(), site.access.clone());
+                of(&other.settings) == of(site)
+            };
             let alike = sites.sites.iter().find(is_alike);
             let pages = alike.map(|other| other.pages.clone());
             let looks_at_client = |condition: &Condition| matches!(condition, Condition::Client(_));
@@ -229,6 +234,7 @@ impl Site {
                     Arc::new(answers::pages(extras, settings.changes()).map_err(too_long)?)
                 }
             },
+            guard: routes.keep_out().then(|| Arc::new(Guard::new(&settings.accounts))),
             routes,
             users: Users::default(),
             certificate: settings.tls.as_ref().map(SiteTls::identity),

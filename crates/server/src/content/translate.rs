@@ -11,6 +11,7 @@ mod script;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +34,7 @@ use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::route::Changes;
 use crate::config::route::headers::IMMUTABLE;
-use crate::content::route::Effective;
+use crate::content::route::{Effective, SIBLINGS};
 use crate::content::site::{Root, Site};
 use crate::io::file_state;
 use crate::io::file_state::{Kind, Stamp, Stamps};
@@ -224,6 +225,19 @@ impl Question<'_> {
         Ok((kind == Kind::Regular).then(|| Open { file, stamp, name: name.to_vec() }))
     }
 
+    /// The path at which the file `name` beneath `directory` is, however it was found. None if who asks is not let in there, though he
+    /// is where he asks: rewriting, index files, pages for errors and the like lead nobody past a rule.
+    fn path_of(&self, directory: &OwnedFd, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let routes = &self.site.routes;
+        let is_of_user = self.site.settings.user_directory.is_some() && self.path.starts_with(b"/~");
+        if !routes.keep_out() || is_of_user {
+            return Some(Cow::Borrowed(self.path));
+        }
+        let (prefix, _) = self.site.root_with(directory)?;
+        let path = [prefix, name].concat();
+        routes.lets_on(self.rules, &path).then_some(Cow::Owned(path))
+    }
+
     fn directory(&self, place: &Place<'_>, name: &[u8], opened: OwnedFd) -> Result<Arc<Entry>, Blocked> {
         if let Some(open) = self.index(place, name)? {
             return self.file(&place.directory, open, Status(200));
@@ -244,13 +258,19 @@ impl Question<'_> {
             // It would have to be held in memory for as long as its reader takes.
             return Err(Blocked::Failed(Errno::NOMEM));
         }
+        let Some(path) = self.path_of(&place.directory, &index_name(name, "")) else {
+            return Err(Blocked::Failed(WITHHELD));
+        };
         let root = place.directory.as_fd();
         let settings = &self.site.settings;
         // Directories of users are theirs alone.
         let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
         let changes = if is_users { Changes::default() } else { self.rules.changes };
         let downloads = !is_users && download::leads_to_files(&self.rules.rules);
-        let listed = directory::Place { root, name, path: self.path, changes, downloads, abilities: self.abilities };
+        let shows = self.site.routes.keep_out().then_some((&self.site.routes, self.rules));
+        // What is in it is kept by the path at which it is, though it was asked for by another.
+        let path = if shows.is_some() { &*path } else { self.path };
+        let listed = directory::Place { root, name, path, changes, downloads, shows, abilities: self.abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.
@@ -269,6 +289,9 @@ impl Question<'_> {
         status: Status,
         is_immutable: bool,
     ) -> Result<Arc<Entry>, Blocked> {
+        if self.path_of(directory, &open.name).is_none() {
+            return Err(Blocked::Failed(WITHHELD));
+        }
         if let Some(runner) = self.runner(directory, &open.name) {
             return self.script(&runner, &open, &[]);
         }
@@ -454,6 +477,8 @@ impl Question<'_> {
         let Blocked::Failed(errno) = blocked else { return Err(blocked) };
         let errors = &self.rules.errors;
         match errno {
+            // It is configured so: nothing to tell anybody.
+            WITHHELD => self.error_page(403, &errors.forbidden, Stamps::none()),
             // NXIO: a socket, which cannot be opened, or a device.
             Errno::ACCESS | Errno::PERM | Errno::NXIO => {
                 self.report(Peer::Denied, || (Level::Warning, self.why_denied(errno)));
@@ -486,6 +511,9 @@ impl Question<'_> {
         }
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         for index in self.indices() {
+            if self.path_of(&directory, index.as_bytes()).is_none() {
+                return Ok(None);
+            }
             if let Some(open) = self.open_regular(&directory, index.as_bytes())? {
                 return self.page(&directory, open, Status(200)).map(Some);
             }
@@ -501,7 +529,9 @@ impl Question<'_> {
         let directory = self.site.root.directory(self.wait, self.now_ms)?;
         match self.open_regular(&directory, page.trim_start_matches('/').as_bytes()) {
             // A script is no page: it has a status of its own.
-            Ok(Some(open)) if self.runner(&directory, &open.name).is_none() => {
+            Ok(Some(open))
+                if self.runner(&directory, &open.name).is_none() && self.path_of(&directory, &open.name).is_some() =>
+            {
                 self.page(&directory, open, Status(status))
             }
             Ok(_) | Err(Blocked::Failed(_)) => Ok(self.ready(ours, stamps)),
@@ -640,8 +670,8 @@ fn index_name(name: &[u8], index: &str) -> Vec<u8> {
     if name.is_empty() { index.as_bytes().to_vec() } else { [name, b"/", index.as_bytes()].concat() }
 }
 
-/// Where precompressed variants of a file are: beside it.
-const SIBLINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstd, ".zst"), (Coding::Gzip, ".gz")];
+/// Who asks is not let in where he is led: no other error of the file system is this one.
+const WITHHELD: Errno = Errno::KEYREJECTED;
 
 /// How often a file that changes under our hands is read before it is sent from where it is.
 const READ_TRIES: usize = 3;

@@ -152,6 +152,8 @@ fn is_from_elsewhere(request: Request<'_>) -> bool {
     }
 }
 
+const NOT_FOR_ALL: Refused = Refused(403, "This is for others than the address that the request was sent to.");
+
 /// Why something cannot be stored: the status, and a sentence for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused(u16, &'static str);
@@ -189,6 +191,16 @@ impl Place {
         }
     }
 
+    /// Whether who was let in to do this at the path that was asked for may do it to `path`, be that a file or a directory.
+    fn lets_on(&self, action: Action, path: &[u8]) -> bool {
+        if !self.site().routes.keep_out() {
+            return true;
+        }
+        let (entered, inner) = (self.rules(), [path, b"/"].concat());
+        let may = |path: &[u8]| self.rules_of(path).whom(action).is_none_or(|whom| entered.whom(action) == Some(whom));
+        may(path) && may(&inner)
+    }
+
     /// The directory that `path` names, which ends with a slash.
     fn directory(&self, path: &[u8]) -> Result<OwnedFd, Refused> {
         let (root, name) = self.site().root_of(path);
@@ -210,6 +222,7 @@ impl Place {
             path if path::is_hidden(path) => Err(HIDDEN),
             path if self.site().routes.hides(path) => Err(RULES),
             path if !self.permits(action, path) => Err(NOT_HERE),
+            path if !self.lets_on(action, path) => Err(NOT_FOR_ALL),
             _ => Ok(()),
         }
     }

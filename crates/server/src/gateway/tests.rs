@@ -63,6 +63,7 @@ fn drive(mut program: Gateway, content: &[u8], piece_bytes: usize) -> Got {
         let ran = program.run(Input { content: piece, is_last, room: true, now: now() });
         let given = match ran {
             Ran::Continue => Next::CONTENT,
+            Ran::Again => panic!("gateways ask for no other translation"),
             Ran::Answer(resource) => {
                 got.page = Some(resource.status.0);
                 return got;

@@ -23,4 +23,5 @@ pub mod say;
 pub mod shared_memory;
 pub mod signals;
 pub(crate) mod tcp;
+pub mod terminal;
 pub(crate) mod usage;

@@ -24,6 +24,7 @@ use lamna_proto::workspace::Workspace;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
+use crate::content::access::Known;
 use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
 use crate::io::Wait;
@@ -87,6 +88,8 @@ pub struct WorkerContext<'a> {
     /// What was answered with last that was over a limit: of which site, and of which limit.
     limited: Option<((u32, Exceeded), Arc<Resource>)>,
     addresses: Addresses,
+    /// Passwords that were verified.
+    known: Known,
 }
 
 /// A target to be translated, in values of its own. Equal are those of the same key.
@@ -170,6 +173,7 @@ impl<'a> WorkerContext<'a> {
             passing: None,
             limited: None,
             addresses: Addresses::default(),
+            known: Known::default(),
         }
     }
 

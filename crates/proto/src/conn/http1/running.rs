@@ -293,7 +293,7 @@ impl Connection {
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            Ran::Continue | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+            Ran::Continue | Ran::Again | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
         }
         let (begun, away_since) = (running.sending.is_some(), running.away_since);
         if running.wake.wants_content()
@@ -309,10 +309,21 @@ impl Connection {
                 self.leave_unread();
                 self.set_front(State::Translated(resource));
             }
-            Ran::Answer(_) | Ran::Failed => self.fail_program(),
+            Ran::Again if !begun => self.translate_again(),
+            Ran::Again | Ran::Answer(_) | Ran::Failed => self.fail_program(),
         }
         self.invite_content();
         self.advance();
+    }
+
+    /// The program is done, and its request is translated once more. How much content it may have is as if there had been no program.
+    fn translate_again(&mut self) {
+        let body_bytes_max = driven(&mut self.workspace).outlet.limits.body_bytes_max;
+        if let Some(incoming) = self.active.as_mut().and_then(|active| active.receiving.as_mut()) {
+            // Content that is known to be more is refused by whoever takes it.
+            _ = incoming.limit(body_bytes_max);
+        }
+        self.set_front(State::Wanting);
     }
 
     fn set_front(&mut self, state: State) {

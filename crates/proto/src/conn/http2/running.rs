@@ -211,7 +211,7 @@ impl Connection {
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            Ran::Continue | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+            Ran::Continue | Ran::Again | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
         }
         if let Receiving::Open(incoming) = &mut stream.receiving
             && running.wake.wants_content()
@@ -234,9 +234,19 @@ impl Connection {
                 self.give_up_content(at, now);
                 self.handle_translated(at, &resource);
             }
-            Ran::Answer(_) | Ran::Failed => self.fail_program(at),
+            Ran::Again if !has_begun => self.translate_again(at),
+            Ran::Again | Ran::Answer(_) | Ran::Failed => self.fail_program(at),
         }
         self.pump();
+    }
+
+    /// The program of a stream is done, and the stream is translated once more. Content that has arrived meanwhile is kept for whoever
+    /// takes it then.
+    fn translate_again(&mut self, at: usize) {
+        let stream = &mut self.streams[at];
+        if let Work::Running(running) = std::mem::replace(&mut stream.work, Work::Wanting) {
+            stream.content = running.content;
+        }
     }
 
     /// What a program has not taken will not be: the window of the connection is opened by it.

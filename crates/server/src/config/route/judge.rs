@@ -18,6 +18,7 @@ use super::pattern::{Pattern, compile};
 use super::shapes::{CorsTable, FieldValue, HeaderTable, Headers, MatchTable, RouteTable, SwitchOr, TextsOr, Value};
 use super::template::Template;
 use super::{ChangeRules, Cors, Immutable, RouteRedirect, RouteSettings, Switch};
+use crate::config::access;
 use crate::config::file::{Text, Texts};
 use crate::config::limits::Unit;
 use crate::config::redirect;
@@ -96,6 +97,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.gateway = gateways::judge(given, checker);
     route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
     route.changes = ChangeRules { upload: given.upload, delete: given.delete, mkdir: given.mkdir };
+    route.access = given.access.as_ref().map(|given| access::access(given, checker)).unwrap_or_default();
     conflicts_within(table, &route, checker);
     route
 }

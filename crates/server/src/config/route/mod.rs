@@ -34,6 +34,7 @@ use headers::HeaderRule;
 use pattern::{Pattern, Specificity};
 use template::Template;
 
+use super::access::AccessRules;
 use super::gateway::GatewaySettings;
 
 pub(super) use files::add_rule_files;
@@ -74,6 +75,8 @@ pub struct RouteSettings {
     pub filters: Option<Vec<Step>>,
     /// What clients may change.
     pub changes: ChangeRules,
+    /// Who may do what.
+    pub access: AccessRules,
 }
 
 /// Where a route is written.
@@ -256,6 +259,8 @@ pub struct Rules {
     pub filters: Option<Vec<Step>>,
     /// What clients may change, where that differs from the site.
     pub changes: ChangeRules,
+    /// Who may do what, where that differs from the site.
+    pub access: AccessRules,
 }
 
 impl Rules {
@@ -314,6 +319,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         rules.index = rules.index.or_else(|| route.index.clone());
         rules.filters = rules.filters.or_else(|| route.filters.clone());
         rules.changes = rules.changes.or(route.changes);
+        rules.access = std::mem::take(&mut rules.access).or(&route.access);
         for (status, page) in &route.error_pages {
             rules.error_pages.entry(*status).or_insert_with(|| page.clone());
         }

@@ -67,6 +67,9 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
     if let Some(steps) = &route.filters {
         line("filters", filters::render(steps));
     }
+    if !route.access.is_empty() {
+        line("access", route.access.render());
+    }
     for (key, is_on) in route.changes.all() {
         if let Some(is_on) = is_on {
             line(key, is_on.to_string());
@@ -157,6 +160,7 @@ fn lines_of(rules: &Rules) -> Vec<String> {
     }
     let may = rules.changes.all().into_iter().filter_map(|(key, is_on)| is_on.map(|is_on| (key, is_on)));
     lines.extend(may.map(|(key, is_on)| format!("{key} is {}", if is_on { "on" } else { "off" })));
+    lines.extend(rules.access.sentences());
     lines.extend(rules.cors.as_ref().map(|cors| format!("pages of {} may ask", cors.origins.join(", "))));
     if lines.is_empty() {
         lines.push("nothing else than for the whole site".into());

@@ -11,6 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
+use crate::config::access::{AccessTable, AccessValue};
 use crate::config::file::{Amount, Text, Texts};
 
 /// `[[site.route]]`
@@ -35,6 +36,7 @@ pub(in crate::config) struct RouteTable {
     pub(super) upload: Option<bool>,
     pub(super) delete: Option<bool>,
     pub(super) mkdir: Option<bool>,
+    pub(super) access: Option<Spanned<AccessValue>>,
 }
 
 impl RouteTable {
@@ -339,6 +341,18 @@ impl Shape for Headers {
     }
 }
 
+impl Shape for AccessValue {
+    const EXPECTED: &'static str = "a table as in { users = [\"*\"] }, or a list of such tables";
+
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
+        Some(AccessTable::deserialize(MapAccessDeserializer::new(map)).map(AccessValue::One))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(list: A) -> Option<Result<Self, A::Error>> {
+        Some(Vec::deserialize(SeqAccessDeserializer::new(list)).map(AccessValue::Several))
+    }
+}
+
 macro_rules! read_by_shape {
     ($($name:ident $(<$parameter:ident>)?),*) => {$(
         impl<'de $(, $parameter: DeserializeOwned)?> Deserialize<'de> for $name $(<$parameter>)? {
@@ -349,4 +363,4 @@ macro_rules! read_by_shape {
     )*};
 }
 
-read_by_shape!(TextsOr<T>, SwitchOr<T>, Value, FieldValue, FilterStep, Statuses, Headers);
+read_by_shape!(TextsOr<T>, SwitchOr<T>, Value, FieldValue, FilterStep, Statuses, Headers, AccessValue);

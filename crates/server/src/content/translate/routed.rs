@@ -12,12 +12,13 @@ use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
-use super::{Open, Place, Question, SIBLINGS, index_name};
+use super::{Open, Place, Question, index_name};
 use crate::cache::Entry;
 use crate::config::route::RouteRedirect;
 use crate::config::route::template::Template;
 use crate::content::answers;
 use crate::content::media_type;
+use crate::content::route::SIBLINGS;
 use crate::io::Blocked;
 use crate::io::file_state::{self, Kind, Stamps};
 

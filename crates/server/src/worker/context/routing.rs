@@ -14,11 +14,14 @@ use lamna_proto::workspace::PagesByHost;
 
 use super::{Target, WorkerContext, name_of};
 use crate::cache::{Entry, Script};
+use crate::config::access::AccessRule;
+use crate::content::access::{Asking, Verdict};
+use crate::content::action::Action;
 use crate::content::answers;
-use crate::content::route::Effective;
+use crate::content::route::{Effective, is_preflight};
 use crate::content::site::Site;
 use crate::content::{download, upload};
-use crate::gateway::{self, Asking};
+use crate::gateway;
 use crate::tls::Over;
 use crate::upstream::group::Group;
 use crate::worker::limiter::Exceeded;
@@ -56,6 +59,14 @@ impl WorkerContext<'_> {
             }
             _ => {}
         }
+        let is_kept = sites.find(translate.host).guard.is_some();
+        if is_kept && let Some(verdict) = self.keep_out(translate, client) {
+            return Some(match verdict {
+                Verdict::Verify(program) => Done::Run(program),
+                Verdict::Answer(resource) => Done::Translated(self.passing.insert(resource)),
+                Verdict::Passes => return self.without_application(translate),
+            });
+        }
         match self.route_to_gateway(translate, peer, client, over) {
             Gate::Answers(done) => return Some(done),
             // Which file it is, and whether it is a script, is found out for every method.
@@ -81,6 +92,40 @@ impl WorkerContext<'_> {
         }
         self.requests += 1;
         Some(program.map_or(Done::Refused(Refusal::MethodNotAllowed), Done::Run))
+    }
+
+    /// Why a request is not let in, or what finds out whether it is; none if it is. A question whether another request may be made passes: it
+    /// is answered here and by no application, because browsers show nothing with it.
+    fn keep_out(&mut self, translate: &Translate<'_>, client: Option<IpAddr>) -> Option<Verdict> {
+        let Shared { sites, proxies, .. } = self.shared;
+        let site = sites.find(translate.host);
+        let guard = site.guard.as_ref()?;
+        let effective = self.addresses.rules(sites, translate, client);
+        let mut all = Action::ALL.map(|action| effective.whom(action));
+        if let Some(action) = Action::of(translate) {
+            // What it does is known; what it does not do does not matter.
+            let own = all[action as usize];
+            all = [own, None, None, None];
+        }
+        let mut rules: [&AccessRule; 4] = [const { &AccessRule::NONE }; 4];
+        let mut count = 0;
+        for rule in all.into_iter().flatten() {
+            rules[count] = rule;
+            count += 1;
+        }
+        if count == 0 {
+            return None;
+        }
+        if translate.request.is_some_and(|one| matches!(one.head.method, Method::Options) && is_preflight(one)) {
+            return Some(Verdict::Passes);
+        }
+        let is_of_proxy = !proxies.is_empty() && proxies.trust(client);
+        let asking = Asking { site: site.index, translate, client, is_of_proxy, effective: &effective, now: self.now };
+        let verdict = guard.judge(&rules[..count], &asking, &mut self.known);
+        // Fields that are too long with another one besides: nobody is let in for that.
+        let verdict = verdict.unwrap_or_else(|_| Verdict::Answer(effective.errors.forbidden.clone()));
+        self.requests += u64::from(matches!(verdict, Verdict::Answer(_)));
+        (!matches!(verdict, Verdict::Passes)).then_some(verdict)
     }
 
     /// Which limit the client of a request is over, if any.
@@ -175,7 +220,8 @@ impl WorkerContext<'_> {
         let is_trusted = !proxies.is_empty() && proxies.trust(peer);
         let is_secure = over.certificate.is_some() || proxies.is_secure(peer, translate.request);
         let called = &*name_of(self.shared, translate, peer);
-        let asking = Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure, called };
+        let asking =
+            gateway::Asking { site, rules, group, script, translate, request, client, is_trusted, is_secure, called };
         match gateway::begin(&asking) {
             Ok(program) => Done::Run(Box::new(program)),
             Err(refusal) => Done::Refused(refusal),

@@ -1,0 +1,412 @@
+//! Who may do what: users and tokens of a site, and which of them a route asks for, by action.
+//!
+//! ```toml
+//! [[site]]
+//! users = { ada = "$argon2id$..." }
+//! tokens = { ci = "sha256:..." }
+//! access = { users = ["*"] }                                            # everything, with a password
+//! access = { actions = ["upload", "delete", "mkdir"], users = ["*"] }   # read freely, change with a password
+//! ```
+//!
+//! A table is one rule: what it is for, and whom it lets in. It says its actions itself, so that a reader need not know which keys are
+//! actions and which are people; several tables are a list. Of each action the most specific route that says something decides, as with
+//! `upload` and `delete`. Owns: [`AccessRules`] as values, and the judgement of what is written. Pure, but for reading `users_file`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::file::{Text, Texts};
+use super::route::condition::Network;
+use super::validate::Checker;
+
+/// Whom something is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessRule {
+    /// Names of users who give a password; `*` for all.
+    pub users: Vec<String>,
+    /// Names of tokens; `*` for all.
+    pub tokens: Vec<String>,
+    /// Networks of clients, one of which it has to be. Empty: any.
+    pub allow: Vec<Network>,
+    /// Networks of clients that are kept out, whatever else is said.
+    pub deny: Vec<Network>,
+}
+
+impl AccessRule {
+    /// One that lets everybody in.
+    pub const NONE: AccessRule =
+        AccessRule { users: Vec::new(), tokens: Vec::new(), allow: Vec::new(), deny: Vec::new() };
+
+    /// Whether a user or a token has to be named.
+    pub fn asks_for_credentials(&self) -> bool {
+        !self.users.is_empty() || !self.tokens.is_empty()
+    }
+}
+
+/// Whom one action is for. None: less specific routes decide.
+pub type Whom = Option<Allowed>;
+
+/// Who may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Anybody.
+    Anyone,
+    /// These.
+    Only(Arc<AccessRule>),
+}
+
+/// What requests do, in the order of [`AccessRules`].
+pub const ACTIONS: [&str; 4] = ["read", "upload", "delete", "mkdir"];
+
+/// Whom each of [`ACTIONS`] is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessRules(pub [Whom; 4]);
+
+impl AccessRules {
+    /// These, and where they say nothing `other`.
+    pub fn or(self, other: &AccessRules) -> AccessRules {
+        let mut merged = self;
+        for (own, other) in merged.0.iter_mut().zip(&other.0) {
+            if own.is_none() {
+                own.clone_from(other);
+            }
+        }
+        merged
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// Whether anything is kept from anybody.
+    pub fn keeps_out(&self) -> bool {
+        self.0.iter().any(|whom| matches!(whom, Some(Allowed::Only(_))))
+    }
+
+    /// Sentences about who may do what.
+    pub fn sentences(&self) -> Vec<String> {
+        let named = ACTIONS.iter().zip(&self.0).filter_map(|(action, whom)| Some((action, whom.as_ref()?)));
+        named
+            .map(|(action, whom)| match whom {
+                Allowed::Anyone => format!("{action} is for anyone"),
+                Allowed::Only(rule) => format!("{action} is for {}", describe(rule)),
+            })
+            .collect()
+    }
+
+    /// As it is written: a value of `access`.
+    pub(super) fn render(&self) -> String {
+        let mut tables: Vec<(Vec<&str>, &Allowed)> = Vec::new();
+        for (action, whom) in ACTIONS.iter().zip(&self.0) {
+            let Some(whom) = whom else { continue };
+            match tables.iter_mut().find(|(_, other)| *other == whom) {
+                Some((actions, _)) => actions.push(action),
+                None => tables.push((vec![action], whom)),
+            }
+        }
+        let list = |names: &mut dyn Iterator<Item = String>| {
+            let quoted: Vec<String> = names.map(|name| format!("{name:?}")).collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        let table = |(actions, whom): &(Vec<&str>, &Allowed)| {
+            let mut parts = vec![format!("actions = {}", list(&mut actions.iter().map(|one| (*one).to_owned())))];
+            match whom {
+                Allowed::Anyone => parts.push("anyone = true".to_owned()),
+                Allowed::Only(rule) => {
+                    let mut names = |key: &str, names: &[String]| {
+                        if !names.is_empty() {
+                            parts.push(format!("{key} = {}", list(&mut names.iter().cloned())));
+                        }
+                    };
+                    names("users", &rule.users);
+                    names("tokens", &rule.tokens);
+                    let texts = |networks: &[Network]| networks.iter().map(ToString::to_string).collect::<Vec<_>>();
+                    names("allow", &texts(&rule.allow));
+                    names("deny", &texts(&rule.deny));
+                }
+            }
+            format!("{{ {} }}", parts.join(", "))
+        };
+        let tables: Vec<String> = tables.iter().map(table).collect();
+        format!("[{}]", tables.join(", "))
+    }
+}
+
+fn describe(rule: &AccessRule) -> String {
+    let named = |names: &[String], one: &str, all: &str| match names {
+        [] => None,
+        names if names.iter().any(|name| name == "*") => Some(all.to_owned()),
+        names => Some(format!("{one} {}", names.join(", "))),
+    };
+    let who: Vec<String> = [
+        named(&rule.users, "the users", "all users with their passwords"),
+        named(&rule.tokens, "the tokens", "all tokens"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut text = if who.is_empty() { "clients".to_owned() } else { who.join(" and ") };
+    let networks = |networks: &[Network]| networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if !rule.allow.is_empty() {
+        text.push_str(&format!(" of {}", networks(&rule.allow)));
+    }
+    if !rule.deny.is_empty() {
+        text.push_str(&format!(", and not of {}", networks(&rule.deny)));
+    }
+    text
+}
+
+/// Who can say who he is: names, and what passwords and tokens are compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Argon2id hashes of passwords, in the PHC format.
+    pub users: BTreeMap<String, String>,
+    /// SHA-256 of tokens.
+    pub tokens: BTreeMap<String, [u8; 32]>,
+}
+
+/// One table of `access`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct AccessTable {
+    actions: Option<Spanned<Texts>>,
+    anyone: bool,
+    users: Option<Spanned<Texts>>,
+    tokens: Option<Spanned<Texts>>,
+    allow: Option<Spanned<Texts>>,
+    deny: Option<Spanned<Texts>>,
+}
+
+/// The value of `access`.
+#[derive(Debug)]
+pub(super) enum AccessValue {
+    /// `{ ... }`
+    One(AccessTable),
+    /// `[{ ... }, { ... }]`
+    Several(Vec<AccessTable>),
+}
+
+/// What `access` says.
+pub(super) fn access(given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> AccessRules {
+    let tables = match given.get_ref() {
+        AccessValue::One(table) => std::slice::from_ref(table),
+        AccessValue::Several(tables) => tables,
+    };
+    let mut rules = AccessRules::default();
+    for table in tables {
+        let whom = whom(table, given, checker);
+        let named: Vec<String> = match &table.actions {
+            Some(actions) => actions.get_ref().0.clone(),
+            None => ACTIONS.map(str::to_owned).to_vec(),
+        };
+        for name in named {
+            match ACTIONS.iter().position(|action| *action == name) {
+                None => checker.problem(
+                    table.actions.as_ref().map_or(given.span(), Spanned::span),
+                    format!("`{}` is no action: expected read, upload, delete or mkdir", name.escape_debug()),
+                ),
+                Some(at) if rules.0[at].is_some() => {
+                    checker.problem(given.span(), format!("`access` says twice who may {name}"));
+                }
+                Some(at) => rules.0[at] = Some(whom.clone()),
+            }
+        }
+    }
+    rules
+}
+
+fn whom(table: &AccessTable, given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> Allowed {
+    let names = |texts: &Option<Spanned<Texts>>| texts.as_ref().map_or(Vec::new(), |texts| texts.get_ref().0.clone());
+    let mut networks = |texts: &Option<Spanned<Texts>>| {
+        let mut networks = Vec::new();
+        for text in texts.iter().flat_map(|texts| &texts.get_ref().0) {
+            match text.parse::<Network>() {
+                Ok(network) => networks.push(network),
+                Err(why) => checker.problem(given.span(), format!("`{}` {why}", text.escape_debug())),
+            }
+        }
+        networks
+    };
+    let (allow, deny) = (networks(&table.allow), networks(&table.deny));
+    let rule = AccessRule { users: names(&table.users), tokens: names(&table.tokens), allow, deny };
+    let says = [&table.users, &table.tokens, &table.allow, &table.deny].iter().any(|one| one.is_some());
+    // An empty list is not taken for no list: it would let everybody in.
+    let lists = [&table.users, &table.tokens, &table.allow];
+    if lists.iter().any(|list| list.as_ref().is_some_and(|list| list.get_ref().0.is_empty())) {
+        checker.problem(given.span(), "an empty list in `access` lets nobody in: leave it out, or name somebody");
+    }
+    if table.anyone == says {
+        let message = "`access` says who may: users, tokens, allow or deny; or else anyone = true";
+        checker.problem(given.span(), message);
+    }
+    if table.anyone { Allowed::Anyone } else { Allowed::Only(Arc::new(rule)) }
+}
+
+/// The users and tokens of a site.
+pub(super) fn accounts(
+    users: &BTreeMap<Text, Text>,
+    file: Option<&Text>,
+    tokens: &BTreeMap<Text, Text>,
+    checker: &mut Checker<'_>,
+) -> Accounts {
+    let mut accounts = Accounts::default();
+    if let Some(file) = file {
+        let path = checker.path(file);
+        match std::fs::read_to_string(&path) {
+            Err(error) => checker.expect(false, file, &format!("cannot be read: {error}")),
+            Ok(text) => {
+                for (number, line) in (1..).zip(text.lines()) {
+                    let line = line.trim();
+                    if line.is_empty() || line.starts_with('#') {
+                        continue;
+                    }
+                    let judged = line.split_once(':').ok_or("is not NAME:HASH".to_owned()).and_then(|(name, hash)| {
+                        check_user(name, hash)?;
+                        Ok(accounts.users.insert(name.to_owned(), hash.to_owned()))
+                    });
+                    match judged {
+                        Err(why) => checker.expect(false, file, &format!("has a mistake: line {number} {why}")),
+                        Ok(Some(_)) => checker.expect(false, file, &format!("names somebody twice: line {number}")),
+                        Ok(None) => {}
+                    }
+                }
+            }
+        }
+    }
+    for (name, hash) in users {
+        if let Err(why) = check_user(name.get_ref(), hash.get_ref()) {
+            // Never the value: it may be a password.
+            checker.problem(hash.span(), format!("the user `{}` {why}", name.get_ref().escape_debug()));
+        }
+        accounts.users.insert(name.get_ref().clone(), hash.get_ref().clone());
+    }
+    for (name, hash) in tokens {
+        match token_hash(hash.get_ref()) {
+            Some(hash) => _ = accounts.tokens.insert(name.get_ref().clone(), hash),
+            None => checker.problem(
+                hash.span(),
+                "this is no hash of a token: `lamna hash-password --token` prints one, as in sha256:5f...",
+            ),
+        }
+    }
+    accounts
+}
+
+/// Whether all whom `rules` name are there.
+pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts) -> Result<(), String> {
+    for whom in rules.0.iter().flatten() {
+        let Allowed::Only(rule) = whom else { continue };
+        for name in &rule.users {
+            let is_there = if name == "*" { !accounts.users.is_empty() } else { accounts.users.contains_key(name) };
+            if !is_there {
+                return Err(format!("`access` names the user `{name}`, and the site has no such user"));
+            }
+        }
+        for name in &rule.tokens {
+            let is_there = if name == "*" { !accounts.tokens.is_empty() } else { accounts.tokens.contains_key(name) };
+            if !is_there {
+                return Err(format!("`access` names the token `{name}`, and the site has no such token"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Memory that one verification may take, in KiB, and how often it may go over it: whoever asks would wait.
+const MEMORY_KIB_MAX: u32 = 256 * 1024;
+const PASSES_MAX: u32 = 16;
+
+/// Whether this is a user and the hash of a password.
+///
+/// # Errors
+/// What is wrong, as the rest of a sentence. The hash is not in it.
+pub fn check_user(name: &str, hash: &str) -> Result<(), String> {
+    if name.is_empty() || name == "*" || name.contains(':') || name.chars().any(char::is_control) {
+        return Err("has a name that cannot be typed: it is not empty, and has no colon".to_owned());
+    }
+    let expected =
+        || "has no hash of a password: `lamna hash-password` prints one, as in $argon2id$v=19$...".to_owned();
+    let parsed = argon2::PasswordHash::new(hash).map_err(|_| expected())?;
+    if parsed.algorithm != argon2::Algorithm::Argon2id.ident() || parsed.hash.is_none() || parsed.salt.is_none() {
+        return Err(expected());
+    }
+    let params = argon2::Params::try_from(&parsed).map_err(|_| expected())?;
+    if params.m_cost() > MEMORY_KIB_MAX || params.t_cost() > PASSES_MAX || params.p_cost() > 16 {
+        return Err(format!("has a hash that costs too much: at most m={MEMORY_KIB_MAX}, t={PASSES_MAX} and p=16"));
+    }
+    Ok(())
+}
+
+fn token_hash(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii())?;
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8; // Two digits of four bits.
+    }
+    Some(hash)
+}
+
+/// The hash of a password, with a new salt, as a configuration has it.
+///
+/// # Errors
+/// The system has no random numbers, or the password cannot be hashed: why.
+pub fn hash_password(password: &[u8]) -> Result<String, String> {
+    use argon2::PasswordHasher;
+    let mut salt = [0; 16];
+    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut salt)
+        .map_err(|_| "the system gives no random numbers".to_owned())?;
+    let salt = argon2::password_hash::SaltString::encode_b64(&salt).map_err(|error| error.to_string())?;
+    let hash = argon2::Argon2::default().hash_password(password, &salt).map_err(|error| error.to_string())?;
+    Ok(hash.to_string())
+}
+
+/// The hash of a token, as a configuration has it.
+pub fn hash_token(token: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, token);
+    token_text(digest.as_ref())
+}
+
+/// The hash of a token as it is written.
+pub(super) fn token_text(hash: &[u8]) -> String {
+    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hashed_is_taken_and_two_hashes_of_a_password_differ() {
+        let (one, other) = (hash_password(b"open sesame").unwrap(), hash_password(b"open sesame").unwrap());
+        assert_ne!(one, other);
+        assert_eq!(check_user("ada", &one), Ok(()));
+        assert_eq!(token_hash(&hash_token(b"abc")).unwrap()[..2], [0xba, 0x78]);
+        assert_eq!(token_hash("sha256:00"), None);
+    }
+
+    #[test]
+    fn a_password_in_the_place_of_its_hash_is_refused_and_not_repeated() {
+        let why = check_user("ada", "hunter2").unwrap_err();
+        assert!(!why.contains("hunter2") && why.contains("hash-password"));
+        assert!(check_user("a:b", &hash_password(b"x").unwrap()).is_err());
+        let dear = "$argon2id$v=19$m=4000000,t=2,p=1$c29tZXNhbHQxMjM0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        assert!(check_user("ada", dear).unwrap_err().contains("costs"));
+        assert!(check_user("ada", "$argon2i$v=19$m=16,t=2,p=1$c29tZXNhbHQxMjM0$AAAAAAAAAAAAAAAAAAAAAA").is_err());
+    }
+
+    #[test]
+    fn of_each_action_the_first_that_says_something_decides() {
+        let only = |name: &str| {
+            Some(Allowed::Only(Arc::new(AccessRule { users: vec![name.into()], ..AccessRule::default() })))
+        };
+        let more = AccessRules([Some(Allowed::Anyone), None, None, only("ada")]);
+        let less = AccessRules([only("bob"), only("bob"), None, only("bob")]);
+        assert_eq!(more.or(&less), AccessRules([Some(Allowed::Anyone), only("bob"), None, only("ada")]));
+    }
+}

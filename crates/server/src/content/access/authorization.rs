@@ -1,0 +1,134 @@
+//! The value of `Authorization` (RFC 9110 11.6.2): which of the two ways that are known here somebody says who he is.
+//!
+//! Owns: its syntax. Guarantees: one spelling for each pair of name and password, because what is remembered of it is found by it; no
+//! copy is made before a password is verified. Pure.
+
+/// What somebody shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shown<'a> {
+    /// Name and password in Base64 (RFC 7617).
+    Basic(&'a [u8]),
+    /// A token (RFC 6750).
+    Bearer(&'a [u8]),
+}
+
+/// Bytes of either: a longer one is nobody's.
+const BYTES_MAX: usize = 4096;
+
+/// Reads the value of the field. Nothing if it is of another scheme, or malformed.
+pub fn parse(value: &[u8]) -> Option<Shown<'_>> {
+    let end = memchr::memchr(b' ', value)?;
+    let (scheme, rest) = value.split_at(end);
+    let given = rest.trim_ascii();
+    let is_token68 = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+    if given.is_empty() || given.len() > BYTES_MAX || !given.iter().all(is_token68) {
+        return None;
+    }
+    match () {
+        () if scheme.eq_ignore_ascii_case(b"basic") => Some(Shown::Basic(given)),
+        () if scheme.eq_ignore_ascii_case(b"bearer") => Some(Shown::Bearer(given)),
+        () => None,
+    }
+}
+
+/// Name and password of what was shown. Nothing if it is not canonical Base64 with a colon in it.
+pub fn name_and_password(encoded: &[u8]) -> Option<(String, Vec<u8>)> {
+    let bytes = decode(encoded)?;
+    let colon = memchr::memchr(b':', &bytes)?;
+    let name = String::from_utf8(bytes[..colon].to_vec()).ok()?;
+    Some((name, bytes[colon + 1..].to_vec()))
+}
+
+/// RFC 4648 4, with padding, and zero bits at the end.
+fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
+    if encoded.is_empty() || !encoded.len().is_multiple_of(4) {
+        return None;
+    }
+    let padding = encoded.iter().rev().take_while(|byte| **byte == b'=').count();
+    if padding > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(encoded.len() / 4 * 3);
+    let (mut bits, mut count) = (0_u32, 0);
+    for byte in &encoded[..encoded.len() - padding] {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8); // The low byte is meant.
+            bits &= (1 << count) - 1;
+        }
+    }
+    (bits == 0).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn encode(bytes: &[u8]) -> String {
+        const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for piece in bytes.chunks(3) {
+            let number = piece.iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte)) << (8 * (3 - piece.len()));
+            for at in 0..4 {
+                let digit = DIGITS[(number >> (18 - 6 * at)) as usize & 63];
+                text.push(if at <= piece.len() { char::from(digit) } else { '=' });
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn schemes_are_told_whatever_the_case_of_their_letters() {
+        assert!(parse(b"Basic YTpi") == Some(Shown::Basic(b"YTpi")));
+        assert!(parse(b"bAsIc  YTpi ") == Some(Shown::Basic(b"YTpi")));
+        assert!(parse(b"Bearer a.b-c~d_e") == Some(Shown::Bearer(b"a.b-c~d_e")));
+        for wrong in ["", "Basic", "Basic ", "Digest YTpi", "Basic a,b", "Basic a b", "YTpi", " Basic YTpi"] {
+            assert!(parse(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+        assert!(parse(format!("Basic {}", "a".repeat(5000)).as_bytes()).is_none());
+    }
+
+    #[test]
+    fn a_password_may_have_colons_and_a_name_may_not() {
+        assert_eq!(name_and_password(b"YTpiOmM="), Some(("a".to_owned(), b"b:c".to_vec())));
+        for wrong in ["YWI=", "YTpiOmN=", "YTpiOmM", "YTpi====", "=", "//8=", "YTp*"] {
+            assert_eq!(name_and_password(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(bytes in proptest::collection::vec(any::<u8>(), 1..80)) {
+            prop_assert_eq!(decode(encode(&bytes).as_bytes()), Some(bytes));
+        }
+
+        #[test]
+        fn what_is_decoded_has_one_spelling(text in "[A-Za-d0-2+/=]{0,12}") {
+            if let Some(bytes) = decode(text.as_bytes()) {
+                prop_assert_eq!(encode(&bytes), text);
+            }
+        }
+
+        #[test]
+        fn whatever_arrives_is_judged_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let begun = [b"Basic ", &bytes[..]].concat();
+            for value in [&bytes[..], &begun] {
+                if let Some(Shown::Basic(encoded)) = parse(value) {
+                    _ = name_and_password(encoded);
+                }
+            }
+            _ = name_and_password(&bytes);
+        }
+    }
+}

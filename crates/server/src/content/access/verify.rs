@@ -1,0 +1,115 @@
+//! A password is compared with its hash: argon2id takes tens of milliseconds and much memory, so it is a step of a program, which the
+//! engine has carried out where it may wait.
+//!
+//! Owns: [`Verify`]. Guarantees: one password is verified once at a time, however many ask with it, and few at once; who has to wait for
+//! that keeps no thread. A name that is unknown takes as long as one that is known.
+
+use std::sync::Arc;
+
+use argon2::PasswordVerifier;
+use lamna_proto::exchange::program::{Input, Next, Program, Ran};
+use lamna_proto::resource::Resource;
+use lamna_proto::time::Instant;
+
+use super::authorization::name_and_password;
+use super::{Guard, Held, Network, Tag};
+
+/// Verifies what somebody shows.
+pub(super) struct Verify {
+    pub(super) guard: Arc<Guard>,
+    /// What is remembered of it.
+    pub(super) tag: Tag,
+    /// Name and password, in Base64.
+    pub(super) encoded: Vec<u8>,
+    pub(super) network: Option<Network>,
+    /// What is answered if it is wrong.
+    pub(super) refused: Arc<Resource>,
+    /// What is answered if others take so long that it cannot be verified.
+    pub(super) busy: Arc<Resource>,
+    /// Until when it waits for its turn.
+    pub(super) until: Instant,
+}
+
+impl std::fmt::Debug for Verify {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Nothing of the password.
+        formatter.debug_struct("Verify").finish_non_exhaustive()
+    }
+}
+
+/// How long one waits until it asks again whether it is its turn.
+const WAIT_MS: u32 = 10;
+
+impl Program for Verify {
+    fn content_bytes_max(&self) -> u64 {
+        // What the request sends is for whoever answers it.
+        u64::MAX
+    }
+
+    fn begins_with(&self) -> Next {
+        Next::ROOM
+    }
+
+    fn run(&mut self, input: Input<'_>) -> Ran {
+        if self.guard.verified(&self.tag, input.now).is_some() {
+            return Ran::Again;
+        }
+        let Some(_turn) = Turn::take(&self.guard, self.tag) else {
+            return match input.now < self.until {
+                true => Ran::Waits(Next { until: Some(input.now.after_ms(WAIT_MS)), ..Next::default() }),
+                false => Ran::Answer(self.busy.clone()),
+            };
+        };
+        // Another may have ended between the two looks.
+        if self.guard.verified(&self.tag, input.now).is_some() {
+            return Ran::Again;
+        }
+        // Many may have waited for their turn while others guessed wrong.
+        if self.guard.wait_s(self.network, input.now).is_some() {
+            return Ran::Again;
+        }
+        match self.verify() {
+            Some(user) => {
+                self.guard.remember(self.tag, user, input.now);
+                Ran::Again
+            }
+            None => {
+                self.guard.count_wrong(self.network, input.now);
+                Ran::Answer(self.refused.clone())
+            }
+        }
+    }
+}
+
+impl Verify {
+    /// The number of the user whose password it is.
+    fn verify(&self) -> Option<u16> {
+        let (name, password) = name_and_password(&self.encoded)?;
+        let users = &self.guard.users;
+        let known = users.iter().position(|(other, _)| *other == name);
+        let (_, hash) = users.get(known.unwrap_or(0))?;
+        let hash = argon2::PasswordHash::new(hash).ok()?;
+        let is_right = argon2::Argon2::default().verify_password(&password, &hash).is_ok();
+        known.filter(|_| is_right).and_then(|at| u16::try_from(at).ok())
+    }
+}
+
+/// The right to verify one password. It ends with its value, with a panic as well.
+struct Turn<'a>(&'a Guard, Tag);
+
+impl<'a> Turn<'a> {
+    fn take(guard: &'a Guard, tag: Tag) -> Option<Turn<'a>> {
+        let Held { under_way, .. } = &mut *guard.held();
+        if under_way.len() >= guard.turns || under_way.contains(&tag) {
+            return None;
+        }
+        under_way.push(tag);
+        Some(Turn(guard, tag))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.held().under_way.retain(|tag| *tag != self.1);
+    }
+}
