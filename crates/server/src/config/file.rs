@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use super::access::AccessValue;
-use super::route::shapes::RouteTable;
+use super::route::shapes::{AccessValue, RouteTable};
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
 

@@ -109,8 +109,8 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.delete = given.delete;
     site.mkdir = given.mkdir;
-    site.access = given.access.as_ref().map(|given| access::access(given, checker)).unwrap_or_default();
-    site.accounts = access::accounts(&given.users, given.users_file.as_ref(), &given.tokens, checker);
+    site.access = given.access.as_ref().map(|given| route::access(given, checker)).unwrap_or_default();
+    site.accounts = route::accounts(&given.users, given.users_file.as_ref(), &given.tokens, checker);
     site.spa = given.spa;
     site.headers = headers(&given.headers, checker);
     site.redirects = redirect::redirects(&given.redirect, checker);

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 
+use super::access;
 use super::condition::{Condition, Network, ValueTest};
 use super::conflicts;
 use super::filters;
@@ -18,7 +19,6 @@ use super::pattern::{Pattern, compile};
 use super::shapes::{CorsTable, FieldValue, HeaderTable, Headers, MatchTable, RouteTable, SwitchOr, TextsOr, Value};
 use super::template::Template;
 use super::{ChangeRules, Cors, Immutable, RouteRedirect, RouteSettings, Switch};
-use crate::config::access;
 use crate::config::file::{Text, Texts};
 use crate::config::limits::Unit;
 use crate::config::redirect;

@@ -9,6 +9,7 @@
 //! Owns: routes as plain values, their order ([`Rank`]) and what several come to ([`merge`]). Guarantees: the order in which
 //! routes are written decides nothing. Pure, but for `files`, which reads two files of a site when settings are loaded.
 
+mod access;
 pub mod condition;
 mod conflicts;
 mod files;
@@ -37,6 +38,7 @@ use template::Template;
 use super::access::AccessRules;
 use super::gateway::GatewaySettings;
 
+pub(super) use access::{access, accounts};
 pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
 pub(super) use judge::routes;

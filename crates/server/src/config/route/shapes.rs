@@ -11,7 +11,6 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use crate::config::access::{AccessTable, AccessValue};
 use crate::config::file::{Amount, Text, Texts};
 
 /// `[[site.route]]`
@@ -153,6 +152,27 @@ pub(in crate::config) enum SwitchOr<T> {
     Is(bool),
     Text(String),
     Table(T),
+}
+
+/// One table of `access`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(in crate::config) struct AccessTable {
+    pub(super) actions: Option<Spanned<Texts>>,
+    pub(super) anyone: bool,
+    pub(super) users: Option<Spanned<Texts>>,
+    pub(super) tokens: Option<Spanned<Texts>>,
+    pub(super) allow: Option<Spanned<Texts>>,
+    pub(super) deny: Option<Spanned<Texts>>,
+}
+
+/// The value of `access`.
+#[derive(Debug)]
+pub(in crate::config) enum AccessValue {
+    /// `{ ... }`
+    One(AccessTable),
+    /// `[{ ... }, { ... }]`
+    Several(Vec<AccessTable>),
 }
 
 /// Where no table is taken.
