@@ -429,7 +429,7 @@ mod tests {
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else {
             panic!("{bytes} is a head");
         };
-        let grounds = Grounds { pages: &pages, unix_seconds: 0, ranges_max: 4 };
+        let grounds = Grounds { pages: &pages, unix_seconds: 0, ranges_max: 4, tells_ids: TellsIds::Nobody };
         decide(Request { bytes: bytes.as_bytes(), head: &head }, &resource(Status(200), b"0123456789"), grounds)
     }
 

@@ -349,12 +349,12 @@ mod tests {
         let guard = guard();
         let (one, other) = (Some(network_of("192.0.2.1".parse().unwrap())), Some((false, 7)));
         for _ in 0..WRONG_MAX {
-            assert_eq!(guard.wait_s(one, Instant(1000)), None);
-            guard.count_wrong(one, Instant(1000));
+            assert_eq!(guard.wait_s(one, Instant::from_ms(1000)), None);
+            guard.count_wrong(one, Instant::from_ms(1000));
         }
-        assert!(guard.wait_s(one, Instant(1000)).is_some_and(|wait_s| wait_s <= 6));
-        assert_eq!(guard.wait_s(other, Instant(1000)), None);
-        assert_eq!(guard.wait_s(one, Instant(7000)), None);
+        assert!(guard.wait_s(one, Instant::from_ms(1000)).is_some_and(|wait_s| wait_s <= 6));
+        assert_eq!(guard.wait_s(other, Instant::from_ms(1000)), None);
+        assert_eq!(guard.wait_s(one, Instant::from_ms(7000)), None);
     }
 
     #[test]
@@ -366,14 +366,14 @@ mod tests {
             tag
         };
         for number in 0..REMEMBERED_MAX + 10 {
-            guard.remember(tag(number), 0, Instant(number as u64));
+            guard.remember(tag(number), 0, Instant::from_ms(number as u64));
         }
         assert_eq!(guard.held().verified.len(), REMEMBERED_MAX);
-        assert!(guard.verified(&tag(REMEMBERED_MAX + 9), Instant(2000)).is_some());
-        assert!(guard.verified(&tag(0), Instant(2000)).is_none());
-        assert!(guard.verified(&tag(REMEMBERED_MAX), Instant(2000 + u64::from(REMEMBERED_MS))).is_none());
+        assert!(guard.verified(&tag(REMEMBERED_MAX + 9), Instant::from_ms(2000)).is_some());
+        assert!(guard.verified(&tag(0), Instant::from_ms(2000)).is_none());
+        assert!(guard.verified(&tag(REMEMBERED_MAX), Instant::from_ms(2000 + u64::from(REMEMBERED_MS))).is_none());
         for number in 0..NETWORKS_MAX as u64 + 10 {
-            guard.count_wrong(Some((true, number)), Instant(1));
+            guard.count_wrong(Some((true, number)), Instant::from_ms(1));
         }
         assert!(guard.held().wrong.len() <= NETWORKS_MAX);
     }
