@@ -67,6 +67,8 @@ struct Site {
     /// Keys and values, as they are written.
     keys: Vec<(&'static str, String)>,
     aliases: Vec<(String, String)>,
+    /// The paths that begin so, and their rate.
+    limits: Vec<(String, String)>,
     routes: Vec<Route>,
 }
 
@@ -158,6 +160,9 @@ impl Draft {
             site.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
             for (prefix, root) in &site.aliases {
                 line(format_args!("\n[[site.alias]]\nprefix = {}\nroot = {}", quoted(prefix), quoted(root)));
+            }
+            for (path, rate) in &site.limits {
+                line(format_args!("\n[[site.limit]]\npath = {}\nrequests = {}", quoted(path), quoted(rate)));
             }
             for route in &site.routes {
                 line(format_args!("\n# line {}\n[[site.route]]", route.line));

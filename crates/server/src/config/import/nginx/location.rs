@@ -4,7 +4,7 @@
 //! say for it.
 
 use super::syntax::Directive;
-use super::{Action, Names, Scope, acts, inherited, pages, rewrite, table, unknown, with_caching};
+use super::{Action, Limit, Names, Scope, acts, inherited, pages, rewrite, table, unknown, with_caching};
 use crate::config::import::{DENIED_PRIORITY, Draft, Route, Site, denied, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
@@ -14,7 +14,9 @@ pub(super) struct Location {
     line: usize,
     /// As nginx chooses: the greater one first.
     priority: i32,
-    pattern: Pattern,
+    pub(super) pattern: Pattern,
+    /// What it says of how often it may be asked.
+    pub(super) limits: Vec<Limit>,
     fields: Vec<(String, Vec<String>)>,
     /// Whether it has fields of its own, in place of those of the server.
     has_own_fields: bool,
@@ -52,12 +54,13 @@ pub(super) fn location(
     };
     let mut made = Site::default();
     let mut scope = outer.clone();
-    let (mut own, mut action) = (Vec::new(), Action::default());
+    let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
     for inner in inner {
         match &*inner.name {
             "location" => {
                 draft.lose(inner.line, format!("`{}` and all that it says: a location within another", inner.text()))
             }
+            "limit_req" => limits.extend(Limit::new(inner, &scope, draft)),
             "alias" => alias(inner, &pattern, site, draft),
             "rewrite" => rewrite(inner, names, &mut made, draft),
             _ if inherited(inner, &mut scope, &mut own, draft) => {}
@@ -73,7 +76,7 @@ pub(super) fn location(
     }
     let has_own_fields = !own.is_empty();
     let fields = if has_own_fields { own } else { scope.fields.clone() };
-    Some(Location { line, priority, pattern, fields, has_own_fields, scope, action, rewrites: made.routes })
+    Some(Location { line, priority, pattern, limits, fields, has_own_fields, scope, action, rewrites: made.routes })
 }
 
 fn alias(directive: &Directive, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {

@@ -2,6 +2,7 @@
 //!
 //! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit here.
 
+mod limit;
 mod location;
 mod syntax;
 #[cfg(test)]
@@ -12,6 +13,8 @@ use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
+use lamna_policy::limit::Period;
+use limit::Limit;
 use location::{Location, location, push_action, push_location};
 use syntax::Directive;
 
@@ -34,6 +37,8 @@ struct Scope {
     fields: Vec<(String, Vec<String>)>,
     caching: Option<String>,
     error_pages: Vec<(String, String)>,
+    /// Names of zones, and the rates that requests of one client have in them.
+    zones: Vec<(String, u32, Period)>,
 }
 
 /// Where answers of a block come from.
@@ -179,6 +184,10 @@ fn inherited(
             Some(value) if words.len() == 1 => scope.caching = value,
             _ => return false,
         },
+        "limit_req_zone" => match limit::zone(directive) {
+            Some(zone) => scope.zones.push(zone),
+            None => return false,
+        },
         "error_page" => error_page(directive, scope, draft),
         _ => return false,
     }
@@ -241,7 +250,7 @@ fn milliseconds(time: &str) -> Option<u64> {
 fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     let mut scope = outer.clone();
     let mut site = Site { line, ..Site::default() };
-    let (mut own, mut has_tls) = (Vec::new(), false);
+    let (mut own, mut limits, mut has_tls) = (Vec::new(), Vec::new(), false);
     let (locations, plain): (Vec<&Directive>, Vec<&Directive>) =
         directives.iter().partition(|one| one.name == "location");
     // What is said of names is needed by what refers to them.
@@ -258,6 +267,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         match &*directive.name {
             "listen" | "server_name" => {}
             "rewrite" => rewrite(directive, &names, &mut site, draft),
+            "limit_req" => limits.extend(Limit::new(directive, &scope, draft)),
             _ if inherited(directive, &mut scope, &mut own, draft) => {}
             _ if acts(directive, &names, &mut action, draft) => {}
             _ => unknown(directive, draft),
@@ -283,6 +293,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         .enumerate()
         .filter_map(|(at, one)| location(one, at, &scope, &names, &mut site, draft))
         .collect();
+    limit::push(&limits, &read, &mut site, draft);
     for one in &read {
         push_location(one, &read, &scope, &mut site, draft);
     }

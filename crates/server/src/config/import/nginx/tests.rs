@@ -132,6 +132,29 @@ fn another_directory_of_a_location_is_an_alias() {
 }
 
 #[test]
+fn limits_of_requests_are_carried_over_where_they_mean_the_same() {
+    let zones = "limit_req_zone $binary_remote_addr zone=a:10m rate=10r/s; limit_req_zone $uri zone=b:1m rate=1r/s;\n";
+    let rates = |text: &str| {
+        let (sites, lost) = imported(&format!("http {{ {zones} server {{ root ROOT/www;\n{text} }} }}"));
+        let rates: Vec<_> = sites[0].limits.iter().map(|one| (one.path.clone(), one.rate.to_string())).collect();
+        (rates, lost.into_iter().filter(|(line, _)| *line > 1).map(|(line, _)| line).collect::<Vec<_>>())
+    };
+    let limit = |path: &str, rate: &str| vec![(path.to_owned(), rate.to_owned())];
+    let (login, none) = ("limit_req zone=a burst=4 nodelay;", Vec::<usize>::new());
+    assert_eq!(rates("limit_req zone=a;"), (limit("/", "10/s burst 1"), none.clone()));
+    assert_eq!(rates(&format!("location /login {{ {login} }}")), (limit("/login", "10/s burst 5"), none));
+    // The delay is said to be none, and the limit stands.
+    assert_eq!(rates("limit_req zone=a burst=4;"), (limit("/", "10/s burst 5"), vec![3]));
+    // Another location is beneath it; a zone counts something else, or is not there.
+    assert_eq!(rates(&format!("location / {{ {login} }} location /a/ {{ expires 1h; }}")), (vec![], vec![3]));
+    assert_eq!(
+        rates(&format!("limit_req zone=a; location /a/ {{\n{login} }}")),
+        (limit("/a/", "10/s burst 5"), vec![3])
+    );
+    assert_eq!(rates("limit_req zone=b;\nlimit_req zone=c;"), (vec![], vec![3, 4]));
+}
+
+#[test]
 fn what_is_no_configuration_of_nginx_is_refused_at_its_line() {
     for (text, line) in [
         ("server {\n root /a\n}", 2),
