@@ -1,7 +1,7 @@
 //! Files that pass through the filters of their route (`filters`, `lamna_filter`).
 //!
 //! Owns: what a chain makes of a file as a resource, made once for each state of the file and kept as any file in memory is, with a strong
-//! validator of its own. Guarantees: with [`Wait::No`](crate::io::Wait::No) no filter runs, so that it does where the engine has what
+//! validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it does where the engine has what
 //! may take long done. A file that cannot be filtered is answered with 500, never as it is. Does not filter what applications answer.
 
 use std::os::fd::AsFd;
