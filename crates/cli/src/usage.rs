@@ -31,8 +31,9 @@ const MISSING: [(&[&str], &str); 19] = [
         "Lamna speaks no WebDAV: --upload takes PUT, --delete DELETE and --mkdir MKCOL, and all of them forms in listings",
     ),
     (
-        &["auth", "basic-auth", "htpasswd", "user", "password"],
-        "Lamna asks for no passwords yet: have a proxy in front of it do so, or listen on loopback only",
+        &["auth", "basic-auth", "htpasswd", "password"],
+        "passwords are asked for where the configuration of a site says so with `access`; lamna hash-password prints what \
+         it takes",
     ),
     (&["headers", "add-header"], "fields of answers are set with --header, as in --header 'X-Frame-Options: DENY'"),
     (&["allow-origin", "enable-cors"], "other origins are let in with --cors, or --cors=ORIGIN for one of them"),
