@@ -1,7 +1,8 @@
 //! Filters one behind the other.
 //!
 //! Owns: the chain as it is configured, which of its filters content of a media type meets, and a run of them over one stream.
-//! Guarantees: a run gives at most as many bytes as it was allowed, and holds no more than twice as many between two filters.
+//! Guarantees: a run gives at most as many bytes as it was allowed. It passes content on in pieces, and stops as soon as a filter has made
+//! more than that of one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -153,6 +154,9 @@ pub struct Run<'m> {
     given: u64,
 }
 
+/// What a filter is given at a time: what it makes of so much is in memory before anybody looks at how much that is.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// A filter of a run.
 struct Stage {
     filter: Box<dyn Filter>,
@@ -171,7 +175,7 @@ impl Run<'_> {
     /// # Errors
     /// See [`Fault`]. The run is not used again then.
     pub fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        self.pass(0, piece, out)
+        piece.chunks(PIECE_BYTES).try_for_each(|piece| self.pass(0, piece, out))
     }
 
     /// There are no more pieces. Writes the rest behind `out`.
@@ -182,7 +186,8 @@ impl Run<'_> {
         for at in 0..self.filters.len() {
             let mut rest = std::mem::take(&mut self.filters[at].given);
             self.filters[at].filter.finish(&mut rest)?;
-            self.pass(at + 1, &rest, out)?;
+            self.bound(&rest)?;
+            rest.chunks(PIECE_BYTES).try_for_each(|piece| self.pass(at + 1, piece, out))?;
         }
         Ok(())
     }
@@ -201,18 +206,23 @@ impl Run<'_> {
         };
         let mut given = std::mem::take(&mut stage.given);
         stage.filter.take(piece, &mut given)?;
-        if given.len() as u64 > self.bytes_max {
-            return Err(Fault::TooLarge(self.bytes_max));
-        }
-        let passed = if given.is_empty() { Ok(()) } else { self.pass(at + 1, &given, out) };
+        self.bound(&given)?;
+        given.chunks(PIECE_BYTES).try_for_each(|piece| self.pass(at + 1, piece, out))?;
         given.clear();
         self.filters[at].given = given;
-        passed
+        Ok(())
+    }
+
+    /// What a filter has made of one piece is not more than all of it may be.
+    fn bound(&self, given: &[u8]) -> Result<(), Fault> {
+        if given.len() as u64 > self.bytes_max { Err(Fault::TooLarge(self.bytes_max)) } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::*;
     use proptest::prelude::*;
 
@@ -261,6 +271,31 @@ mod tests {
             assert_eq!(taken.is_ok(), fits, "{content}");
             assert!(out.len() <= 100);
         }
+    }
+
+    /// Counts what it takes, and gives a thousand times as much.
+    struct Growing(Arc<AtomicUsize>);
+
+    impl Filter for Growing {
+        fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+            self.0.fetch_add(piece.len(), Relaxed);
+            out.resize(out.len() + 1000 * piece.len(), b'a');
+            Ok(())
+        }
+
+        fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_grows_without_end_is_given_up_before_it_is_made() {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let filter = Box::new(Growing(taken.clone()));
+        let filters = vec![Stage { filter, given: Vec::new() }];
+        let mut run = Run { filters, media_type: "text/plain".into(), bytes_max: 1 << 20, given: 0 };
+        assert_eq!(run.take(&vec![b'a'; 1 << 20], &mut Vec::new()), Err(Fault::TooLarge(1 << 20)));
+        assert_eq!(taken.load(Relaxed), PIECE_BYTES);
     }
 
     #[test]

@@ -202,16 +202,19 @@ impl Connection {
     }
 
     /// As `handle_sent`, where the bytes were taken by a buffer before the socket.
+    #[inline]
     pub fn handle_taken(&mut self, bytes: u64, now: Instant) {
         either!(self, one => one.handle_taken(bytes, now));
     }
 
     /// All bytes that were taken have left.
+    #[inline]
     pub fn handle_left(&mut self, now: Instant) {
         either!(self, one => one.handle_left(now));
     }
 
     /// Whether answers wait for `handle_left` to be counted.
+    #[inline]
     pub fn is_leaving(&self) -> bool {
         either!(self, one => one.is_leaving())
     }
