@@ -12,4 +12,5 @@ pub mod schedule;
 pub mod size;
 pub mod stats;
 pub mod upstream;
+pub mod volume;
 pub mod words;

@@ -172,6 +172,37 @@ proptest! {
     }
 
     #[test]
+    fn nobody_waits_for_more_work_than_the_bound_where_turns_differ(
+        schedule in schedules(),
+        turn in 1..1000_u64,
+        patience in 0..20_u32,
+        ahead in 0..20_u32,
+        newcomers in prop::collection::vec((0..3_u32, 1..3000_u64), 0..400),
+    ) {
+        let mut queue = Queue::new(schedule).with_turn(turn).with_patience(patience);
+        let victim = Slot(0);
+        (1..=ahead).for_each(|slot| queue.push(Slot(slot), Claim::of(u64::from(slot))));
+        queue.push(victim, Claim { remaining: u64::MAX, urgency: Urgency::LOWEST, incremental: false });
+        // Each that waited before, and the victim, lets three times its own turn pass, and the turn that has begun.
+        let each = (u64::from(PASSED_OVER_MAX) + 2) * turn;
+        let bound = (u64::from(patience) + 1) * turn + each * u64::from(ahead + 1);
+        let mut claims: Vec<u64> = (0..=ahead).map(u64::from).collect();
+        let mut work = 0;
+        let mut newcomers = newcomers.into_iter();
+        while let Some(chosen) = queue.pop().filter(|chosen| *chosen != victim) {
+            prop_assert!(work <= bound, "waits after {work} units of {bound}");
+            let (count, units) = newcomers.next().unwrap_or((0, 1));
+            work += claims[chosen.0 as usize].clamp(1, turn);
+            claims[chosen.0 as usize] = units;
+            queue.resume(chosen, Claim::of(units));
+            for _ in 0..count {
+                queue.push(Slot(claims.len() as u32), Claim::of(units));
+                claims.push(units);
+            }
+        }
+    }
+
+    #[test]
     fn memory_grows_with_those_that_wait_and_not_with_choices(
         schedule in schedules(), claims in prop::collection::vec(claims(), 50..300),
     ) {

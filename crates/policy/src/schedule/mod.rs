@@ -5,7 +5,8 @@
 //!
 //! Guarantees: a [`Slot`] waits once at most. [`Queue::pop`] takes the best rank of the highest urgency, and nobody starves:
 //! who waits has its turn after at most `patience + (PASSED_OVER_MAX + 1) * (ahead + 1)` choices, where `ahead` is how many
-//! waited when it came, whatever comes later and however urgent that is. A choice, an arrival, a change and a removal cost
+//! waited when it came, whatever comes later and however urgent that is. Where turns differ ([`Queue::with_turn`]), the bound is the work of so
+//! many whole turns instead. A choice, an arrival, a change and a removal cost
 //! O(log n); nothing is allocated except when a slot number larger than any before, or more slots than ever before, wait.
 //! The order is a function of the calls alone.
 //!

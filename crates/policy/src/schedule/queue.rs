@@ -15,7 +15,7 @@ const RANK_BITS: u32 = 61;
 #[derive(Clone, Copy, Debug)]
 struct Node {
     standing: Standing,
-    /// Choices that had been made when it was queued.
+    /// Work that had been chosen when it was queued.
     since: u64,
     /// In the heap, or `NONE` if it does not wait.
     place: u32,
@@ -35,10 +35,13 @@ pub struct Queue {
     newest: u32,
     /// Arrivals and returns. The first is number one.
     queued: u64,
-    choices: u64,
+    /// The most of the caller's units that one turn takes.
+    turn: u64,
+    /// Units of all turns that were chosen.
+    work: u64,
     patience: u32,
-    /// Choices in a row that were not the oldest's, while that was overdue.
-    passed_over: u32,
+    /// Units of the turns that were chosen in a row and were not the oldest's, while that was overdue.
+    passed_over: u64,
 }
 
 impl Queue {
@@ -51,7 +54,8 @@ impl Queue {
             oldest: NONE,
             newest: NONE,
             queued: 0,
-            choices: 0,
+            turn: 1,
+            work: 0,
             patience: PATIENCE,
             passed_over: 0,
         }
@@ -60,6 +64,13 @@ impl Queue {
     /// The same, but who waits is overdue after so many choices.
     pub fn with_patience(mut self, choices: u32) -> Queue {
         self.patience = choices;
+        self
+    }
+
+    /// The same, but a turn takes so many units at most, or what remains. So who waits is overdue after as much work as `patience` whole
+    /// turns are, and gets a quarter of the work, where turns differ, and not a quarter of the turns.
+    pub fn with_turn(mut self, units: u64) -> Queue {
+        self.turn = units.max(1);
         self
     }
 
@@ -96,10 +107,13 @@ impl Queue {
     /// Who has the next turn. It waits no longer.
     pub fn pop(&mut self) -> Option<Slot> {
         let best = self.ranks.top()?;
-        let overdue = self.choices - self.nodes[self.oldest as usize].since >= u64::from(self.patience);
-        let chosen = if overdue && self.passed_over >= PASSED_OVER_MAX { self.oldest } else { best };
-        self.passed_over = if overdue && chosen != self.oldest { self.passed_over + 1 } else { 0 };
-        self.choices += 1;
+        let oldest = &self.nodes[self.oldest as usize];
+        let overdue = self.work - oldest.since >= u64::from(self.patience).saturating_mul(self.turn);
+        let share = u64::from(PASSED_OVER_MAX).saturating_mul(self.units(self.oldest));
+        let chosen = if overdue && self.passed_over >= share { self.oldest } else { best };
+        let units = self.units(chosen);
+        self.passed_over = if overdue && chosen != self.oldest { self.passed_over + units } else { 0 };
+        self.work += units;
         self.leave(chosen);
         Some(Slot(chosen))
     }
@@ -137,13 +151,18 @@ impl Queue {
         self.ranks.memory_bytes() + self.nodes.capacity() * size_of::<Node>()
     }
 
+    /// What a turn of `slot` takes.
+    fn units(&self, slot: u32) -> u64 {
+        self.nodes[slot as usize].standing.claim.remaining.clamp(1, self.turn)
+    }
+
     fn enter(&mut self, slot: Slot, claim: Claim, arrived: Option<u64>) {
         if self.waits(slot) {
             return self.update(slot, claim);
         }
         self.queued += 1;
         let standing = Standing { claim, arrived: arrived.unwrap_or(self.queued), queued: self.queued };
-        let node = Node { standing, since: self.choices, place: NONE, older: self.newest, newer: NONE };
+        let node = Node { standing, since: self.work, place: NONE, older: self.newest, newer: NONE };
         let index = slot.0 as usize;
         if index >= self.nodes.len() {
             let never = Standing { arrived: 0, ..standing };
