@@ -19,6 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::time::{clock_getcpuclockid, clock_gettime};
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -213,15 +214,13 @@ fn end_of(output: &Path) -> String {
     if text.is_empty() { "it printed nothing".to_owned() } else { text }
 }
 
+/// CPU time of a process with its threads, ended ones too, to the nanosecond, and of its children that have ended, in ticks.
 fn cpu_time(pid: u32) -> Duration {
-    let Some(stat) = stat(pid) else { return Duration::ZERO };
-    let of_ticks = |ticks: u64| Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64);
-    of_ticks(stat.own_ticks).max(alive_time(pid)) + of_ticks(stat.children_ticks)
-}
-
-/// Time on a processor of the threads that are alive (Documentation/scheduler/sched-stats.rst); zero where it is not kept.
-fn alive_time(pid: u32) -> Duration {
-    threads_of(pid).map(|thread| time_of_thread(&thread)).sum()
+    // Field 14 of proc_pid_stat(5) counts ticks: too coarse for a short round.
+    let clock = i32::try_from(pid).ok().and_then(|pid| clock_getcpuclockid(nix::unistd::Pid::from_raw(pid)).ok());
+    let own = clock.and_then(|clock| clock_gettime(clock).ok()).map_or(Duration::ZERO, Duration::from);
+    let children_ticks = stat(pid).map_or(0, |stat| stat.children_ticks);
+    own + Duration::from_secs_f64(children_ticks as f64 / clock_ticks_per_second() as f64)
 }
 
 /// Time on a processor of the thread with the folder `/proc/PID/task/TID`; zero where it is not kept, or if it has ended.
@@ -237,7 +236,6 @@ fn threads_of(pid: u32) -> impl Iterator<Item = PathBuf> {
 
 struct Stat {
     parent: u32,
-    own_ticks: u64,
     children_ticks: u64,
 }
 
@@ -251,7 +249,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     // Field 3 of proc_pid_stat(5) is the first here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let parent = u32::try_from(number(4)?).ok()?;
-    Some(Stat { parent, own_ticks: number(14)? + number(15)?, children_ticks: number(16)? + number(17)? })
+    Some(Stat { parent, children_ticks: number(16)? + number(17)? })
 }
 
 fn tree(root: u32) -> Vec<u32> {
@@ -323,7 +321,7 @@ mod tests {
     fn times_of_ended_children_count() {
         let text = "7 (a) b (c)) S 3 7 7 0 -1 4194304 1 2 3 4 10 20 300 4000 20 0 1 0 5 6 7";
         let stat = parse_stat(text).expect("it is of the format");
-        assert_eq!((stat.parent, stat.own_ticks, stat.children_ticks), (3, 30, 4300));
+        assert_eq!((stat.parent, stat.children_ticks), (3, 4300));
         assert!(parse_stat("7 (a) S 3").is_none());
         assert!(parse_stat("").is_none());
     }
@@ -389,6 +387,18 @@ mod tests {
         child.kill().expect("it is ours");
         child.wait().expect("it was killed");
         assert!(worked.is_some());
+    }
+
+    #[test]
+    fn the_work_of_threads_that_have_ended_counts_to_the_nanosecond() {
+        let own = || cpu_time(std::process::id());
+        let mut last = own();
+        for _ in 0..100 {
+            thread::spawn(|| ()).join().expect("it does nothing");
+            let now = own();
+            assert!(now > last, "a thread was started and ended: {now:?}");
+            last = now;
+        }
     }
 
     #[test]
