@@ -1,15 +1,14 @@
 //! Filters one behind the other.
 //!
 //! Owns: the chain as it is configured, which of its filters content of a media type meets, and a run of them over one stream.
-//! Guarantees: a run gives at most as many bytes as it was allowed. It passes content on in pieces, and stops as soon as a filter has made
-//! more than that of one.
+//! Guarantees: a run holds and gives at most as many bytes as it was allowed. It passes content on in pieces, the last filter that has
+//! something to do goes first, and it stops when it has given what is wanted at once: how much it makes of a piece is not how much is in memory.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::{Fault, Filter, KINDS, Kind, Make, Parameters, essence};
+use crate::{Content, Fault, Filter, KINDS, Kind, Make, PIECE_BYTES, Parameters};
 
 /// A filter as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,11 +97,11 @@ impl Chain {
         &self.name
     }
 
-    /// A number for its name, never zero: what tells what it makes from what another chain makes of the same content.
-    pub fn number(&self) -> u64 {
+    /// A number for its name, and for what it is asked for, never zero: what tells what it makes from what another chain makes of the same content.
+    pub fn number(&self, recipe: Option<&str>) -> u64 {
         // FNV-1a, which stays the same from one build to the next.
         let mixed = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        self.name.bytes().fold(0xcbf2_9ce4_8422_2325, mixed).max(1)
+        self.name.bytes().chain(recipe.unwrap_or_default().bytes()).fold(0xcbf2_9ce4_8422_2325, mixed).max(1)
     }
 
     /// Whether it leaves everything as it is.
@@ -119,18 +118,43 @@ impl Chain {
         self.name.push('|');
     }
 
-    /// A run over content of `media_type`, which gives at most `bytes_max` bytes; none if no filter has anything to do with it.
-    pub fn start<'m>(&self, media_type: &'m str, bytes_max: u64) -> Option<Run<'m>> {
-        let mut media_type: Cow<'m, str> = media_type.into();
-        let mut filters = Vec::new();
+    /// The content codings of which the first filter that looks into content can read it, as in `Accept-Encoding`. None if no filter looks
+    /// into it: what is made of a part is a part then.
+    pub fn reads(&self) -> Option<&'static str> {
+        self.steps.iter().find_map(|step| step.reads())
+    }
+
+    /// Whether a request can ask one of its filters for something.
+    pub fn has_recipes(&self) -> bool {
+        self.steps.iter().any(|step| step.has_recipes())
+    }
+
+    /// What a request asks one of its filters for: see [`Make::recipe`].
+    pub fn recipe(&self, query: &[u8], accept: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
+        self.steps.iter().find_map(|step| step.recipe(query, accept))
+    }
+
+    /// Whether what it makes may depend on what who asks accepts.
+    pub fn varies(&self) -> bool {
+        self.steps.iter().any(|step| step.varies())
+    }
+
+    /// A run over `content`; none if no filter has anything to do with it. What the run makes of it is said in `content`.
+    pub fn start(&self, content: &mut Content, bounds: Bounds) -> Option<Run> {
+        let mut stages = Vec::new();
         for step in &self.steps {
-            if step.takes(&essence(&media_type).to_ascii_lowercase()) {
-                filters.push(Stage { filter: step.start(), given: Vec::new() });
-                media_type = step.gives(&media_type).into_owned().into();
+            if let Some(filter) = step.start(content) {
+                content.bytes = None;
+                stages.push(Stage::new(filter, step.needs_whole()));
             }
         }
-        (!filters.is_empty()).then_some(Run { filters, media_type, bytes_max, given: 0 })
+        (!stages.is_empty()).then_some(Run { stages, bounds, given: 0, told: 0, then: Then::More })
     }
+}
+
+/// Whether filters change files that nothing is asked of.
+pub fn change_files(steps: &[Step]) -> bool {
+    steps.iter().any(|step| !matches!(&*step.name, "compress" | "decompress" | "images"))
 }
 
 fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {
@@ -146,36 +170,89 @@ fn kind_of(step: &Step) -> Result<&'static Kind, Wrong> {
     }
 }
 
-/// A chain over one stream.
-pub struct Run<'m> {
-    filters: Vec<Stage>,
-    media_type: Cow<'m, str>,
-    bytes_max: u64,
-    given: u64,
+/// What a run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes that it gives.
+    pub given: u64,
+    /// Bytes that one of its filters holds, or makes of one piece.
+    pub held: u64,
 }
 
-/// What a filter is given at a time: what it makes of so much is in memory before anybody looks at how much that is.
-const PIECE_BYTES: usize = 16 << 10;
+impl Bounds {
+    /// For content that is held as a whole.
+    pub fn whole(bytes: u64) -> Bounds {
+        Bounds { given: bytes, held: bytes }
+    }
+}
+
+/// What comes behind what a run has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// More.
+    More,
+    /// Nothing for a while: what can be given is given.
+    Pause,
+    /// Nothing.
+    End,
+}
+
+/// A chain over one stream.
+pub struct Run {
+    stages: Vec<Stage>,
+    bounds: Bounds,
+    given: u64,
+    /// So many filters have been told of what comes behind the last piece, and that is what they have been told.
+    told: usize,
+    then: Then,
+}
 
 /// A filter of a run.
 struct Stage {
     filter: Box<dyn Filter>,
-    /// What it has given, until the next one has taken it.
+    needs_whole: bool,
+    /// Bytes that it has taken.
+    took: u64,
+    /// It may have more to give of what it has taken.
+    owes: bool,
+    /// What it has given, and how much of that the next one has taken.
     given: Vec<u8>,
+    passed: usize,
 }
 
-impl Run<'_> {
-    /// The media type of what it gives.
-    pub fn media_type(&self) -> &str {
-        &self.media_type
+impl Stage {
+    fn new(filter: Box<dyn Filter>, needs_whole: bool) -> Stage {
+        Stage { filter, needs_whole, took: 0, owes: false, given: Vec::new(), passed: 0 }
+    }
+
+    fn take(&mut self, piece: &[u8], held_max: u64) -> Result<(), Fault> {
+        self.took += piece.len() as u64;
+        if self.needs_whole && self.took > held_max {
+            return Err(Fault::TooLarge(held_max));
+        }
+        self.owes = true;
+        self.filter.take(piece, &mut self.given)
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("filters", &self.stages.len()).field("given", &self.given).finish_non_exhaustive()
+    }
+}
+
+impl Run {
+    /// Whether it gives nothing before it has taken all.
+    pub fn needs_whole(&self) -> bool {
+        self.stages.iter().any(|stage| stage.needs_whole)
     }
 
     /// Takes the next piece, and writes what can be given already behind `out`.
     ///
     /// # Errors
     /// See [`Fault`]. The run is not used again then.
-    pub fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        piece.chunks(PIECE_BYTES).try_for_each(|piece| self.pass(0, piece, out))
+    pub fn take(&mut self, mut piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.go_on(&mut piece, Then::More, out, usize::MAX).map(drop)
     }
 
     /// There are no more pieces. Writes the rest behind `out`.
@@ -183,39 +260,88 @@ impl Run<'_> {
     /// # Errors
     /// See [`Fault`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        for at in 0..self.filters.len() {
-            let mut rest = std::mem::take(&mut self.filters[at].given);
-            self.filters[at].filter.finish(&mut rest)?;
-            self.bound(&rest)?;
-            rest.chunks(PIECE_BYTES).try_for_each(|piece| self.pass(at + 1, piece, out))?;
+        self.go_on(&mut &[][..], Then::End, out, usize::MAX).map(drop)
+    }
+
+    /// Goes on with `input`, of which it removes what it has taken, until there is nothing left to do before `then` or behind it, which is what
+    /// it returns, or until `out` has `out_max` bytes. In the second case it is to be called again with what is left, and the same `then`.
+    ///
+    /// # Errors
+    /// See [`Fault`]. The run is not used again then.
+    pub fn go_on(&mut self, input: &mut &[u8], then: Then, out: &mut Vec<u8>, out_max: usize) -> Result<bool, Fault> {
+        if !input.is_empty() || then != self.then {
+            (self.told, self.then) = (0, then);
         }
-        Ok(())
+        while out.len() < out_max {
+            if self.pass_on(out)? || self.take_piece(input)? {
+                continue;
+            }
+            if then == Then::More {
+                return Ok(true);
+            }
+            let Some(stage) = self.stages.get_mut(self.told) else { return Ok(true) };
+            match then {
+                Then::End => stage.filter.finish(&mut stage.given)?,
+                Then::More | Then::Pause => stage.filter.flush(&mut stage.given)?,
+            }
+            self.told += 1;
+            self.bound(self.told - 1)?;
+        }
+        Ok(false)
     }
 
-    /// Passes `piece` through the filters from `at` on.
-    fn pass(&mut self, at: usize, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Some(stage) = self.filters.get_mut(at) else {
-            self.given += piece.len() as u64;
-            return match self.given > self.bytes_max {
-                true => Err(Fault::TooLarge(self.bytes_max)),
-                false => {
-                    out.extend_from_slice(piece);
-                    Ok(())
-                }
-            };
+    /// The last filter that has something to do does it, or what it has given leaves. False if there is nothing.
+    fn pass_on(&mut self, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        for at in (0..self.stages.len()).rev() {
+            let stage = &mut self.stages[at];
+            if stage.passed < stage.given.len() {
+                return self.pass_from(at, out).map(|()| true);
+            }
+            stage.given.clear();
+            stage.passed = 0;
+            if stage.owes {
+                stage.owes = stage.filter.more(&mut stage.given)?;
+                self.bound(at)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The next filter takes what the one at `at` has given, or it leaves.
+    fn pass_from(&mut self, at: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let (before, behind) = self.stages.split_at_mut(at + 1);
+        let stage = &mut before[at];
+        let rest = &stage.given[stage.passed..];
+        let Some(next) = behind.first_mut() else {
+            self.given += rest.len() as u64;
+            if self.given > self.bounds.given {
+                return Err(Fault::TooLarge(self.bounds.given));
+            }
+            out.extend_from_slice(rest);
+            stage.passed = stage.given.len();
+            return Ok(());
         };
-        let mut given = std::mem::take(&mut stage.given);
-        stage.filter.take(piece, &mut given)?;
-        self.bound(&given)?;
-        given.chunks(PIECE_BYTES).try_for_each(|piece| self.pass(at + 1, piece, out))?;
-        given.clear();
-        self.filters[at].given = given;
-        Ok(())
+        let piece = &rest[..rest.len().min(PIECE_BYTES)];
+        next.take(piece, self.bounds.held)?;
+        stage.passed += piece.len();
+        self.bound(at + 1)
     }
 
-    /// What a filter has made of one piece is not more than all of it may be.
-    fn bound(&self, given: &[u8]) -> Result<(), Fault> {
-        if given.len() as u64 > self.bytes_max { Err(Fault::TooLarge(self.bytes_max)) } else { Ok(()) }
+    /// The first filter takes the next piece. False if there is none.
+    fn take_piece(&mut self, input: &mut &[u8]) -> Result<bool, Fault> {
+        let (piece, rest) = input.split_at(input.len().min(PIECE_BYTES));
+        let Some(first) = self.stages.first_mut().filter(|_| !piece.is_empty()) else { return Ok(false) };
+        first.take(piece, self.bounds.held)?;
+        *input = rest;
+        self.bound(0)?;
+        Ok(true)
+    }
+
+    /// What a filter has made at once is not more than it may be.
+    fn bound(&self, at: usize) -> Result<(), Fault> {
+        let given = self.stages.get(at).map_or(0, |stage| stage.given.len() as u64);
+        if given > self.bounds.held { Err(Fault::TooLarge(self.bounds.held)) } else { Ok(()) }
     }
 }
 
@@ -237,7 +363,7 @@ mod tests {
 
     fn filtered(steps: &[Step], media_type: &str, content: &str, piece_bytes: usize) -> Result<String, Fault> {
         let chain = Chain::new(steps).unwrap();
-        let mut run = chain.start(media_type, 1 << 20).expect("some filter takes it");
+        let mut run = chain.start(&mut Content::new(media_type), Bounds::whole(1 << 20)).expect("some filter takes it");
         let mut out = Vec::new();
         content.as_bytes().chunks(piece_bytes).try_for_each(|piece| run.take(piece, &mut out))?;
         run.finish(&mut out)?;
@@ -255,17 +381,21 @@ mod tests {
     #[test]
     fn content_passes_by_filters_that_have_nothing_to_do_with_it() {
         let chain = Chain::new(&[step("markdown", &[])]).unwrap();
-        assert!(chain.start("image/png", 10).is_none());
-        assert!(Chain::default().start("text/plain", 10).is_none());
-        let run = chain.start("text/markdown; charset=utf-8", 10).unwrap();
-        assert_eq!(run.media_type(), "text/html; charset=utf-8");
+        let bounds = Bounds::whole(10);
+        assert!(chain.start(&mut Content::new("image/png"), bounds).is_none());
+        assert!(Chain::default().start(&mut Content::new("text/plain"), bounds).is_none());
+        let mut content = Content::new("text/markdown; charset=utf-8");
+        assert!(chain.start(&mut content, bounds).is_some());
+        assert_eq!(content.media_type, "text/html; charset=utf-8");
+        let mut coded = Content { coding: None, ..Content::new("text/markdown") };
+        assert!(chain.start(&mut coded, bounds).is_none());
     }
 
     #[test]
     fn a_run_never_gives_more_than_its_bound() {
         let chain = Chain::new(&[replacing("a", &"b".repeat(100))]).unwrap();
         for (content, fits) in [("a", true), ("aa", false), ("aaaaaaaa", false)] {
-            let mut run = chain.start("text/plain", 100).unwrap();
+            let mut run = chain.start(&mut Content::new("text/plain"), Bounds::whole(100)).unwrap();
             let mut out = Vec::new();
             let taken = run.take(content.as_bytes(), &mut out).and_then(|()| run.finish(&mut out));
             assert_eq!(taken.is_ok(), fits, "{content}");
@@ -292,10 +422,19 @@ mod tests {
     fn what_grows_without_end_is_given_up_before_it_is_made() {
         let taken = Arc::new(AtomicUsize::new(0));
         let filter = Box::new(Growing(taken.clone()));
-        let filters = vec![Stage { filter, given: Vec::new() }];
-        let mut run = Run { filters, media_type: "text/plain".into(), bytes_max: 1 << 20, given: 0 };
+        let stages = vec![Stage::new(filter, false)];
+        let mut run = Run { stages, bounds: Bounds::whole(1 << 20), given: 0, told: 0, then: Then::More };
         assert_eq!(run.take(&vec![b'a'; 1 << 20], &mut Vec::new()), Err(Fault::TooLarge(1 << 20)));
         assert_eq!(taken.load(Relaxed), PIECE_BYTES);
+    }
+
+    #[test]
+    fn a_filter_that_needs_the_whole_content_does_not_hold_more_than_it_may() {
+        let chain = Chain::new(&[step("markdown", &[])]).unwrap();
+        let bounds = Bounds { given: u64::MAX, held: 10_000 };
+        let mut run = chain.start(&mut Content::new("text/markdown"), bounds).unwrap();
+        assert!(run.needs_whole());
+        assert_eq!(run.take(&[b'a'; 10_001], &mut Vec::new()), Err(Fault::TooLarge(10_000)));
     }
 
     #[test]
@@ -303,7 +442,10 @@ mod tests {
         let wrong = |step: Step| Chain::new(&[replacing("a", "b"), step]).unwrap_err();
         assert_eq!(wrong(step("nothing", &[])).step, 1);
         for (step, said) in [
-            (step("nothing", &[]), "there is no filter `nothing`: there are insert, markdown, substitute"),
+            (
+                step("nothing", &[]),
+                "there is no filter `nothing`: there are compress, decompress, images, insert, markdown, substitute",
+            ),
             (step("substitute", &[("from", "a")]), "the filter `substitute` needs `to`"),
             (step("substitute", &[("form", "a")]), "the filter `substitute` has no parameter `form`: it has from, to"),
             (replacing("", "b"), "the filter `substitute`: `from` is empty"),
@@ -326,6 +468,33 @@ mod tests {
             let (first, second) = ([replacing(&one, &two)], [replacing(&three, &four)]);
             let (name, other) = (Chain::new(&first).unwrap(), Chain::new(&second).unwrap());
             prop_assert_eq!(name.name() == other.name(), first == second);
+        }
+
+        #[test]
+        fn it_does_not_matter_how_much_is_wanted_at_once(
+            content in "[ab]{0,200}", piece_bytes in 1_usize..90, out_max in 1_usize..50, pauses: bool,
+        ) {
+            let steps = [replacing("ab", "ababab"), step("compress", &[]), step("decompress", &[]), replacing("ba", "c")];
+            let chain = Chain::new(&steps).unwrap();
+            let mut asked = Content { accepts: (*b"gzip").into(), ..Content::new("text/plain") };
+            let mut run = chain.start(&mut asked, Bounds::whole(1 << 20)).unwrap();
+            let mut made = Vec::new();
+            let then = if pauses { Then::Pause } else { Then::More };
+            let pieces = content.as_bytes().chunks(piece_bytes).map(|piece| (piece, then));
+            for (mut piece, then) in pieces.chain([(&[][..], Then::End)]) {
+                loop {
+                    let mut out = Vec::new();
+                    let is_done = run.go_on(&mut piece, then, &mut out, out_max).unwrap();
+                    prop_assert!(out.len() <= out_max + 1024);
+                    made.append(&mut out);
+                    if is_done {
+                        break;
+                    }
+                }
+                prop_assert!(piece.is_empty());
+            }
+            let expected = content.replace("ab", "ababab").replace("ba", "c");
+            prop_assert_eq!(String::from_utf8(made).unwrap(), expected);
         }
 
         #[test]

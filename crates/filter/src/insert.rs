@@ -11,7 +11,7 @@ use lol_html::html_content::ContentType;
 use lol_html::send::{HtmlRewriter, IntoHandler, Settings};
 use lol_html::{MemorySettings, OutputSink, element, end};
 
-use crate::{Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
@@ -46,14 +46,13 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
 }
 
 impl Make for Insert {
-    fn takes(&self, essence: &str) -> bool {
-        matches!(essence, "text/html" | "application/xhtml+xml")
-    }
-
-    fn start(&self) -> Box<dyn Filter> {
+    fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
+        if !content.is_plain() || !content.is_of(&["text/html", "application/xhtml+xml"]) {
+            return None;
+        }
         let rewritten = Rewritten::default();
         let rewriter = HtmlRewriter::new(self.settings(), rewritten.clone());
-        Box::new(Inserting { rewriter: Some(rewriter), rewritten })
+        Some(Box::new(Inserting { rewriter: Some(rewriter), rewritten }))
     }
 }
 
@@ -162,7 +161,7 @@ mod tests {
 
     fn filtered(place: &str, page: &str) -> Result<String, Fault> {
         let parameters = [("where".into(), place.into()), ("html".into(), "<i>".into())].into();
-        let mut filter = make(&parameters).unwrap().start();
+        let mut filter = make(&parameters).unwrap().start(&mut Content::new("text/html")).unwrap();
         let mut out = Vec::new();
         page.as_bytes().chunks(1 << 16).try_for_each(|piece| filter.take(piece, &mut out))?;
         filter.finish(&mut out)?;

@@ -9,18 +9,24 @@
 //! them one behind the other. Guarantees: a filter makes no system call and reads no clock; equal inputs give equal outputs, so that
 //! what a chain makes of a file can be kept; a chain never gives more than its bound. Does not decide where a chain runs: the
 //! server's engines do.
+//!
+//! A chain runs over a whole file at once, or over an answer of an application while it comes. Most filters need not know which.
 
 mod chain;
+mod compress;
+mod content;
+mod decompress;
+mod images;
 mod insert;
 mod markdown;
 mod substitute;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use chain::{Chain, ChainError, Run, Step};
+pub use chain::{Bounds, Chain, ChainError, Run, Step, Then, change_files};
+pub use content::Content;
 
 /// A step over a stream of content.
 pub trait Filter: Send {
@@ -29,6 +35,23 @@ pub trait Filter: Send {
     /// # Errors
     /// See [`Fault`]. The filter is not used again then.
     fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// For filters that may make much of little: writes more of what it has taken behind `out`, about [`PIECE_BYTES`] of it. False if
+    /// nothing was left. It is called until then before anything else is.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    fn more(&mut self, _out: &mut Vec<u8>) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
+    /// Nothing else comes for a while: writes what it holds back only to do better behind `out`.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    fn flush(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// There are no more pieces. Writes the rest behind `out`.
     ///
@@ -39,18 +62,38 @@ pub trait Filter: Send {
 
 /// What makes filters: a kind of them with its parameters. Many streams may be filtered at the same time, each by its own.
 pub trait Make: fmt::Debug + Send + Sync {
-    /// Whether it has anything to do with content of this media type: type and subtype, without parameters, in lower case. It is left
-    /// out of chains over others.
-    fn takes(&self, essence: &str) -> bool;
+    /// A filter for one stream, if it has anything to do with content like this. What it makes of it is said in `content` then.
+    fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>>;
 
-    /// The media type, with parameters, of what it makes of `media_type`.
-    fn gives<'a>(&self, media_type: &'a str) -> Cow<'a, str> {
-        media_type.into()
+    /// The content codings that it can read, as in `Accept-Encoding`; none if what is in the content does not matter to it.
+    fn reads(&self) -> Option<&'static str> {
+        Some("identity")
     }
 
-    /// A filter for one stream.
-    fn start(&self) -> Box<dyn Filter>;
+    /// What a request with this query, and these lines of `Accept`, asks it for, in its one spelling: what is made is kept by it, and found in
+    /// [`Content::query`] again. None if nothing in the query is for this filter.
+    fn recipe(&self, _query: &[u8], _accept: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
+        None
+    }
+
+    /// Whether a request can ask it for something.
+    fn has_recipes(&self) -> bool {
+        false
+    }
+
+    /// Whether what it makes depends on what who asks accepts.
+    fn varies(&self) -> bool {
+        false
+    }
+
+    /// Whether it gives nothing before it has taken all: then it holds all.
+    fn needs_whole(&self) -> bool {
+        false
+    }
 }
+
+/// How much content filters are given at once, and about how much they give at once.
+pub const PIECE_BYTES: usize = 16 << 10;
 
 /// Why content cannot be filtered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +102,17 @@ pub enum Fault {
     TooLarge(u64),
     /// It is not what the filter takes: a reason for the site's owner.
     Content(String),
+    /// The content is malformed, or more than is read of a stranger's: no other request for it does better.
+    Unreadable(String),
+    /// What the request asks for is not there to be asked for.
+    Request(String),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::TooLarge(most) => write!(f, "the content has more than {most} bytes"),
-            Fault::Content(why) => f.write_str(why),
+            Fault::Content(why) | Fault::Unreadable(why) | Fault::Request(why) => f.write_str(why),
         }
     }
 }
@@ -96,18 +143,5 @@ pub struct Kind {
 }
 
 /// The kinds of filters that there are, by name.
-pub const KINDS: [Kind; 3] = [insert::KIND, markdown::KIND, substitute::KIND];
-
-/// The type and subtype of a media type.
-fn essence(media_type: &str) -> &str {
-    media_type.split(';').next().unwrap_or_default().trim_end()
-}
-
-/// Whether content of this type is text to which bytes can be added.
-fn is_text(essence: &str) -> bool {
-    let (_, subtype) = essence.split_once('/').unwrap_or_default();
-    essence.starts_with("text/")
-        || matches!(subtype, "json" | "javascript" | "xml" | "x-yaml" | "yaml" | "toml")
-        || subtype.ends_with("+xml")
-        || subtype.ends_with("+json")
-}
+pub const KINDS: [Kind; 6] =
+    [compress::KIND, decompress::KIND, images::KIND, insert::KIND, markdown::KIND, substitute::KIND];

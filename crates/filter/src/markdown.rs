@@ -3,13 +3,12 @@
 //! Owns: the page around the text (title, style sheet, identifiers of headings). CommonMark with tables, footnotes, strikethrough and
 //! task lists is `pulldown-cmark`'s. Needs the whole content. Bytes that are not UTF-8 become U+FFFD, as a browser would show them.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-use crate::{Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
@@ -46,16 +45,16 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
 }
 
 impl Make for Markdown {
-    fn takes(&self, essence: &str) -> bool {
-        matches!(essence, "text/markdown" | "text/x-markdown")
+    fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
+        if !content.is_plain() || !content.is_of(&["text/markdown", "text/x-markdown"]) {
+            return None;
+        }
+        content.media_type = "text/html; charset=utf-8".into();
+        Some(Box::new(Page { of: self.clone(), text: Vec::new() }))
     }
 
-    fn gives<'a>(&self, _: &'a str) -> Cow<'a, str> {
-        "text/html; charset=utf-8".into()
-    }
-
-    fn start(&self) -> Box<dyn Filter> {
-        Box::new(Page { of: self.clone(), text: Vec::new() })
+    fn needs_whole(&self) -> bool {
+        true
     }
 }
 
@@ -168,7 +167,8 @@ mod tests {
 
     fn page(text: &[u8], parameters: &[(&str, &str)]) -> String {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let mut filter = make(&parameters.iter().map(own).collect()).unwrap().start();
+        let mut filter =
+            make(&parameters.iter().map(own).collect()).unwrap().start(&mut Content::new("text/markdown")).unwrap();
         let mut out = Vec::new();
         filter.take(text, &mut out).unwrap();
         filter.finish(&mut out).unwrap();

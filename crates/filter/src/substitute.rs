@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use crate::{Fault, Filter, Kind, Make, Parameters, is_text};
+use crate::{Content, Fault, Filter, Kind, Make, Parameters};
 
 /// The row of the table.
 pub(crate) const KIND: Kind = Kind {
@@ -33,12 +33,9 @@ fn make(parameters: &Parameters) -> Result<Arc<dyn Make>, String> {
 }
 
 impl Make for Substitute {
-    fn takes(&self, essence: &str) -> bool {
-        is_text(essence)
-    }
-
-    fn start(&self) -> Box<dyn Filter> {
-        Box::new(Substituting { from: self.from.clone(), to: self.to.clone(), unread: Vec::new() })
+    fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {
+        let filter = Substituting { from: self.from.clone(), to: self.to.clone(), unread: Vec::new() };
+        (content.is_plain() && content.is_text()).then(|| Box::new(filter) as Box<dyn Filter>)
     }
 }
 
@@ -82,7 +79,7 @@ mod tests {
             content in "[ab]{0,40}", from in "[ab]{1,4}", to in "[abc]{0,3}", piece_bytes in 1_usize..9,
         ) {
             let parameters = [("from".into(), from.clone()), ("to".into(), to.clone())].into();
-            let mut filter = make(&parameters).unwrap().start();
+            let mut filter = make(&parameters).unwrap().start(&mut Content::new("text/plain")).unwrap();
             let mut out = Vec::new();
             for piece in content.as_bytes().chunks(piece_bytes) {
                 filter.take(piece, &mut out).unwrap();

@@ -1,0 +1,93 @@
+//! What is known of content before its first piece.
+//!
+//! Owns: [`Content`], as the next filter of a chain finds it and as it leaves it. Media types are compared without parameters and in any case.
+
+use lamna_proto::exchange::negotiate::Coding;
+
+/// What is known of content.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The media type, with parameters; empty if it is not known.
+    pub media_type: String,
+    /// The content coding that it is under; none if that is one that nobody here knows, or several.
+    pub coding: Option<Coding>,
+    /// Bytes, if that is known.
+    pub bytes: Option<u64>,
+    /// The content codings that who asks for it accepts: the members of `Accept-Encoding`. Empty where something else chooses the coding.
+    pub accepts: Box<[u8]>,
+    /// What is made of it depends on `accepts`.
+    pub varies: bool,
+    /// What the request asks a filter for, as its [`recipe`](crate::Make::recipe) says it.
+    pub query: Option<String>,
+}
+
+impl Content {
+    /// Of this media type, under no coding, for who knows when.
+    pub fn new(media_type: &str) -> Content {
+        let media_type = media_type.to_owned();
+        let coding = Some(Coding::Identity);
+        Content { media_type, coding, bytes: None, accepts: Box::default(), varies: false, query: None }
+    }
+
+    /// Whether it can be read as it is.
+    pub fn is_plain(&self) -> bool {
+        self.coding == Some(Coding::Identity)
+    }
+
+    /// Whether it is of one of these media types, which are in lower case.
+    pub fn is_of(&self, types: &[&str]) -> bool {
+        types.iter().any(|one| one.eq_ignore_ascii_case(self.essence()))
+    }
+
+    /// Whether it is text to which bytes can be added.
+    pub fn is_text(&self) -> bool {
+        let essence = self.essence().to_ascii_lowercase();
+        let (_, subtype) = essence.split_once('/').unwrap_or_default();
+        essence.starts_with("text/")
+            || matches!(
+                subtype,
+                "json" | "javascript" | "x-javascript" | "xml" | "x-yaml" | "yaml" | "toml" | "x-ndjson" | "ndjson"
+            )
+            || subtype.ends_with("+xml")
+            || subtype.ends_with("+json")
+    }
+
+    /// Whether it gets smaller when it is compressed, as a rule.
+    pub fn is_compressible(&self) -> bool {
+        self.is_text()
+            || self.is_of(&[
+                "application/wasm",
+                "application/x-tar",
+                "application/rtf",
+                "application/vnd.ms-fontobject",
+                "font/otf",
+                "font/ttf",
+                "image/bmp",
+                "image/vnd.microsoft.icon",
+                "image/x-icon",
+            ])
+    }
+
+    fn essence(&self) -> &str {
+        self.media_type.split(';').next().unwrap_or_default().trim()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_are_compared_without_parameters_and_in_any_case() {
+        let page = Content::new("Text/HTML ; charset=utf-8");
+        assert!(page.is_of(&["text/html"]) && page.is_text() && page.is_compressible());
+        for media_type in ["application/problem+json", "image/svg+xml", "application/x-ndjson", "text/event-stream"] {
+            assert!(Content::new(media_type).is_text(), "{media_type}");
+        }
+        for media_type in ["", "image/png", "application/zip", "application/octet-stream", "texts"] {
+            let content = Content::new(media_type);
+            assert!(!content.is_text() && !content.is_compressible(), "{media_type}");
+        }
+        assert!(!Content::new("font/ttf").is_text() && Content::new("font/ttf").is_compressible());
+    }
+}

@@ -1,0 +1,232 @@
+//! Formats of pictures: reading and writing them.
+//!
+//! Owns: [`Format`]. Guarantees: how many pixels there are is known, and judged, before room is made for them. A picture is shown the way that its camera
+//! says; other metadata and colour profiles are left out.
+
+use std::io::Cursor;
+
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+
+use super::pixels::Picture;
+use crate::Fault;
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Jpeg,
+    Png,
+    WebP,
+}
+
+impl Format {
+    pub(super) const ALL: [Format; 3] = [Format::Jpeg, Format::Png, Format::WebP];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Format::Jpeg => "jpeg",
+            Format::Png => "png",
+            Format::WebP => "webp",
+        }
+    }
+
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Format::Jpeg => "image/jpeg",
+            Format::Png => "image/png",
+            Format::WebP => "image/webp",
+        }
+    }
+}
+
+/// Passes over the pixels of one JPEG: cameras and encoders write ten.
+const SCANS_MAX: usize = 24;
+/// The longest side.
+const SIDE_MAX: usize = 16_384;
+
+/// The picture in `bytes`.
+pub(super) fn read(format: Format, bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+    let decode = || match format {
+        Format::Jpeg => read_jpeg(bytes, pixels_max),
+        Format::Png => read_png(bytes, pixels_max),
+        Format::WebP => read_webp(bytes, pixels_max),
+    };
+    // What strangers have made is read by what others have written: a defect there is a picture that cannot be read.
+    let picture = std::panic::catch_unwind(decode).map_err(|_| malformed(format, &"the decoder has failed"))??;
+    let is_whole =
+        picture.width * picture.height * picture.channels == picture.bytes.len() && !picture.bytes.is_empty();
+    if is_whole { Ok(picture) } else { Err(malformed(format, &"it has no pixels")) }
+}
+
+fn malformed(format: Format, why: &dyn std::fmt::Display) -> Fault {
+    Fault::Unreadable(format!("it cannot be read as {}: {why}", format.name()))
+}
+
+/// Whether there may be so many pixels.
+fn judge(width: usize, height: usize, pixels_max: u64) -> Result<(), Fault> {
+    match width <= SIDE_MAX && height <= SIDE_MAX && (width as u64) * (height as u64) <= pixels_max {
+        true => Ok(()),
+        false => Err(Fault::Unreadable(format!("{width} by {height} pixels are too many"))),
+    }
+}
+
+/// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The decoder gives the wrong ones for some of these.
+fn has_scan_for_each_colour(bytes: &[u8]) -> bool {
+    let (mut rest, mut colours) = (bytes, 0);
+    loop {
+        let Some(at) = memchr::memchr(0xff, rest) else { return false };
+        rest = &rest[at..];
+        let Some(marker) = rest.iter().copied().find(|byte| *byte != 0xff) else { return false };
+        let Some(end_of_marker) = memchr::memchr(marker, rest) else { return false };
+        rest = &rest[end_of_marker + 1..];
+        if matches!(marker, 0 | 1 | 0xd0..=0xd9) {
+            continue;
+        }
+        match marker {
+            0xc0 | 0xc1 => colours = rest.get(7).copied().unwrap_or(0),
+            0xda => return rest.get(2).is_some_and(|of_scan| *of_scan < colours),
+            _ => {}
+        }
+        let [high, low, ..] = *rest else { return false };
+        rest = rest.get(usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default();
+    }
+}
+
+fn read_jpeg(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+    let options = DecoderOptions::default()
+        .jpeg_set_out_colorspace(ColorSpace::RGB)
+        .jpeg_set_max_scans(SCANS_MAX)
+        .set_max_width(SIDE_MAX)
+        .set_max_height(SIDE_MAX);
+    let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), options);
+    let fault = |why: &dyn std::fmt::Display| malformed(Format::Jpeg, why);
+    decoder.decode_headers().map_err(|why| fault(&why))?;
+    let info = decoder.info().ok_or_else(|| fault(&"it has no head"))?;
+    let (width, height) = (usize::from(info.width), usize::from(info.height));
+    judge(width, height, pixels_max)?;
+    if has_scan_for_each_colour(bytes) {
+        return Err(fault(&"its colours are stored one after the other"));
+    }
+    let bytes = decoder.decode().map_err(|why| fault(&why))?;
+    let orientation = decoder.exif().map_or(1, |exif| orientation(exif));
+    let picture = Picture { width, height, channels: 3, bytes };
+    if picture.bytes.len() != width * height * 3 || picture.bytes.is_empty() {
+        return Err(fault(&"it is of no kind that is known"));
+    }
+    Ok(match orientation {
+        2 => picture.mirrored(),
+        3 => picture.rotated(2),
+        4 => picture.rotated(2).mirrored(),
+        5 => picture.rotated(1).mirrored(),
+        6 => picture.rotated(1),
+        7 => picture.rotated(3).mirrored(),
+        8 => picture.rotated(3),
+        _ => picture,
+    })
+}
+
+/// How a camera was held (Exif 2.3, 4.6.4, tag 274), from 1 to 8; 1 if that is not said.
+fn orientation(exif: &[u8]) -> u16 {
+    let exif = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
+    let is_little = exif.starts_with(b"II");
+    let two = |at: usize| {
+        let pair = exif.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if is_little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
+    };
+    let four = |at: usize| {
+        let (first, second) = (usize::from(two(at)?), usize::from(two(at + 2)?));
+        Some(if is_little { second << 16 | first } else { first << 16 | second })
+    };
+    let find = || {
+        let directory = four(4)?;
+        let entries = usize::from(two(directory)?);
+        let mut each = (0..entries.min(512)).map(|entry| directory + 2 + 12 * entry);
+        two(each.find(|at| two(*at) == Some(274))? + 8)
+    };
+    find().unwrap_or(1)
+}
+
+fn read_png(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+    let fault = |why: &dyn std::fmt::Display| malformed(Format::Png, why);
+    // What is decoded is bounded by its pixels; the rest is text and profiles.
+    let limits = png::Limits { bytes: 64 << 20 };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let info = decoder.read_header_info().map_err(|why| fault(&why))?;
+    let (width, height) = (info.width as usize, info.height as usize);
+    judge(width, height, pixels_max)?;
+    let mut reader = decoder.read_info().map_err(|why| fault(&why))?;
+    let length = reader.output_buffer_size().filter(|length| *length as u64 <= 4 * pixels_max);
+    let mut bytes = vec![0; length.ok_or_else(|| fault(&"it has too many bytes"))?];
+    let frame = reader.next_frame(&mut bytes).map_err(|why| fault(&why))?;
+    bytes.truncate(frame.buffer_size());
+    let (channels, bytes) = match frame.color_type {
+        png::ColorType::Rgb => (3, bytes),
+        png::ColorType::Rgba => (4, bytes),
+        png::ColorType::Grayscale => (3, bytes.iter().flat_map(|grey| [*grey; 3]).collect()),
+        png::ColorType::GrayscaleAlpha => {
+            (4, bytes.chunks_exact(2).flat_map(|pixel| [pixel[0], pixel[0], pixel[0], pixel[1]]).collect())
+        }
+        png::ColorType::Indexed => return Err(fault(&"its palette cannot be read")),
+    };
+    // Of a picture that moves the first frame may be smaller.
+    Ok(Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes })
+}
+
+fn read_webp(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
+    let fault = |why: &dyn std::fmt::Display| malformed(Format::WebP, why);
+    let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(|why| fault(&why))?;
+    let (width, height) = decoder.dimensions();
+    let (width, height) = (width as usize, height as usize);
+    judge(width, height, pixels_max)?;
+    decoder.set_memory_limit(16 * (width * height) + (1 << 20));
+    let length = decoder.output_buffer_size().ok_or_else(|| fault(&"it has too many bytes"))?;
+    let mut bytes = vec![0; length];
+    let channels = if decoder.has_alpha() { 4 } else { 3 };
+    decoder.read_image(&mut bytes).map_err(|why| fault(&why))?;
+    Ok(Picture { width, height, channels, bytes })
+}
+
+/// Writes a picture behind `out`.
+pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let fault =
+        |why: &dyn std::fmt::Display| Fault::Content(format!("it cannot be written as {}: {why}", format.name()));
+    let (width, height) = (picture.width as u32, picture.height as u32);
+    match format {
+        Format::Jpeg => {
+            let picture = on_white(picture);
+            let (width, height) = (picture.width as u16, picture.height as u16);
+            let mut encoder = jpeg_encoder::Encoder::new(out, quality);
+            encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+            encoder.encode(&picture.bytes, width, height, jpeg_encoder::ColorType::Rgb).map_err(|why| fault(&why))
+        }
+        Format::Png => {
+            let mut encoder = png::Encoder::new(out, width, height);
+            encoder.set_color(if picture.channels == 4 { png::ColorType::Rgba } else { png::ColorType::Rgb });
+            encoder.set_depth(png::BitDepth::Eight);
+            let mut writer = encoder.write_header().map_err(|why| fault(&why))?;
+            writer.write_image_data(&picture.bytes).map_err(|why| fault(&why))?;
+            writer.finish().map_err(|why| fault(&why))
+        }
+        Format::WebP => {
+            let color = if picture.channels == 4 { image_webp::ColorType::Rgba8 } else { image_webp::ColorType::Rgb8 };
+            let encoder = image_webp::WebPEncoder::new(out);
+            encoder.encode(&picture.bytes, width, height, color).map_err(|why| fault(&why))
+        }
+    }
+}
+
+/// Without what shines through, which JPEG does not have.
+fn on_white(picture: Picture) -> Picture {
+    if picture.channels == 3 {
+        return picture;
+    }
+    let mix = |colour: u8, opaque: u8| {
+        let (colour, opaque) = (u32::from(colour), u32::from(opaque));
+        ((colour * opaque + 255 * (255 - opaque) + 127) / 255) as u8
+    };
+    let pixels = picture.bytes.chunks_exact(4);
+    let bytes = pixels.flat_map(|pixel| [0, 1, 2].map(|colour| mix(pixel[colour], pixel[3]))).collect();
+    Picture { channels: 3, bytes, ..picture }
+}

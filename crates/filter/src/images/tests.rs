@@ -1,0 +1,226 @@
+//! Pictures in every format, every step, and what is malformed.
+
+use super::*;
+use proptest::prelude::*;
+
+use super::pixels::Picture;
+
+fn images(given: &[(&str, &str)]) -> Arc<dyn Make> {
+    make(&given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()).unwrap()
+}
+
+fn recipe(query: &str, accept: &str) -> Option<String> {
+    images(&[]).recipe(query.as_bytes(), &mut [accept.as_bytes()].into_iter())
+}
+
+/// A picture whose colours say where they are.
+fn picture(width: usize, height: usize, channels: usize) -> Picture {
+    let pixel = |at: usize| [(at % width * 255 / width) as u8, (at / width * 255 / height) as u8, 128, 255];
+    let bytes = (0..width * height).flat_map(|at| pixel(at)[..channels].to_vec()).collect();
+    Picture { width, height, channels, bytes }
+}
+
+fn written(format: Format, picture: Picture) -> Vec<u8> {
+    let mut out = Vec::new();
+    codecs::write(format, picture, 95, &mut out).unwrap();
+    out
+}
+
+/// What a request for `query` gets of a picture, and of which media type that is.
+fn asked(make: &dyn Make, format: Format, bytes: &[u8], query: &str) -> (String, Result<Vec<u8>, Fault>) {
+    let query = make.recipe(query.as_bytes(), &mut [&b"image/webp"[..]].into_iter());
+    let mut content = Content { query, ..Content::new(format.media_type()) };
+    let mut filter = make.start(&mut content).expect("there is a recipe");
+    let mut out = Vec::new();
+    let made = filter.take(bytes, &mut out).and_then(|()| filter.finish(&mut out));
+    (content.media_type, made.map(|()| out))
+}
+
+#[test]
+fn a_recipe_has_one_spelling_and_rounded_values() {
+    for (query, expected) in [
+        ("scale=400", "scale=512"),
+        ("v=1&scale=512&x=y", "scale=512"),
+        ("scale=400x300", "scale=512x384"),
+        ("scale=x300", "scale=x384"),
+        ("scale=9999", "scale=3840"),
+        ("crop=32:18&scale=10", "crop=16:9&scale=16"),
+        ("scale=10&crop=16%3A9", "scale=16&crop=16:9"),
+        ("crop=11,12,77,99", "crop=10,10,80,90"),
+        ("rotate=90&gamma=1.44&smooth=2&dither=5", "rotate=90&gamma=1.4&smooth=2&dither=8"),
+        ("format=jpg", "format=jpeg"),
+    ] {
+        assert_eq!(recipe(query, "").as_deref(), Some(expected), "{query}");
+        assert_eq!(recipe(expected, "").as_deref(), Some(expected));
+    }
+    assert_eq!(recipe("v=1", ""), None);
+    assert_eq!(recipe("format=auto", "image/avif,image/webp,*/*;q=0.8").as_deref(), Some("format=auto:webp"));
+    for accept in ["", "*/*", "image/png", "image/webp;q=0"] {
+        assert_eq!(recipe("format=auto", accept).as_deref(), Some("format=auto"), "{accept}");
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_said() {
+    for (query, said) in [
+        ("scale=", "`scale` is a width, a height or both in pixels, as in 400, x300 or 400x300"),
+        ("scale=0", "`scale` is a width"),
+        ("scale=400x", "scale=512"),
+        ("crop=0:1", "`crop` is a shape"),
+        ("crop=0,0,0,10", "`crop` is a shape"),
+        ("rotate=45", "`rotate` is 90, 180 or 270"),
+        ("gamma=NaN", "`gamma` is a number from 0.1 to 5"),
+        ("dither=1", "`dither` is a number of values from 2 to 256"),
+        ("smooth=99", "`smooth` is a number of pixels from 1 to 10"),
+        ("format=gif", "`format` is auto, jpeg, png or webp"),
+        ("format=auto:webp", "`format` is auto, jpeg, png or webp"),
+        ("smooth=1&smooth=1&smooth=1&smooth=1&smooth=1&smooth=1&smooth=1", "there are more than 6 steps"),
+    ] {
+        let found = recipe(query, "").unwrap();
+        assert!(found.contains(said), "{query}: {found}");
+    }
+    let bytes = written(Format::Png, picture(4, 4, 3));
+    let (_, made) = asked(&*images(&[]), Format::Png, &bytes, "rotate=45");
+    assert_eq!(made, Err(Fault::Request("`rotate` is 90, 180 or 270".into())));
+}
+
+#[test]
+fn every_format_becomes_every_other() {
+    let names = ["jpeg", "png", "webp"];
+    for (source, name) in Format::ALL.into_iter().flat_map(|source| names.map(|name| (source, name))) {
+        for channels in [3, 4] {
+            let bytes = written(source, picture(60, 40, channels));
+            let (media_type, made) = asked(&*images(&[]), source, &bytes, &format!("scale=30&format={name}"));
+            let into = Format::ALL.into_iter().find(|format| format.name() == name).unwrap();
+            assert_eq!(media_type, into.media_type());
+            let made = codecs::read(into, &made.unwrap(), 10_000).unwrap();
+            assert_eq!((made.width, made.height), (32, 21), "{source:?} {name}");
+            let at = |x: usize, y: usize| &made.bytes[(y * made.width + x) * made.channels..][..3];
+            assert!(at(30, 10)[0] > 190 && at(1, 10)[0] < 60, "{source:?} {name}: left is dark");
+            assert!(at(16, 19)[1] > 170 && at(16, 1)[1] < 80, "{source:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_picture_is_never_made_larger() {
+    let bytes = written(Format::Png, picture(20, 10, 3));
+    let (_, made) = asked(&*images(&[]), Format::Png, &bytes, "scale=3840");
+    let made = codecs::read(Format::Png, &made.unwrap(), 1_000).unwrap();
+    assert_eq!(made, picture(20, 10, 3));
+}
+
+#[test]
+fn steps_do_what_they_are_called() {
+    let whole = picture(20, 10, 3);
+    let turned = whole.clone().rotated(1);
+    assert_eq!((turned.width, turned.height), (10, 20));
+    assert_eq!(turned.rotated(1).rotated(2), whole);
+    assert_eq!(whole.clone().mirrored().mirrored(), whole);
+    let square = whole.clone().shaped(1, 1);
+    assert_eq!((square.width, square.height, square.bytes[0]), (10, 10, whole.bytes[3 * 5]));
+    let part = whole.clone().section(Section { left: 50, top: 10, width: 50, height: 20 });
+    assert_eq!((part.width, part.height, part.bytes[0]), (10, 2, whole.bytes[3 * 10]));
+    assert!(whole.clone().dithered(2).bytes.iter().all(|byte| matches!(byte, 0 | 255)));
+    let mean = |picture: &Picture| picture.bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>() / 600;
+    assert!(mean(&whole).abs_diff(mean(&whole.clone().dithered(4))) < 8);
+    assert!(mean(&whole.clone().with_gamma(20)) > mean(&whole) && mean(&whole.clone().with_gamma(5)) < mean(&whole));
+    assert_eq!(whole.clone().with_gamma(10), whole);
+    let flat = Picture { bytes: vec![77; 600], ..whole.clone() };
+    assert_eq!(flat.clone().smoothed(3), flat);
+    assert_eq!(Picture { bytes: vec![77; 600], ..whole }.scaled(Some(7), None).bytes, vec![77; 7 * 4 * 3]);
+}
+
+#[test]
+fn a_camera_that_was_held_upright_is_believed() {
+    let tiff = [&b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"[..]].concat();
+    let mut out = Vec::new();
+    let mut encoder = jpeg_encoder::Encoder::new(&mut out, 95);
+    encoder.add_exif_metadata(&tiff).unwrap();
+    encoder.encode(&picture(60, 40, 3).bytes, 60, 40, jpeg_encoder::ColorType::Rgb).unwrap();
+    let read = codecs::read(Format::Jpeg, &out, 10_000).unwrap();
+    assert_eq!((read.width, read.height), (40, 60));
+}
+
+#[test]
+fn a_jpeg_that_would_be_read_wrong_is_refused() {
+    let written = |is_optimized: bool| {
+        let mut out = Vec::new();
+        let mut encoder = jpeg_encoder::Encoder::new(&mut out, 95);
+        encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+        // This writes a scan for each colour.
+        encoder.set_optimized_huffman_tables(is_optimized);
+        encoder.encode(&picture(60, 40, 3).bytes, 60, 40, jpeg_encoder::ColorType::Rgb).unwrap();
+        out
+    };
+    assert!(codecs::read(Format::Jpeg, &written(false), 10_000).is_ok());
+    let fault = codecs::read(Format::Jpeg, &written(true), 10_000).unwrap_err().to_string();
+    assert!(fault.contains("one after the other"), "{fault}");
+    let mut progressive = Vec::new();
+    let mut encoder = jpeg_encoder::Encoder::new(&mut progressive, 95);
+    encoder.set_progressive(true);
+    encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+    encoder.encode(&picture(60, 40, 3).bytes, 60, 40, jpeg_encoder::ColorType::Rgb).unwrap();
+    let (plain, read) = (picture(60, 40, 3), codecs::read(Format::Jpeg, &progressive, 10_000).unwrap());
+    let worst = plain.bytes.iter().zip(&read.bytes).map(|(one, other)| one.abs_diff(*other)).max();
+    assert!(worst < Some(40), "{worst:?}");
+}
+
+#[test]
+fn a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() {
+    for format in Format::ALL {
+        let bytes = written(format, picture(200, 200, 3));
+        let (_, made) = asked(&*images(&[("pixels_max", "39999")]), format, &bytes, "scale=10");
+        assert_eq!(made, Err(Fault::Unreadable("200 by 200 pixels are too many".into())));
+        assert!(asked(&*images(&[("pixels_max", "40000")]), format, &bytes, "scale=10").1.is_ok());
+    }
+    // 2^31 pixels on each side, in 33 bytes.
+    let bomb = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x06\0\0\0\0\0\0\0";
+    assert!(matches!(asked(&*images(&[]), Format::Png, bomb, "scale=10").1, Err(Fault::Unreadable(_))));
+}
+
+#[test]
+fn without_a_recipe_a_picture_is_left_alone() {
+    let make = images(&[]);
+    assert!(make.start(&mut Content::new("image/png")).is_none());
+    let query = Some("scale=16".to_owned());
+    assert!(make.start(&mut Content { query: query.clone(), ..Content::new("image/gif") }).is_none());
+    assert!(make.start(&mut Content { query, ..Content::new("image/png") }).is_some());
+}
+
+#[test]
+fn wrong_parameters_are_refused_with_what_is_right() {
+    let wrong = |name: &str, value: &str| make(&[(name.to_owned(), value.to_owned())].into()).unwrap_err();
+    assert_eq!(wrong("quality", "0"), "`quality` is a number from 1 to 100");
+    assert_eq!(wrong("sizes", "10,many"), "`sizes` are numbers from 1 to 16384 with commas between");
+    assert_eq!(wrong("sizes", ""), "`sizes` are numbers from 1 to 16384 with commas between");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_damage_is_a_picture_or_a_fault(which in 0_usize..3, damage: Vec<(usize, u8)>, cut in 0_usize..4_000) {
+        let format = Format::ALL[which];
+        let mut bytes = written(format, picture(24, 18, 3 + which % 2));
+        bytes.truncate(cut.max(20));
+        for (at, byte) in damage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let (_, made) = asked(&*images(&[("pixels_max", "100000")]), format, &bytes, "scale=16&crop=3:2&rotate=90&smooth=1");
+        if let Ok(made) = made {
+            prop_assert!(codecs::read(format, &made, 100_000).is_ok());
+        }
+    }
+
+    #[test]
+    fn any_steps_leave_a_picture_that_is_no_larger(
+        width in 1_usize..70, height in 1_usize..70, channels in 3_usize..5,
+        steps in prop::collection::vec("scale=[1-9]{1,2}|scale=x[1-9]{1,2}|crop=[1-9]:[1-9]|crop=[0-9]{1,2},[0-9]{1,2},[1-9],[1-9]|rotate=90|dither=4|gamma=2|smooth=[1-9]", 1..6),
+    ) {
+        let bytes = written(Format::Png, picture(width, height, channels));
+        let (_, made) = asked(&*images(&[("sizes", "1,3,9,27")]), Format::Png, &bytes, &steps.join("&"));
+        let made = codecs::read(Format::Png, &made.unwrap(), 10_000).unwrap();
+        prop_assert!(made.width.max(made.height) <= width.max(height));
+    }
+}
