@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use crate::conn::Answered;
 use crate::encoding::{Encoded, Malformed, Portable, Source, checked};
-use crate::exchange::Saved;
+use crate::exchange::{Finding, Saved};
 use crate::message::{Head, Request};
 use crate::tally::Tally;
 use crate::time::Instant;
@@ -39,6 +39,8 @@ struct Departure {
     ended: Instant,
     /// Its head, and where its bytes are in `requests`.
     request: Option<(Head, usize)>,
+    /// What a program has found out about the request.
+    found: Option<Finding>,
 }
 
 /// The answers of one connection, in the order in which they leave. They are in the workspace while the connection is driven, and in the
@@ -82,15 +84,21 @@ impl Departures {
         self.queue.push_back(departure);
     }
 
-    /// As [`Departures::push`], where the output is followed by other bytes, to which `end` refers. See [`Departures::handle_joined`].
-    pub(crate) fn push_behind(&mut self, end: usize, outcome: Outcome, request: Option<Request<'_>>) {
-        let departure = self.departure(end, outcome, request);
+    /// The same for a request that is kept.
+    pub(crate) fn push_kept(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) {
+        let departure = self.departure_of(end, outcome, request);
+        self.queue.push_back(departure);
+    }
+
+    /// As [`Departures::push_kept`], where the output is followed by other bytes, to which `end` refers. See [`Departures::handle_joined`].
+    pub(crate) fn push_behind(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) {
+        let departure = self.departure_of(end, outcome, request);
         self.queue.push_back(Departure { is_behind: true, ..departure });
     }
 
-    /// As [`Departures::push`], for one whose last byte has been taken before what is in the output.
-    pub(crate) fn push_taken(&mut self, outcome: Outcome, request: Option<Request<'_>>) {
-        let departure = self.departure(0, outcome, request);
+    /// As [`Departures::push_kept`], for one whose last byte has been taken before what is in the output.
+    pub(crate) fn push_taken(&mut self, outcome: Outcome, request: Option<&Saved>) {
+        let departure = self.departure_of(0, outcome, request);
         self.queue.insert(self.taken, departure);
         self.taken += 1;
     }
@@ -102,7 +110,12 @@ impl Departures {
             self.requests.extend_from_slice(&request.bytes[..usize::from(request.head.length)]);
             (*request.head, at)
         });
-        Departure { end, is_behind: false, outcome, ended: outcome.started, request }
+        Departure { end, is_behind: false, outcome, ended: outcome.started, request, found: None }
+    }
+
+    fn departure_of(&mut self, end: usize, outcome: Outcome, request: Option<&Saved>) -> Departure {
+        let found = request.and_then(|saved| saved.found.clone());
+        Departure { found, ..self.departure(end, outcome, request.map(Saved::request)) }
     }
 
     /// What followed the output is in it now, behind its first `bytes`.
@@ -138,8 +151,8 @@ impl Departures {
     }
 
     /// An answer that was broken off. It is reported, and not counted.
-    pub(crate) fn give_up(&mut self, outcome: Outcome, request: Option<Request<'_>>, now: Instant) {
-        let departure = self.departure(0, outcome, request);
+    pub(crate) fn give_up(&mut self, outcome: Outcome, request: Option<&Saved>, now: Instant) {
+        let departure = self.departure_of(0, outcome, request);
         self.queue.insert(self.left, Departure { ended: now, ..departure });
         (self.left, self.taken) = (self.left + 1, self.taken + 1);
     }
@@ -161,11 +174,11 @@ impl Departures {
             return None;
         }
         self.move_up();
-        let Departure { outcome, ended, request, .. } = self.queue.pop_front()?;
+        let Departure { outcome, ended, request, found, .. } = self.queue.pop_front()?;
         (self.left, self.taken) = (self.left - 1, self.taken - 1);
         let Outcome { status, content_bytes, started, .. } = outcome;
         let request = request.map(|(head, at)| Request { bytes: &self.requests[at..], head: reported.insert(head) });
-        Some(Answered { request, status, content_bytes, started, ended })
+        Some(Answered { request, status, content_bytes, started, ended, found })
     }
 
     /// Gives the space back of requests that have been reported, if that is worth it.
@@ -210,6 +223,7 @@ impl Portable for Departures {
             let saved = request.as_ref().map(|(head, at)| Saved {
                 bytes: self.requests[*at..][..usize::from(head.length)].to_vec(),
                 head: *head,
+                found: None,
             });
             saved.write(to);
         }
@@ -224,7 +238,7 @@ impl Portable for Departures {
             let request = Option::<Saved>::read(from)?;
             let is_next = departures.queue.back().is_none_or(|last| last.end <= end);
             checked((), is_next && content_bytes <= CONTENT_BYTES_MAX)?;
-            departures.push(end, outcome, request.as_ref().map(Saved::request));
+            departures.push_kept(end, outcome, request.as_ref());
         }
         Ok(departures)
     }

@@ -3,6 +3,7 @@
 //! Owns: [`Resource`] and [`Representation`]. Guarantees: a head and the content behind it were described together and
 //! never change; content is filled in at most once. Does not open, read or watch files: the server makes these values.
 
+mod aged;
 mod encoding;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::exchange::conditional::Validators;
 use crate::exchange::negotiate::Coding;
 use crate::message::{Span, Status};
 
+pub use aged::{Aged, Answered};
 pub(crate) use encoding::Body;
 
 /// What a target turned out to be: a file, a listing, a redirect or an error page.
@@ -116,6 +118,8 @@ pub struct Description<'a> {
     pub fields: &'a [(String, String)],
     /// Location; the last line of the head, so that a query can be added to it.
     pub location: Option<&'a str>,
+    /// For the kept answer of an application: since when it ages, and its own date. Fields of ours are not added to it.
+    pub aged: Option<Aged>,
 }
 
 impl Description<'_> {
@@ -132,6 +136,7 @@ impl Description<'_> {
             vary: None,
             fields: &[],
             location: None,
+            aged: None,
         }
     }
 }
@@ -150,6 +155,7 @@ impl Description<'_> {
 /// ETag: "..."
 /// Vary: Accept-Encoding
 /// X-Extra: ...
+/// Age: 0                                         <- age_at, of kept answers only: the number is written anew in every copy
 /// Location: ...
 ///
 /// ```
@@ -162,6 +168,9 @@ pub struct Representation {
     fields_at: u16,
     after_type_at: u16,
     kept_at: u16,
+    /// Where the number of its age is, and since when it ages, in seconds since 1970: of kept answers only.
+    age: Span,
+    aged_since: u32,
     etag: Span,
     media: Span,
     /// The field lines of the head after `Server`, by their parts: nobody has to look for them in the text.
@@ -237,7 +246,9 @@ impl Representation {
         };
         let configured = |name: &str| description.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         status_line(&mut head, description.status);
-        let date_at = line(&mut head, "Date", EPOCH).start;
+        let own_date = description.aged.map(|aged| date::format(aged.date));
+        let date_text = own_date.as_ref().and_then(|text| std::str::from_utf8(text).ok());
+        let date_at = line(&mut head, "Date", date_text.unwrap_or(EPOCH)).start;
         line(&mut head, SERVER_FIELD, configured(SERVER_FIELD).map_or(SERVER, |(_, value)| value));
         if description.status.0 != 204 {
             line(&mut head, "Content-Length", &description.size.to_string());
@@ -248,7 +259,7 @@ impl Representation {
         if description.coding != Coding::Identity {
             line(&mut head, "Content-Encoding", description.coding.name());
         }
-        if description.media_type.is_some() && configured(SNIFFING_FIELD).is_none() {
+        if description.media_type.is_some() && configured(SNIFFING_FIELD).is_none() && description.aged.is_none() {
             line(&mut head, SNIFFING_FIELD, "nosniff");
         }
         if description.ranges {
@@ -266,6 +277,11 @@ impl Representation {
         for (name, value) in description.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(SERVER_FIELD)) {
             line(&mut head, name, value);
         }
+        // Not among the lines: it has another value each time.
+        let age = description.aged.map(|_| {
+            head.extend_from_slice(b"Age: 0\r\n");
+            head.len() - 3..head.len() - 2
+        });
         if let Some(location) = description.location {
             line(&mut head, "Location", location);
         }
@@ -283,6 +299,8 @@ impl Representation {
             fields_at: fields_at as u16,
             after_type_at: after_type_at as u16,
             kept_at: kept_at as u16,
+            age: age.map(span).unwrap_or_default(),
+            aged_since: description.aged.map_or(0, |aged| u32::try_from(aged.since).unwrap_or(u32::MAX)),
             etag: etag.map(span).unwrap_or_default(),
             media: media.map(span).unwrap_or_default(),
             lines,
@@ -369,6 +387,7 @@ impl Representation {
             vary,
             fields: &fields,
             location: None,
+            aged: None,
         };
         Representation::with_content(&description, content)
     }
@@ -517,6 +536,7 @@ mod tests {
             vary: None,
             fields: &[],
             location: None,
+            aged: None,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::conn::{Active, http2};
+use crate::conn::{http1, http2};
 use crate::date;
 use crate::departures::{Departures, Outcome};
 use crate::error::Refusal;
@@ -73,13 +73,9 @@ impl Pages {
 pub struct Workspace {
     pub(crate) input: Input,
     pub(crate) outlet: Outlet,
-    /// The request at the front of `input` that waits for its first answer, if there is one.
-    pub(crate) current: Option<Head>,
     pub(crate) draining: bool,
     /// Whether requests must be kept until they are answered in full, for the access log.
     pub(crate) keeps_requests: bool,
-    #[expect(clippy::vec_box, reason = "moved between connections as they are, without copying or allocating")]
-    pub(crate) spare: Vec<Box<Active>>,
     /// Answers that have been written and have not left, or are not reported.
     pub(crate) departures: Departures,
     /// The head that the last report refers to.
@@ -92,6 +88,8 @@ pub struct Workspace {
     pub(crate) speaks_h2c: bool,
     /// Whether clients of HTTP/2 are told that they may ask for tunnels.
     pub(crate) offers_tunnels: bool,
+    /// What connections of HTTP/1.x work with.
+    pub(crate) http1: http1::Desk,
     /// What connections of HTTP/2 work with.
     pub(crate) http2: http2::Desk,
     /// What the next request is called is made from this.
@@ -138,8 +136,6 @@ impl TellsIds {
     }
 }
 
-/// How many spare [`Active`] parts a worker keeps for connections that become busy.
-pub(crate) const SPARE_MAX: usize = 256;
 /// Output bytes at which no further request is begun before something has been sent. With `copy_bytes_max` this bounds
 /// what a peer that pipelines requests and reads nothing makes the server hold.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
@@ -171,16 +167,15 @@ impl Workspace {
         Box::new(Workspace {
             input: Input::new(outlet.limits.head_bytes_max),
             outlet,
-            current: None,
             draining: false,
             keeps_requests: false,
-            spare: Vec::new(),
             departures: Departures::default(),
             reported: None,
             tally: Arc::default(),
             held: Arc::default(),
             speaks_h2c: false,
             offers_tunnels: false,
+            http1: http1::Desk::default(),
             http2: http2::Desk::default(),
             ids: 0,
         })
@@ -281,7 +276,7 @@ impl Workspace {
         last: Instant,
         behind: Option<usize>,
     ) {
-        let request = request.filter(|_| self.keeps_requests).map(Saved::request);
+        let request = request.filter(|_| self.keeps_requests);
         match behind {
             Some(end) => self.departures.push_behind(end, outcome, request),
             None if self.outlet.unsent().is_empty() => {
@@ -290,7 +285,7 @@ impl Workspace {
                     self.handle_left(last);
                 }
             }
-            None => self.departures.push(self.outlet.output.len(), outcome, request),
+            None => self.departures.push_kept(self.outlet.output.len(), outcome, request),
         }
     }
 

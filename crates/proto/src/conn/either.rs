@@ -219,6 +219,11 @@ impl Connection {
         either!(self, one => one.is_leaving())
     }
 
+    /// Bytes that are to be sent until an answer has ended. An estimate, for the order among connections.
+    pub fn remaining_bytes(&self) -> u64 {
+        either!(self, one => one.remaining_bytes())
+    }
+
     /// The peer is gone or has been given up: nothing more can be sent.
     #[inline]
     pub fn handle_broken(&mut self) {

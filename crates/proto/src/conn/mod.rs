@@ -30,8 +30,9 @@ pub mod http2;
 pub(crate) mod wake;
 
 pub use either::Connection;
-pub(crate) use http1::{Active, Persistence, Running};
+pub(crate) use http1::{Persistence, Running};
 
+use crate::exchange::Finding;
 use crate::message::Request;
 use crate::time::Instant;
 #[cfg(doc)]
@@ -98,4 +99,6 @@ pub struct Answered<'a> {
     pub started: Instant,
     /// When the last byte of the answer left, or it was given up.
     pub ended: Instant,
+    /// What a program has found out about the request ([`Translate::found`](crate::exchange::Translate::found)).
+    pub found: Option<Finding>,
 }

@@ -345,6 +345,11 @@ impl Answer {
         self.current.length > bytes || !self.later.is_empty()
     }
 
+    /// Bytes of it that are still to be written.
+    pub(crate) fn remaining_bytes(&self) -> u64 {
+        self.current.length + self.later.iter().map(Piece::length).sum::<u64>()
+    }
+
     /// Whether content follows the current stretch that is not next to it.
     pub(crate) fn has_later_content(&self) -> bool {
         self.later.iter().any(|piece| matches!(piece, Piece::Content(_)))

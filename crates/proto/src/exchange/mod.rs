@@ -10,6 +10,7 @@ pub mod negotiate;
 pub mod program;
 pub mod range;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,7 +54,22 @@ pub struct Translate<'a> {
     pub path_and_query: &'a [u8],
     /// The request that asks, for what depends on more than the target; none if nobody in particular asks.
     pub request: Option<Request<'a>>,
+    /// The same request was asked about before: a program has wished so, there was no room for what it stood for, or who was asked has
+    /// gone. What counts requests has counted it.
+    pub is_again: bool,
+    /// What a program has found out about this request ([`Ran::Found`](program::Ran::Found)), and nobody else can say.
+    pub found: Option<&'a Finding>,
 }
+
+impl Translate<'_> {
+    /// The same once more.
+    pub(crate) fn again(self) -> Self {
+        Translate { is_again: true, ..self }
+    }
+}
+
+/// See [`Translate::found`]. Whoever has found it knows what it is.
+pub type Finding = Arc<dyn Any + Send + Sync>;
 
 impl Translate<'_> {
     /// Whether JSON suits who asks better than HTML. To be asked only where there are both: it reads the request's fields.
@@ -138,6 +154,8 @@ pub(crate) enum State {
 pub(crate) struct Saved {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: Head,
+    /// What has been found out about it. It does not travel to another process: there it is found out again.
+    pub(crate) found: Option<Finding>,
 }
 
 impl Exchange {

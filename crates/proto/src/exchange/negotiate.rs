@@ -93,12 +93,21 @@ impl CodingSet {
 /// If nothing that is available is acceptable, the answer is identity, as RFC 9110 12.5.3 permits. Without the field every
 /// coding is acceptable, and identity is what each client is certain to read.
 pub fn select_coding<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: CodingSet) -> Coding {
+    choose(accept_encoding, Coding::BY_PREFERENCE.into_iter().filter(|&coding| available.contains(coding)))
+}
+
+/// The same with a preference of one's own: among equals, the first of `available`, to which identity belongs as the last.
+pub fn prefer_coding<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: &[Coding]) -> Coding {
+    choose(accept_encoding, available.iter().copied().chain([Coding::Identity]))
+}
+
+fn choose<'a>(accept_encoding: impl Iterator<Item = &'a [u8]>, available: impl Iterator<Item = Coding>) -> Coding {
     let mut accepted = AcceptedCodings::default();
     for member in accept_encoding.flat_map(list::members) {
         accepted.note(member);
     }
     let mut best = (Coding::Identity, 0);
-    for coding in Coding::BY_PREFERENCE.into_iter().filter(|&coding| available.contains(coding)) {
+    for coding in available {
         let quality = accepted.quality(coding);
         if quality > best.1 {
             best = (coding, quality);
@@ -242,6 +251,16 @@ mod tests {
         assert_eq!(of_all("gzip;q=0.5, identity"), "identity");
         assert_eq!(of_all("gzip;q=0.001"), "gzip");
         assert_eq!(selected(&["gzip;q=0.5", "br;q=0.7"], CodingSet::ALL), Coding::Brotli);
+    }
+
+    #[test]
+    fn with_a_preference_of_ones_own_the_first_of_equals_wins() {
+        let preferred = |line: &str, codings: &[Coding]| prefer_coding([line.as_bytes()].into_iter(), codings);
+        let own = [Coding::Gzip, Coding::Brotli];
+        assert_eq!(preferred("br, zstd, gzip", &own), Coding::Gzip);
+        assert_eq!(preferred("br, gzip;q=0.9", &own), Coding::Brotli);
+        assert_eq!(preferred("zstd", &own), Coding::Identity);
+        assert_eq!(preferred("identity, gzip;q=0.9", &own), Coding::Identity);
     }
 
     #[test]

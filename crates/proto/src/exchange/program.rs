@@ -10,7 +10,7 @@
 //!                                    | what the step before named   |
 //!                                    v                              |
 //!                   Need::Run: step, run, handle_ran ---------------+
-//!                                    | Answer, the part with the end; or Again, which is Need::Translate once more
+//!                                    | Answer, the part with the end; or Again or Found: Need::Translate once more
 //!                                    v
 //!                            the answer is sent
 //! ```
@@ -37,7 +37,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::exchange::ContentBuffer;
+use crate::exchange::{ContentBuffer, Finding};
 use crate::message::{Method, Request, Status};
 use crate::resource::Resource;
 use crate::time::Instant;
@@ -103,6 +103,8 @@ pub enum Ran {
     /// What was to be found out is known now, and the program is done: the request is to be translated again. Only before anything has been
     /// given, and by programs that have taken no content.
     Again,
+    /// The same, and whoever translates is given this, as often as this request is translated from now on.
+    Found(Finding),
     /// This is the answer. What remains of the content is not read, and the connection closes behind the answer.
     Answer(Arc<Resource>),
     /// Nothing is given now: the next step is carried out when one of these comes about.

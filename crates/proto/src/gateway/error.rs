@@ -35,6 +35,8 @@ gateway_errors! {
     NoneAvailable = 503, "No upstream is available.";
     /// The connection was refused or could not be established.
     Unreachable = 502, "The upstream cannot be reached.";
+    /// The TLS handshake failed: the certificate is not trusted or names another server, or no TLS is spoken there.
+    Handshake = 502, "The TLS handshake with the upstream failed.";
     /// The application says that it has too much to do (FastCGI: FCGI_OVERLOADED).
     Overloaded = 503, "The application is overloaded.";
     /// The connection was not established in time.
@@ -66,6 +68,8 @@ gateway_errors! {
     TooLong = 502, "The answer is longer than the length that it announced.";
     /// A 101 that nobody asked for, or to another protocol.
     Switch = 502, "The application changed to a protocol that was not asked for.";
+    /// No 101 where a tunnel was asked for.
+    NoSwitch = 502, "The application did not change to the protocol that was asked for.";
     /// Interim answers without end.
     Interim = 502, "The application sends interim answers and no final one.";
     /// FastCGI: a record of another version, of an unknown type, for another request, or of a wrong length.

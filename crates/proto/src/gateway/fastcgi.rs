@@ -17,5 +17,7 @@ mod record;
 mod request;
 
 pub use answer::AnswerReader;
-pub use record::{RECORD_BYTES_MAX, RecordReader, RecordStep};
-pub use request::{PARAMETER_BYTES_MAX, Parameters, StdinRecord, StdinWriter, TooLong, abort, write_begin};
+pub use record::{HEADER_BYTES, RECORD_BYTES_MAX, RecordReader, RecordStep, header, kind};
+pub use request::{
+    PARAMETER_BYTES_MAX, Parameters, StdinRecord, StdinWriter, TooLong, abort, add_parameter, write_begin,
+};

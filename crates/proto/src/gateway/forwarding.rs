@@ -25,7 +25,7 @@ pub(crate) fn names_request(name: &[u8]) -> bool {
 }
 
 /// Whether `name` is `lower`, in any case and with `_` for `-`.
-pub(crate) fn spells(name: &[u8], lower: &str) -> bool {
+pub fn spells(name: &[u8], lower: &str) -> bool {
     let same = |(a, b): (&u8, u8)| if *a == b'_' { b == b'-' } else { a.to_ascii_lowercase() == b };
     name.len() == lower.len() && name.iter().zip(lower.bytes()).all(same)
 }

@@ -11,4 +11,4 @@ mod request;
 
 pub use answer::{AnswerReader, Asked, HEAD_BYTES_MAX, INTERIM_MAX, TRAILER_BYTES_MAX};
 pub use content::{ContentWriter, Frame, LengthError};
-pub use request::{HostChoice, Outgoing, Unwritable, requested_upgrade, write_head};
+pub use request::{HostChoice, Outgoing, Unwritable, add_length, requested_upgrade, write_head};

@@ -19,7 +19,7 @@
 //! - *Streams.* Request content goes to the application while the answer comes back. Each direction has one buffer of fixed
 //!   size. A reader consumes what the other side has room for, and no more: what is not consumed stays in the buffer, the
 //!   full buffer stops the reading of the socket, and the kernel's window stops the sender. Where the application has to
-//!   know the length first (FastCGI, CGI), content without a length is refused (411). An answer that comes before the content has been sent ends the sending: the connection is not
+//!   know the length first (FastCGI, CGI), content without a length is kept until it is whole ([`RequestContent::Kept`]), or refused (411). An answer that comes before the content has been sent ends the sending: the connection is not
 //!   kept.
 //! - *Readers* are called until they give [`AnswerStep::Incomplete`]. The head of an HTTP/1.1 answer has to fit the buffer
 //!   whole: a full buffer of which nothing is consumed is an error ([`http1::AnswerReader::handle_full`]).
@@ -42,6 +42,7 @@ pub mod fields;
 pub mod forwarding;
 pub mod http1;
 pub mod path;
+pub mod proxy;
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -121,6 +122,9 @@ pub enum RequestContent {
     Sized(u64),
     /// Some; how many is known when they have arrived.
     Streamed,
+    /// Some, which is kept until all of it has arrived. The head says nothing of its length at first: [`http1::add_length`] and
+    /// [`fastcgi::add_parameter`] put the length into a head that has been written.
+    Kept,
 }
 
 /// Fields of one answer, beside the bound on the bytes of its head: what is done with each may depend on all.

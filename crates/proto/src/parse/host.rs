@@ -84,7 +84,7 @@ pub fn parse_field(value: &[u8]) -> Result<Option<Host<'_>>, HostError> {
 }
 
 /// The name in an authority that [`parse`] has accepted.
-pub(crate) fn name_of(authority: &[u8]) -> &[u8] {
+pub fn name_of(authority: &[u8]) -> &[u8] {
     let end = match authority {
         [b'[', ..] => memchr::memchr(b']', authority).map(|bracket| bracket + 1),
         _ => memchr::memchr(b':', authority),

@@ -29,6 +29,8 @@ impl Representation {
         write_bytes(self.head(), to);
         [self.date_at, self.fields_at, self.after_type_at, self.kept_at].iter().for_each(|at| at.write(to));
         [self.etag, self.media].iter().for_each(|span| span.write(to));
+        self.age.write(to);
+        self.aged_since.write(to);
         u32::from(self.lines.len() as u16).write(to);
         self.lines.iter().flat_map(|line| [line.name, line.value]).for_each(|span| span.write(to));
         self.status.0.write(to);
@@ -61,6 +63,8 @@ impl Representation {
             kept_at: u16::read(from)?,
             etag: Span::read(from)?,
             media: Span::read(from)?,
+            age: Span::read(from)?,
+            aged_since: u32::read(from)?,
             lines: read_lines(from)?,
             status: Status(u16::read(from)?),
             ranges: bool::read(from)?,
@@ -100,6 +104,8 @@ impl Representation {
             && usize::from(self.kept_at) <= length - 2
             && within(self.etag)
             && within(self.media)
+            && within(self.age)
+            && (!self.is_aged() || self.age.start >= self.kept_at)
             && self.lines.iter().all(|line| within(line.name) && within(line.value))
     }
 }

@@ -102,3 +102,13 @@ fn a_step_that_is_lost_is_an_error_and_not_done_again() {
     assert_eq!((&*client.streams[&1].status, client.streams[&1].reset), ("500", Some(0)));
     assert!(!client.peer.connection.can_travel());
 }
+
+#[test]
+fn what_is_found_out_about_a_stream_is_known_of_it_and_of_no_other() {
+    for mut client in [Client::new(Habits::default()), deferring()] {
+        let heads = [1, 3].map(|id| client.headers(id, 0, "PUT", "/found", &[]));
+        let parts = [frame(DATA, END_STREAM, 1, b"ab"), frame(DATA, END_STREAM, 3, b"12")];
+        client.send(&[heads.concat(), parts.concat()].concat()).settle();
+        assert_eq!((&*client.streams[&1].content, &*client.streams[&3].content), (&b"ab"[..], &b"12"[..]));
+    }
+}

@@ -3,6 +3,8 @@
 //! Owns: nothing but the list. The checks that `fuzz/` shares are in `checks`, `gateway_checks`, `peer`, `responses`, `script` and `site`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests take the driver's part")]
 
+mod caching;
+mod caching_checks;
 mod checks;
 mod conversation;
 mod durations;

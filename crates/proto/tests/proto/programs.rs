@@ -137,3 +137,13 @@ fn a_405_to_content_whose_length_is_known_does_not_wait_for_it() {
     peer.converse(["abcd", GET].concat());
     assert_eq!(statuses(&peer), [405, 200]);
 }
+
+#[test]
+fn what_is_found_out_about_a_request_is_known_of_it_and_of_no_other() {
+    for mut peer in [peer(), deferring()] {
+        peer.send([put("/found", "ab"), put("/found", "cd")].concat());
+        peer.settle();
+        assert_eq!((statuses(&peer), contents(&peer)), (vec![200, 200], vec!["ab".to_owned(), "cd".to_owned()]));
+        assert_eq!(peer.asked.len(), 4, "each is translated before and after");
+    }
+}

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::negotiate::Coding;
-use lamna_proto::exchange::program::{Input, Program, Ran};
+use lamna_proto::exchange::program::{Input, Next, Program, Ran};
 use lamna_proto::limits::Limits;
 use lamna_proto::message::{Method, Status};
 use lamna_proto::resource::{Description, Representation, Resource, Variants};
@@ -77,6 +77,10 @@ impl Site {
         let reads = translate.request.is_none_or(|request| request.head.method.reads());
         match translate.path {
             b"/stream" => Route::Program(Box::new(self.script(translate))),
+            b"/found" if translate.found.is_some_and(|found| found.is::<Vouched>()) => {
+                Route::Program(Box::new(Echo::new(b"/echo")))
+            }
+            b"/found" => Route::Program(Box::new(Finds)),
             b"/echo" | b"/early" | b"/fails" if !reads => Route::Program(Box::new(Echo::new(translate.path))),
             _ if !reads => Route::Refused(Refusal::MethodNotAllowed),
             _ => Route::Resource(self.translate(translate)),
@@ -107,6 +111,27 @@ impl Site {
     /// The bounds that hold here: smaller than by default, so that tests reach them.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+}
+
+/// Finds out something about its request, and leaves it to others.
+#[derive(Debug)]
+struct Finds;
+
+/// What it finds out.
+struct Vouched;
+
+impl Program for Finds {
+    fn content_bytes_max(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn begins_with(&self) -> Next {
+        Next::ROOM
+    }
+
+    fn run(&mut self, _: Input<'_>) -> Ran {
+        Ran::Found(Arc::new(Vouched))
     }
 }
 

@@ -1,23 +1,51 @@
 //! What a connection holds only while it is busy, and the life of the requests in it.
 //!
-//! Owns: [`Active`], the requests that have not been answered in full, in order. Guarantees: given back as soon as there
-//! is none. Does not read input or write output.
+//! Owns: [`Active`], the requests that have not been answered in full, in order, and [`Desk`], what a worker lends besides. Guarantees:
+//! given back as soon as there is none. Does not read input or write output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::incoming::Incoming;
-use super::rules::translation_of;
+use super::rules::translation_of_saved;
 use super::running::Running;
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
 use crate::exchange::{Exchange, ExchangeId, Need, Read, Saved, State};
 use crate::held::{Charge, Held};
 use crate::limits::{Limits, UNCOUNTED_BYTES_MAX};
-use crate::message::Request;
+use crate::message::{Head, Request};
 use crate::resource::Resource;
 use crate::time::Instant;
 use crate::workspace::Workspace;
+
+/// What a worker keeps for connections of HTTP/1.x: part of a [`Workspace`].
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    /// The request at the front of the input that waits for its first answer, if there is one.
+    pub(super) current: Option<Head>,
+    /// Parts for connections that become busy.
+    #[expect(clippy::vec_box, reason = "moved between connections as they are, without copying or allocating")]
+    spare: Vec<Box<Active>>,
+}
+
+/// How many spare parts a worker keeps.
+const SPARE_MAX: usize = 256;
+
+impl Desk {
+    /// An empty part for a connection that becomes busy.
+    pub(super) fn take(&mut self) -> Box<Active> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes back a part that is empty, if there is room for it.
+    pub(super) fn take_back(&mut self, active: Box<Active>) {
+        debug_assert!(active.is_empty());
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(active);
+        }
+    }
+}
 
 /// What a connection holds only while it is busy.
 #[derive(Debug, Default)]
@@ -111,7 +139,7 @@ impl Active {
         let mut bytes = self.spare_bytes.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(&request.bytes[..usize::from(request.head.length)]);
-        Saved { bytes, head: *request.head }
+        Saved { bytes, head: *request.head, found: None }
     }
 
     /// The answer to the first in line has been written to its end. `last` is when something left last.
@@ -148,7 +176,7 @@ impl Active {
         let Exchange { id, request, state, .. } = exchange;
         if matches!(state, State::Wanting) {
             *state = State::Translating;
-            return Some((*id, Need::Translate(translation_of(request.as_ref()?.request()))));
+            return Some((*id, Need::Translate(translation_of_saved(request.as_ref()?).again())));
         }
         let State::Answering(answer) = state else { return None };
         answer.reading = true;

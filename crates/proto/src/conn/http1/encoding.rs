@@ -228,7 +228,7 @@ impl Portable for Saved {
         };
         match head::parse(&bytes, &limits) {
             Ok(Parsed::Complete(head)) if usize::from(head.length) == bytes.len() => {
-                Ok(Saved { bytes, head: Head { id, ..head } })
+                Ok(Saved { bytes, head: Head { id, ..head }, found: None })
             }
             _ => Err(Malformed),
         }

@@ -15,7 +15,7 @@ mod running;
 mod sending;
 mod writer;
 
-pub(crate) use active::Active;
+pub(crate) use active::{Active, Desk};
 pub(crate) use running::Running;
 pub(crate) use writer::Persistence;
 
@@ -24,14 +24,14 @@ use std::sync::Arc;
 use crate::conn::{Answered, Interest};
 use crate::error::Refusal;
 use crate::exchange::answer::Answer;
-use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, Saved, State, Translate};
+use crate::exchange::{ContentBuffer, Done, Exchange, ExchangeId, Need, State, Translate};
 use crate::limits::{Limits, READ_CONTENT_TIMEOUT_MS};
 use crate::message::Request;
 use crate::time::Instant;
 use crate::transmit::{Segment, Transmit};
-use crate::workspace::{SPARE_MAX, Workspace};
+use crate::workspace::Workspace;
 use order::segment_of;
-use rules::translation_of;
+use rules::{translation_of, translation_of_saved};
 use sending::Sending;
 
 /// One connection. Small while idle: what a busy one needs beyond this is in [`Active`] and in the lent workspace.
@@ -135,11 +135,11 @@ impl Connection {
     /// If it has no workspace, or a need was handed out that was neither answered nor deferred.
     pub fn reclaim(&mut self) -> Box<Workspace> {
         let mut workspace = self.workspace.take().expect("only a lent workspace is reclaimed");
-        assert!(workspace.current.is_none(), "a need is answered or deferred before parking");
+        assert!(workspace.http1.current.is_none(), "a need is answered or deferred before parking");
         let has_departures = workspace.has_departures();
         let (unread, unsent) = (workspace.input.unread(), workspace.outlet.unsent());
         if !(self.broken || unread.is_empty() && unsent.is_empty() && !has_departures) {
-            let active = self.active.get_or_insert_with(|| workspace.spare.pop().unwrap_or_default());
+            let active = self.active.get_or_insert_with(|| workspace.http1.take());
             active.unread.extend_from_slice(unread);
             active.unsent.extend_from_slice(unsent);
             workspace.park_departures(&mut active.departures);
@@ -147,11 +147,9 @@ impl Connection {
         let is_full = workspace.input.is_full();
         workspace.input.clear();
         workspace.outlet.clear();
-        if let Some(mut active) = self.active.take_if(|active| active.is_empty())
-            && workspace.spare.len() < SPARE_MAX
-        {
+        if let Some(mut active) = self.active.take_if(|active| active.is_empty()) {
             active.discount();
-            workspace.spare.push(active);
+            workspace.http1.take_back(active);
         }
         if let Some(active) = &mut self.active {
             if let Some(Exchange { state: State::Running(running), .. }) = active.exchanges.front_mut() {
@@ -298,6 +296,19 @@ impl Connection {
             || self.front_sending().is_some_and(|sending| sending.segment().is_some())
     }
 
+    /// Bytes that are to be sent until the answer that is being sent has ended. For one of unknown length, what has been sent of it so
+    /// far stands for what is left.
+    pub fn remaining_bytes(&self) -> u64 {
+        let written = match (&self.workspace, &self.active) {
+            (Some(workspace), _) => workspace.outlet.unsent().len(),
+            (None, Some(active)) => active.unsent.len(),
+            (None, None) => 0,
+        };
+        let answer = self.front_answer().map_or(0, Answer::remaining_bytes);
+        let stream = self.front_sending().map_or(0, Sending::remaining_bytes);
+        written as u64 + answer + stream
+    }
+
     /// The answer that is being sent.
     fn front_answer(&self) -> Option<&Answer> {
         match self.active.as_ref()?.exchanges.front()? {
@@ -319,7 +330,7 @@ impl Connection {
         let workspace = driven(&mut self.workspace);
         workspace.input.received(bytes);
         self.received = now;
-        if self.closing && workspace.current.is_none() {
+        if self.closing && workspace.http1.current.is_none() {
             self.lingers |= workspace.input.discard_if(true);
             return;
         }
@@ -419,7 +430,7 @@ impl Connection {
         self.broken = true;
         let last = self.last();
         if let Some(workspace) = &mut self.workspace {
-            workspace.current = None;
+            workspace.http1.current = None;
             workspace.departures.give_up_all(last);
         }
         let Some(active) = &mut self.active else { return };
@@ -430,7 +441,7 @@ impl Connection {
         };
         for exchange in active.exchanges.drain(..) {
             if let Some(outcome) = exchange.outcome() {
-                departures.give_up(outcome, exchange.request.as_ref().map(Saved::request), last);
+                departures.give_up(outcome, exchange.request.as_ref(), last);
             }
         }
     }
@@ -548,13 +559,13 @@ impl Connection {
         }
         let exchange = self.active.as_ref()?.exchanges.iter().find(|exchange| exchange.id == id)?;
         let is_asked = matches!(exchange.state, State::Translating);
-        exchange.request.as_ref().filter(|_| is_asked).map(|saved| translation_of(saved.request()))
+        exchange.request.as_ref().filter(|_| is_asked).map(translation_of_saved)
     }
 
     /// Of the request in the input that waits for its first answer.
     fn current_translate(&self) -> Option<Translate<'_>> {
         let workspace = self.workspace.as_ref()?;
-        let request = Request { bytes: workspace.input.unread(), head: workspace.current.as_ref()? };
+        let request = Request { bytes: workspace.input.unread(), head: workspace.http1.current.as_ref()? };
         Some(translation_of(request))
     }
 

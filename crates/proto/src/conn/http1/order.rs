@@ -30,7 +30,7 @@ impl Connection {
             self.push_current(if fits { State::Translated(resource.clone()) } else { State::Postponed }, true);
             return;
         }
-        let head = workspace.current.as_ref().expect("a request is current");
+        let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         let persistence = persistence_of(request, self.closing);
         if let Some((status, content_bytes)) = write_plain(request, resource, persistence, &mut workspace.outlet) {
@@ -46,7 +46,7 @@ impl Connection {
 
     pub(super) fn refuse_current(&mut self, refusal: Refusal) {
         let workspace = driven(&mut self.workspace);
-        let head = workspace.current.as_ref().expect("a request is current");
+        let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         self.closing |= refusal.closes();
         self.lingers |= refusal.closes();
@@ -136,7 +136,7 @@ impl Connection {
 
     pub(super) fn answer_options(&mut self) {
         let workspace = driven(&mut self.workspace);
-        let head = workspace.current.as_ref().expect("a request is current");
+        let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         let options = workspace.outlet.pages.options_of(answer::host_of(request), request);
         self.push_current(State::Translated(options), true);
@@ -151,7 +151,7 @@ impl Connection {
         };
         let workspace = self.workspace.as_mut().expect(DRIVEN);
         loop {
-            let last = active.exchanges.len() == 1 && workspace.current.is_none();
+            let last = active.exchanges.len() == 1 && workspace.http1.current.is_none();
             let Some(exchange) = active.exchanges.front_mut() else {
                 return;
             };
@@ -220,7 +220,7 @@ impl Connection {
         let keep = keep || self.workspace.as_ref().expect(DRIVEN).keeps_requests;
         self.active();
         let workspace = self.workspace.as_ref().expect(DRIVEN);
-        let head = workspace.current.as_ref().expect("a request is current");
+        let head = workspace.http1.current.as_ref().expect("a request is current");
         let request = Request { bytes: workspace.input.unread(), head };
         let request = self.active.as_mut().filter(|_| keep).map(|active| active.save(request));
         self.consume_current();
@@ -231,7 +231,7 @@ impl Connection {
     /// The current request has been taken from the input. What follows a last request is not read, only discarded.
     pub(super) fn consume_current(&mut self) {
         let workspace = driven(&mut self.workspace);
-        let head = workspace.current.take().expect("a request is current");
+        let head = workspace.http1.current.take().expect("a request is current");
         workspace.input.consume(usize::from(head.length));
         self.lingers |= workspace.input.discard_if(self.closing);
     }
@@ -243,12 +243,12 @@ impl Connection {
     }
 
     pub(super) fn active(&mut self) -> &mut Active {
-        let spare = &mut self.workspace.as_mut().expect(DRIVEN).spare;
-        self.active.get_or_insert_with(|| spare.pop().unwrap_or_default())
+        let desk = &mut self.workspace.as_mut().expect(DRIVEN).http1;
+        self.active.get_or_insert_with(|| desk.take())
     }
 
     pub(super) fn current_id(&self) -> Option<ExchangeId> {
-        let waiting = self.workspace.as_ref().is_some_and(|workspace| workspace.current.is_some());
+        let waiting = self.workspace.as_ref().is_some_and(|workspace| workspace.http1.current.is_some());
         waiting.then_some(self.last_id)
     }
 

@@ -6,8 +6,8 @@
 use super::writer::Persistence;
 use crate::conn::framing::Content;
 use crate::error::Refusal;
-use crate::exchange::Translate;
 use crate::exchange::answer;
+use crate::exchange::{Saved, Translate};
 use crate::limits::Limits;
 use crate::message::{Field, Method, Request, Version};
 use crate::parse::host;
@@ -106,5 +106,10 @@ pub(in crate::conn) fn translation_of(request: Request<'_>) -> Translate<'_> {
     // An absolute-form without a path has a path that does not stand in it.
     let tail = request.target().len().checked_sub(length).map(|start| &request.target()[start..]);
     let path_and_query = tail.filter(|tail| tail.starts_with(path)).unwrap_or(path);
-    Translate { host, path, query, path_and_query, request: Some(request) }
+    Translate { host, path, query, path_and_query, request: Some(request), is_again: false, found: None }
+}
+
+/// The same of a request that is kept, with what has been found out about it.
+pub(in crate::conn) fn translation_of_saved(saved: &Saved) -> Translate<'_> {
+    Translate { found: saved.found.as_ref(), ..translation_of(saved.request()) }
 }

@@ -293,7 +293,7 @@ impl Connection {
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            Ran::Continue | Ran::Again | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+            Ran::Continue | Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
         }
         let (begun, away_since) = (running.sending.is_some(), running.away_since);
         if running.wake.wants_content()
@@ -310,7 +310,14 @@ impl Connection {
                 self.set_front(State::Translated(resource));
             }
             Ran::Again if !begun => self.translate_again(),
-            Ran::Again | Ran::Answer(_) | Ran::Failed => self.fail_program(),
+            Ran::Found(found) if !begun => {
+                let front = self.active.as_mut().and_then(|active| active.exchanges.front_mut());
+                if let Some(saved) = front.and_then(|exchange| exchange.request.as_mut()) {
+                    saved.found = Some(found);
+                }
+                self.translate_again();
+            }
+            Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(),
         }
         self.invite_content();
         self.advance();

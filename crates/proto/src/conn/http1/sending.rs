@@ -60,6 +60,12 @@ impl Framing {
 }
 
 impl Sending {
+    /// Bytes of it that are still to be sent; what has been, if nobody knows.
+    pub(super) fn remaining_bytes(&self) -> u64 {
+        let left = if let Framing::Length(left) = self.framing { left } else { self.content_bytes };
+        self.segment_bytes() + self.behind.len() as u64 + left
+    }
+
     pub(super) fn new(status: Status, framing: Framing, request: Request<'_>) -> Sending {
         Sending {
             status,

@@ -96,26 +96,26 @@ fn write_head(answer: &Answer, persistence: Persistence, outlet: &mut Outlet) {
         }
         Kind::NotModified => {
             open_head(answer, outlet);
-            close_head(representation.fields_kept(), persistence, answer.id, outlet);
+            close_head(representation, representation.fields_kept(), persistence, answer.id, outlet);
         }
         Kind::Partial => {
             open_head(answer, outlet);
             push_content_length(&mut outlet.output, answer.current.length);
             push_content_range(&mut outlet.output, &answer.current, representation.size);
-            close_head(representation.fields(), persistence, answer.id, outlet);
+            close_head(representation, representation.fields(), persistence, answer.id, outlet);
         }
         Kind::Multipart { boundary, length } => {
             open_head(answer, outlet);
             push_content_length(&mut outlet.output, *length);
             let line = format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n");
             outlet.output.extend_from_slice(line.as_bytes());
-            close_head(representation.fields_after_type(), persistence, answer.id, outlet);
+            close_head(representation, representation.fields_after_type(), persistence, answer.id, outlet);
         }
         Kind::Unsatisfiable { size } => {
             open_head(answer, outlet);
             push_content_length(&mut outlet.output, representation.size);
             outlet.output.extend_from_slice(format!("Content-Range: bytes */{size}\r\n").as_bytes());
-            close_head(representation.fields(), persistence, answer.id, outlet);
+            close_head(representation, representation.fields(), persistence, answer.id, outlet);
         }
     }
 }
@@ -124,14 +124,22 @@ fn write_head(answer: &Answer, persistence: Persistence, outlet: &mut Outlet) {
 fn open_head(answer: &Answer, outlet: &mut Outlet) {
     let Outlet { output, date, .. } = outlet;
     status_line(output, answer.status);
-    for part in [b"Date: ", &date[..], b"\r\nServer: ", answer.representation.server(), b"\r\n"] {
+    let date = answer.representation.own_date().unwrap_or(&date[..]);
+    for part in [b"Date: ", date, b"\r\nServer: ", answer.representation.server(), b"\r\n"] {
         output.extend_from_slice(part);
     }
 }
 
-/// `fields`, which end with the empty line, and before that what becomes of the connection.
-fn close_head(fields: &[u8], persistence: Persistence, id: RequestId, outlet: &mut Outlet) {
-    outlet.output.extend_from_slice(&fields[..fields.len() - 2]);
+/// `fields`, which end the head of `representation`, and before the empty line what becomes of the connection.
+fn close_head(
+    representation: &Representation,
+    fields: &[u8],
+    persistence: Persistence,
+    id: RequestId,
+    outlet: &mut Outlet,
+) {
+    let at = representation.head().len() - fields.len();
+    representation.push_part(at, &fields[..fields.len() - 2], outlet.unix_seconds, &mut outlet.output);
     outlet.output.extend_from_slice(persistence.line());
     push_id(id, &mut outlet.output);
     outlet.output.extend_from_slice(b"\r\n");
@@ -155,21 +163,25 @@ fn write_prebuilt(
     id: RequestId,
     outlet: &mut Outlet,
 ) {
-    let Outlet { output, date, .. } = outlet;
+    let Outlet { output, date, unix_seconds, .. } = outlet;
     let date_at = output.len() + representation.date_at();
     if persistence == Persistence::Implied && query.is_empty() && id == RequestId::NONE {
-        output.extend_from_slice(message);
+        representation.push_part(0, message, *unix_seconds, output);
     } else {
         let (head, content) = message.split_at(representation.head().len());
         let last_line_end = head.len() - 4;
-        for part in [&head[..last_line_end], query, b"\r\n", persistence.line()] {
+        representation.push_part(0, &head[..last_line_end], *unix_seconds, output);
+        for part in [query, b"\r\n", persistence.line()] {
             output.extend_from_slice(part);
         }
         push_id(id, output);
         output.extend_from_slice(b"\r\n");
         output.extend_from_slice(content);
     }
-    output[date_at..date_at + date.len()].copy_from_slice(date);
+    // What was kept has the date of its application.
+    if representation.own_date().is_none() {
+        output[date_at..date_at + date.len()].copy_from_slice(date);
+    }
 }
 
 fn push_content_length(out: &mut Vec<u8>, length: u64) {

@@ -28,7 +28,7 @@ mod timing;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::conn::http1::rules::translation_of;
+use crate::conn::http1::rules::{translation_of, translation_of_saved};
 use crate::conn::{Answered, Fate, Interest};
 use crate::departures::Departures;
 use crate::exchange::range::ByteRange;
@@ -358,6 +358,14 @@ impl Connection {
         }
     }
 
+    /// Bytes that are to be sent until an answer has ended, the shortest of those under way.
+    pub fn remaining_bytes(&self) -> u64 {
+        let streams =
+            self.streams.iter().filter(|stream| stream.sending().is_some() || stream.stream_sending().is_some());
+        let shortest = streams.map(|stream| stream.candidate().remaining).min();
+        self.unsent_bytes() as u64 + shortest.unwrap_or(0)
+    }
+
     /// Bytes that are written and not sent.
     fn unsent_bytes(&self) -> usize {
         match &self.workspace {
@@ -579,7 +587,7 @@ impl Connection {
         let Stream { id, work, request, .. } = &mut self.streams[at];
         if matches!(work, Work::Wanting) {
             *work = Work::Translating;
-            return Some((ExchangeId(*id), Need::Translate(translation_of(request.as_ref()?.request()))));
+            return Some((ExchangeId(*id), Need::Translate(translation_of_saved(request.as_ref()?).again())));
         }
         let answer = match work {
             Work::Running(_) => return Some((ExchangeId(*id), Need::Run)),
@@ -600,7 +608,7 @@ impl Connection {
             return Some(translation_of(Request { bytes: &desk.buffers.text, head: &current.head }));
         }
         let stream = self.streams.iter().find(|one| one.id == id.0 && matches!(one.work, Work::Translating))?;
-        stream.request.as_ref().map(|saved| translation_of(saved.request()))
+        stream.request.as_ref().map(translation_of_saved)
     }
 
     /// The stream that has a need which has not been handed out.

@@ -196,6 +196,10 @@ impl<'a> RequestBuilder<'a> {
             (false, None, Some(_), Some(path)) => path,
             _ => return Err(Wrong::Malformed),
         };
+        // RFC 9110 4.2.1: http and https have a host. Who has none to name sends no :authority (RFC 9113 8.3.1).
+        if self.found[AUTHORITY].is_some_and(|authority| authority.of(self.pseudo).is_empty()) {
+            return Err(Wrong::Malformed);
+        }
         let (method, scheme) = (method.of(self.pseudo), self.found[SCHEME].map(|span| span.of(self.pseudo)));
         let is_token = (1..=METHOD_BYTES_MAX).contains(&method.len()) && method.iter().all(|&byte| is_token_byte(byte));
         let is_http =
@@ -407,7 +411,7 @@ mod tests {
             assert_eq!(build(&fields, &Limits::default()).err(), Some(Wrong::Malformed), "{left_out}");
         }
         for (at, value) in
-            [(0, ""), (0, "G T"), (1, "ftp"), (3, ""), (3, "p"), (3, "http://a/"), (3, "/a b"), (3, "/\u{e9}")]
+            [(0, ""), (0, "G T"), (1, "ftp"), (2, ""), (3, ""), (3, "p"), (3, "http://a/"), (3, "/a b"), (3, "/\u{e9}")]
         {
             let mut fields = GET;
             fields[at].1 = value;

@@ -19,15 +19,31 @@ pub(super) fn write_prebuilt(
     representation: &Representation,
     ends: bool,
     encoder: &mut Encoder,
-    (date, id): (&[u8], RequestId),
+    (date, unix_seconds, id): (&[u8], u64, RequestId),
 ) {
     write_frame(out, stream, ends, |out| {
         encoder.begin(out);
         out.extend_from_slice(representation.block(prebuild));
-        encoder.write(b"date", date, out);
+        write_date(representation, date, encoder, out);
         encoder.write(b"server", representation.server(), out);
+        write_age(representation, unix_seconds, out);
         write_id(id, out);
     });
+}
+
+/// The date: of what was kept its own, which is not put into the table.
+fn write_date(representation: &Representation, date: &[u8], encoder: &mut Encoder, out: &mut Vec<u8>) {
+    match representation.own_date() {
+        Some(own) => write_field(b"date", own, out),
+        None => encoder.write(b"date", date, out),
+    }
+}
+
+/// The age of what was kept.
+fn write_age(representation: &Representation, unix_seconds: u64, out: &mut Vec<u8>) {
+    if let Some(age) = representation.age_at(unix_seconds) {
+        write_field(b"age", age.text(), out);
+    }
 }
 
 /// Tells the client what its request is called, if it is told. It is not put into the table, because it never comes again.
@@ -44,13 +60,13 @@ pub(super) fn write_answer(
     answer: &Answer,
     ends: bool,
     encoder: &mut Encoder,
-    date: &[u8],
+    (date, unix_seconds): (&[u8], u64),
 ) {
     let representation = &*answer.representation;
     let size = representation.size;
     let (fields, length) = match &answer.kind {
         Kind::Prebuilt(query) if query.is_empty() => {
-            return write_prebuilt(out, stream, representation, ends, encoder, (date, answer.id));
+            return write_prebuilt(out, stream, representation, ends, encoder, (date, unix_seconds, answer.id));
         }
         Kind::Prebuilt(_) | Kind::Unsatisfiable { .. } => (Part::Described, Some(size)),
         Kind::NotModified => (Part::Kept, None),
@@ -60,7 +76,7 @@ pub(super) fn write_answer(
     write_frame(out, stream, ends, |out| {
         encoder.begin(out);
         write_status(answer.status, out);
-        encoder.write(b"date", date, out);
+        write_date(representation, date, encoder, out);
         encoder.write(b"server", representation.server(), out);
         if let Some(length) = length {
             write_field(b"content-length", length.to_string().as_bytes(), out);
@@ -80,6 +96,7 @@ pub(super) fn write_answer(
         }
         let query: &[u8] = if let Kind::Prebuilt(query) = &answer.kind { query } else { b"" };
         write_fields(representation.lines(fields), query, out);
+        write_age(representation, unix_seconds, out);
         write_id(answer.id, out);
     });
 }

@@ -211,7 +211,7 @@ impl Connection {
         running.program = Some(program);
         match &ran {
             Ran::Waits(next) | Ran::Gives(_, next) => running.wake.wait_for(*next),
-            Ran::Continue | Ran::Again | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
+            Ran::Continue | Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => running.wake.go_on(),
         }
         if let Receiving::Open(incoming) = &mut stream.receiving
             && running.wake.wants_content()
@@ -235,7 +235,13 @@ impl Connection {
                 self.handle_translated(at, &resource);
             }
             Ran::Again if !has_begun => self.translate_again(at),
-            Ran::Again | Ran::Answer(_) | Ran::Failed => self.fail_program(at),
+            Ran::Found(found) if !has_begun => {
+                if let Some(saved) = self.streams[at].request.as_mut() {
+                    saved.found = Some(found);
+                }
+                self.translate_again(at);
+            }
+            Ran::Again | Ran::Found(_) | Ran::Answer(_) | Ran::Failed => self.fail_program(at),
         }
         self.pump();
     }

@@ -50,7 +50,7 @@ impl Connection {
             return false;
         }
         let outlet = &mut workspace.outlet;
-        let told = (&outlet.date[..], outlet.told_id(request));
+        let told = (&outlet.date[..], outlet.unix_seconds, outlet.told_id(request));
         let (output, ends) = (&mut outlet.output, content.is_empty());
         response::write_prebuilt(output, id, representation, ends, &mut self.encoder, told);
         if !content.is_empty() {
@@ -77,7 +77,7 @@ impl Connection {
             let mut bytes = workspace.http2.spare_bytes.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(&workspace.http2.buffers.text);
-            stream.request = Some(Saved { bytes, head });
+            stream.request = Some(Saved { bytes, head, found: None });
         }
         self.streams.push(stream);
         self.streams.len() - 1
@@ -204,7 +204,8 @@ impl Connection {
         if !answer.begun {
             answer.begun = true;
             let ends = answer.is_finished();
-            response::write_answer(&mut outlet.output, stream.id, answer, ends, &mut self.encoder, &outlet.date);
+            let moment = (&outlet.date[..], outlet.unix_seconds);
+            response::write_answer(&mut outlet.output, stream.id, answer, ends, &mut self.encoder, moment);
             stream.next_piece();
             if ends {
                 self.end_stream(at);
@@ -304,7 +305,7 @@ impl Connection {
                 Some(workspace) => (&mut workspace.departures, workspace.keeps_requests),
                 None => (&mut self.departures, true),
             };
-            departures.give_up(outcome, stream.request.as_ref().filter(|_| keeps).map(Saved::request), last);
+            departures.give_up(outcome, stream.request.as_ref().filter(|_| keeps), last);
         }
         self.recycle(stream);
     }

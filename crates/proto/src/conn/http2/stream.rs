@@ -218,8 +218,7 @@ impl Stream {
     /// Bytes of content that are still to be sent.
     pub(super) fn remaining_bytes(&self) -> u64 {
         let Some(answer) = self.answer() else { return 0 };
-        let later: u64 = answer.later.iter().map(Piece::length).sum();
-        (self.text.len() - self.text_sent) as u64 + answer.current.length + later
+        (self.text.len() - self.text_sent) as u64 + answer.remaining_bytes()
     }
 
     /// Whether all of a begun answer has been written.

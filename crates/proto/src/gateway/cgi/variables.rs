@@ -87,7 +87,7 @@ fn give_place(of: &Variables<'_>, give: &mut dyn FnMut(&[u8], &[u8])) {
     }
     let Some(root) = place.root else { return };
     give(b"DOCUMENT_ROOT", if root.is_empty() { b"/" } else { root });
-    give(b"SCRIPT_FILENAME", &[root, &place.script_name].concat());
+    give(b"SCRIPT_FILENAME", &[root, place.file].concat());
     if !place.path_info.is_empty() {
         give(b"PATH_TRANSLATED", &[root, place.path_info].concat());
     }
@@ -156,7 +156,6 @@ fn give_fields(of: &Variables<'_>, fields: EndToEnd<'_>, give: &mut dyn FnMut(&[
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
@@ -185,11 +184,14 @@ mod tests {
     }
 
     fn variables(request: &Inbound<'_>, user: Option<(&str, &[u8])>) -> BTreeMap<String, String> {
-        let place = Place::of_script(Cow::Borrowed(b"/a b.php"), b"/i", b"/srv/www/");
+        variables_at(&Place::of_script(b"/", b"/a b.php", b"/i", b"/srv/www/"), request, user)
+    }
+
+    fn variables_at(place: &Place<'_>, request: &Inbound<'_>, user: Option<(&str, &[u8])>) -> BTreeMap<String, String> {
         let address = Some((IpAddr::from([127, 0, 0, 1]), 8080));
         let server = Server { software: "lamna", name: b"default.example", address };
         let mut all = BTreeMap::new();
-        for_each_variable(&Variables { request, place: &place, server, user }, &mut |name, value| {
+        for_each_variable(&Variables { request, place, server, user }, &mut |name, value| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             assert_eq!(all.insert(text(name), text(value)), None, "{} is given twice", text(name));
         })
@@ -225,6 +227,16 @@ mod tests {
         ];
         let all: Vec<_> = all.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn rfc_3875_4_1_13_the_name_of_a_script_has_the_prefix_that_leads_to_its_directory() {
+        for prefix in [&b"/other/"[..], b"/other"] {
+            let place = Place::of_script(prefix, b"/a.php", b"/i", b"/srv/other");
+            let all = variables_at(&place, &request(""), None);
+            let told = ["SCRIPT_NAME", "SCRIPT_FILENAME", "DOCUMENT_ROOT", "DOCUMENT_URI"].map(|name| &*all[name]);
+            assert_eq!(told, ["/other/a.php", "/srv/other/a.php", "/srv/other", "/other/a.php/i"]);
+        }
     }
 
     #[test]

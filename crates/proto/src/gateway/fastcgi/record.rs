@@ -21,23 +21,31 @@ pub const RECORD_BYTES_MAX: usize = 65_535;
 pub(super) const VERSION: u8 = 1;
 /// The one request of a connection.
 pub(super) const REQUEST_ID: u16 = 1;
-pub(super) const HEADER_BYTES: usize = 8;
+/// Bytes before the content of a record.
+pub const HEADER_BYTES: usize = 8;
 
 /// Types of records (section 8).
-pub(super) mod kind {
-    pub(in super::super) const BEGIN_REQUEST: u8 = 1;
-    pub(in super::super) const ABORT_REQUEST: u8 = 2;
-    pub(in super::super) const END_REQUEST: u8 = 3;
-    pub(in super::super) const PARAMS: u8 = 4;
-    pub(in super::super) const STDIN: u8 = 5;
-    pub(in super::super) const STDOUT: u8 = 6;
-    pub(in super::super) const STDERR: u8 = 7;
+pub mod kind {
+    /// The server begins a request.
+    pub const BEGIN_REQUEST: u8 = 1;
+    /// The server gives it up.
+    pub const ABORT_REQUEST: u8 = 2;
+    /// The application has answered it.
+    pub const END_REQUEST: u8 = 3;
+    /// Variables of the request.
+    pub const PARAMS: u8 = 4;
+    /// Content of the request.
+    pub const STDIN: u8 = 5;
+    /// The answer.
+    pub const STDOUT: u8 = 6;
+    /// Text for the error log.
+    pub const STDERR: u8 = 7;
     pub(in super::super) const GET_VALUES_RESULT: u8 = 10;
     pub(in super::super) const UNKNOWN_TYPE: u8 = 11;
 }
 
-/// A record's header.
-pub(super) fn header(kind: u8, content_bytes: u16) -> [u8; HEADER_BYTES] {
+/// The header of a record of this kind, without padding, for the one request of a connection.
+pub fn header(kind: u8, content_bytes: u16) -> [u8; HEADER_BYTES] {
     let [id_high, id_low] = REQUEST_ID.to_be_bytes();
     let [length_high, length_low] = content_bytes.to_be_bytes();
     [VERSION, kind, id_high, id_low, length_high, length_low, 0, 0]

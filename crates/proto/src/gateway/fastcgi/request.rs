@@ -45,6 +45,17 @@ pub fn write_begin(keep_alive: bool, out: &mut Vec<u8>, fill: impl FnOnce(&mut P
     Ok(())
 }
 
+/// Adds a short parameter to the beginning of a request that has been written: one whose value was not known before.
+pub fn add_parameter(name: &[u8], value: &[u8], begin: &mut Vec<u8>) {
+    // In front of the record that ends the parameters.
+    begin.truncate(begin.len().saturating_sub(HEADER_BYTES));
+    let mut parameters = Parameters { record_at: begin.len(), start: begin.len(), out: begin, is_too_long: false };
+    parameters.open();
+    parameters.give(name, value);
+    parameters.close();
+    begin.extend_from_slice(&header(kind::PARAMS, 0));
+}
+
 /// Takes parameters, and divides them into records.
 #[derive(Debug)]
 pub struct Parameters<'a> {
@@ -234,6 +245,15 @@ mod tests {
             vec![(b"A".to_vec(), b"b".to_vec()), (b"EMPTY".to_vec(), vec![]), (b"LONG".to_vec(), vec![b'x'; 128])];
         assert_eq!(read_begin(&begin(true, &pairs).unwrap()), (1, pairs.clone(), 1));
         assert_eq!(read_begin(&begin(false, &vec![]).unwrap()), (0, vec![], 0));
+    }
+
+    #[test]
+    fn a_parameter_that_is_known_later_is_read_as_the_others() {
+        let mut pairs = vec![(b"A".to_vec(), b"b".to_vec())];
+        let mut written = begin(true, &pairs).unwrap();
+        add_parameter(b"CONTENT_LENGTH", b"12", &mut written);
+        pairs.push((b"CONTENT_LENGTH".to_vec(), b"12".to_vec()));
+        assert_eq!(read_begin(&written), (1, pairs, 2));
     }
 
     #[test]

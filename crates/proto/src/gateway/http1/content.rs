@@ -46,7 +46,8 @@ impl ContentWriter {
     /// For content that was announced so.
     pub fn new(content: RequestContent) -> ContentWriter {
         let state = match content {
-            RequestContent::None => State::Sized(0),
+            // Of what is kept nothing is sent before its length is known.
+            RequestContent::None | RequestContent::Kept => State::Sized(0),
             RequestContent::Sized(bytes) => State::Sized(bytes),
             RequestContent::Streamed => State::Chunked { has_begun: false },
         };

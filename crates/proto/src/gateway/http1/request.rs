@@ -131,8 +131,16 @@ fn append_framing(request: &Inbound<'_>, out: &mut Vec<u8>) {
         RequestContent::None if matches!(request.method, b"POST" | b"PUT" | b"PATCH") => {
             out.extend_from_slice(b"Content-Length: 0\r\n");
         }
-        RequestContent::None => {}
+        RequestContent::None | RequestContent::Kept => {}
     }
+}
+
+/// Puts the length of the content into a head that was written for [`RequestContent::Kept`].
+pub fn add_length(head: &mut Vec<u8>, bytes: u64) {
+    // In front of the empty line.
+    head.truncate(head.len().saturating_sub(b"\r\n".len()));
+    // Writing to a vector does not fail.
+    _ = write!(head, "Content-Length: {bytes}\r\n\r\n");
 }
 
 /// Our own `Connection`, and the fields that it names.
@@ -247,6 +255,17 @@ mod tests {
     }
 
     #[test]
+    fn a_length_that_is_known_later_is_put_into_the_head() {
+        let mut head =
+            written(&Inbound { content: RequestContent::Kept, ..request("POST", "A: b\r\n") }, &HOW).unwrap();
+        let before = head.clone();
+        let mut bytes = std::mem::take(&mut head).into_bytes();
+        add_length(&mut bytes, 12);
+        let expected = format!("{}Content-Length: 12\r\n\r\n", before.strip_suffix("\r\n").unwrap());
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    }
+
+    #[test]
     fn what_is_end_to_end_is_passed_on_and_nothing_else() {
         let fields = "Host: other\r\nAccept: */*\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nContent-Length: 9\r\nTE: gzip\r\n\
                       X_Forwarded_For: 6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\napi_key: k\r\nUpgrade: h2c\r\nExpect: 100-continue\r\n";
@@ -279,6 +298,7 @@ mod tests {
         assert_eq!(framing("POST", RequestContent::None), ["Content-Length: 0"]);
         assert_eq!(framing("GET", RequestContent::Sized(5)), ["Content-Length: 5"]);
         assert_eq!(framing("POST", RequestContent::Streamed), ["Transfer-Encoding: chunked"]);
+        assert_eq!(framing("POST", RequestContent::Kept), [""; 0]);
     }
 
     #[test]
