@@ -1,7 +1,14 @@
-//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, which exist once and are included from there.
+//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, and one of the server, which exist once and are included from there, and
+//! what must hold of filters.
 //!
 //! Owns: how a fuzzer's bytes become inputs of the checks. Each function panics if its check does not hold.
 
+#[path = "../../crates/server/src/content/access/authorization.rs"]
+mod authorization;
+#[path = "../../crates/server/src/content/access/authorization_checks.rs"]
+mod authorization_checks;
+#[path = "../../crates/proto/tests/proto/caching_checks.rs"]
+mod caching_checks;
 // Some are for tests only.
 #[allow(dead_code)]
 #[path = "../../crates/proto/tests/proto/checks.rs"]
@@ -22,6 +29,8 @@ mod site;
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use checks::Operation;
+use lamna_filter::{Bounds, Chain, Content, Step};
+use lamna_proto::exchange::negotiate::Coding;
 use peer::{Cycle, Habits};
 
 /// A request head reads the same to another parser, and a prefix of it decides for its continuation. The first two bytes
@@ -65,6 +74,16 @@ pub fn fastcgi_answer(input: &[u8]) {
     if let [asked, size, answer @ ..] = input {
         gateway_checks::fastcgi_answer(answer, &[usize::from(*size)], asked & 1 == 1);
     }
+}
+
+/// What requests and answers say about caches never makes of an answer what it is not.
+pub fn cache_control(input: &[u8]) {
+    caching_checks::cache_control(input);
+}
+
+/// Who a request says that it is from is read in one way.
+pub fn authorization(input: &[u8]) {
+    authorization_checks::authorization(input);
 }
 
 /// The output of a script is read the same in any pieces; the first two bytes likewise.
@@ -175,4 +194,51 @@ fn operation(input: &mut Unstructured<'_>) -> Result<Operation> {
         10 | 11 => Operation::Send(Vec::arbitrary(input)?),
         _ => Operation::Phrase(u8::arbitrary(input)?),
     })
+}
+
+/// Any bytes are a picture or a fault. The first two say in which format, and what is asked for of it.
+pub fn images(input: &[u8]) {
+    const TYPES: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
+    const QUERIES: [&str; 4] =
+        ["scale=16", "crop=3:2&rotate=90&format=png", "smooth=2&dither=4&gamma=2", "crop=10,10,50,50&format=webp"];
+    if let [which, what, bytes @ ..] = input {
+        let parameters = [("pixels_max", "100000")];
+        let query = QUERIES[usize::from(*what) % QUERIES.len()].to_owned();
+        let mut content = Content { query: Some(query), ..Content::new(TYPES[usize::from(*which) % TYPES.len()]) };
+        // The steps leave nothing that is larger, and each format has a head.
+        let made = filtered("images", &parameters, &mut content, bytes);
+        assert!(made.is_none_or(|made| !made.is_empty() && made.len() < 2 * 4 * 100_000));
+    }
+}
+
+/// What is under a content coding becomes no larger than it may, however pieces are divided. The first two bytes say which coding, and how long pieces are.
+pub fn decompress(input: &[u8]) {
+    const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
+    if let [which, piece_bytes, bytes @ ..] = input {
+        let coding = Some(CODINGS[usize::from(*which) % CODINGS.len()]);
+        let parameters = [("bytes_max", "100000")];
+        let whole = filtered("decompress", &parameters, &mut Content { coding, ..Content::new("text/plain") }, bytes);
+        assert!(whole.as_ref().is_none_or(|made| made.len() <= 100_000));
+        let chain = chain("decompress", &parameters);
+        let mut run = chain.start(&mut Content { coding, ..Content::new("text/plain") }, BOUNDS).expect("it takes it");
+        let mut made = Vec::new();
+        let mut pieces = bytes.chunks(usize::from(*piece_bytes).max(1));
+        let taken = pieces.try_for_each(|piece| run.take(piece, &mut made)).and_then(|()| run.finish(&mut made));
+        assert_eq!(taken.ok().map(|()| made), whole);
+    }
+}
+
+const BOUNDS: Bounds = Bounds { given: 1 << 24, held: 1 << 24 };
+
+fn chain(name: &str, parameters: &[(&str, &str)]) -> Chain {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let step = Step { name: name.to_owned(), parameters: parameters.iter().map(own).collect() };
+    Chain::new(&[step]).expect("there is such a filter")
+}
+
+/// What a filter makes; none if it is a fault.
+fn filtered(name: &str, parameters: &[(&str, &str)], content: &mut Content, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut run = chain(name, parameters).start(content, BOUNDS).expect("it takes it");
+    let mut made = Vec::new();
+    run.take(bytes, &mut made).and_then(|()| run.finish(&mut made)).ok().map(|()| made)
 }
