@@ -5,7 +5,7 @@
 //! kernel would spread connections by hash, and one busy worker would keep its share waiting while others are idle.
 
 pub(crate) mod activation;
-mod unix;
+pub(crate) mod unix;
 
 use std::fmt;
 use std::io;
@@ -38,6 +38,10 @@ const DEFER_ACCEPT_S: u8 = 1;
 /// With at most one segment waiting, a connection whose segments are as long as that, as those of a loopback are, also never
 /// counts as slow because it is sent to in turns (docs/adaptive.md).
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+
+/// The same where threads wait for peers. A buffer that grows holds 4 MiB for a peer that reads nothing, and so few hundred of them all that the
+/// kernel has for TCP.
+const UNSENT_BY_THREADS_BYTES_MAX: u32 = 256 * 1024;
 
 /// A listening socket: non-blocking, closed on exec. Dropping closes it, and removes the file of a Unix socket if this
 /// process bound it and the file is still the same.
@@ -138,12 +142,12 @@ impl Listener {
         &self.address
     }
 
-    /// Whether the kernel takes only little beyond what it can send of connections that are accepted from now on. Such a
+    /// Whether the kernel takes even less beyond what it can send of connections that are accepted from now on. Such a
     /// connection holds less of its memory while its peer is slow. A thread that would have to wait for the peer wants to be rid
-    /// of the whole answer instead. Where the kernel cannot bound it, it is as large as the buffer.
+    /// of more of the answer. Where the kernel cannot bound it, it is as large as the buffer.
     pub(crate) fn bound_unsent(&self, is_bounded: bool) {
         if let ListenAddress::Tcp(_) = self.address {
-            _ = sys::tcp::bound_unsent(self, if is_bounded { UNSENT_BYTES_MAX } else { 0 });
+            _ = sys::tcp::bound_unsent(self, if is_bounded { UNSENT_BYTES_MAX } else { UNSENT_BY_THREADS_BYTES_MAX });
         }
     }
 

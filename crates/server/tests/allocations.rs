@@ -8,7 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -16,10 +16,12 @@ use std::thread;
 use std::time::Duration;
 
 use lamna_server::cache::Store;
-use lamna_server::config::route::RouteSettings;
+use lamna_server::config::answer_cache::AnswerCache;
+use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
 use lamna_server::config::route::condition::{Condition, ValueTest};
 use lamna_server::config::route::headers::HeaderRule;
 use lamna_server::config::route::pattern::Pattern;
+use lamna_server::config::route::{RouteSettings, Switch};
 use lamna_server::config::sending::Plan;
 use lamna_server::config::settings::{ListenAddress, Settings, SiteSettings, SiteTls, TlsFiles};
 use lamna_server::content::site::Sites;
@@ -100,8 +102,10 @@ fn a_thousand_cached_requests_allocate_nothing() {
         }
         let pair = has_tls.then(|| pair(directory.path()));
         let tls = pair.as_ref().map(|(files, _)| files);
-        for routes in [Vec::new(), routes(1000), with_conditions(routes(1000))] {
+        for mut routes in [Vec::new(), routes(1000), with_conditions(routes(1000))] {
             let count = routes.len();
+            // Without any route there is no application either.
+            routes.extend((count > 0).then(kept_answer));
             let (shared, address) = shared(directory.path(), routes, tls);
             let worker = thread::spawn({
                 let (shared, run) = (shared.clone(), *run);
@@ -110,7 +114,9 @@ fn a_thousand_cached_requests_allocate_nothing() {
                     run(&shared);
                 }
             });
-            for (file, bytes) in [("small.txt", 500), ("medium.txt", 50 * 1024)] {
+            for (file, bytes) in
+                [("small.txt", 500), ("medium.txt", 50 * 1024), ("kept.txt", 500)].into_iter().take(2 + count.min(1))
+            {
                 for batch in [1, 8] {
                     let stream = connect(address);
                     let least = match &pair {
@@ -126,6 +132,37 @@ fn a_thousand_cached_requests_allocate_nothing() {
             shared.control.drain();
             worker.join().expect("the worker does not panic");
         }
+    }
+}
+
+/// An application whose answer may be kept, for as long as the test runs, and the route that keeps it.
+fn kept_answer() -> RouteSettings {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // A head is a segment here, and its end is not looked for.
+            let _ = stream.read(&mut [0; 4096]);
+            // The age keeps its digits.
+            let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=900\r\nAge: 100\r\nConnection: close\r\nContent-Length: 500\r\n\r\n";
+            let _ = stream.write_all(&[head.as_bytes(), &[b'x'; 500]].concat());
+        }
+    });
+    let upstream = UpstreamSettings::new(address.to_string().parse().expect("it is an address"));
+    RouteSettings {
+        paths: Pattern::from_glob("/kept.txt").expect("it is a pattern"),
+        gateway: Switch::Set(GatewaySettings::new(GatewayProtocol::Http, vec![upstream])),
+        answer_cache: Switch::Set(AnswerCache::default()),
+        ..RouteSettings::default()
+    }
+}
+
+/// Asks for `file` once: the first answer of an application has another head than those that are kept.
+fn prime(stream: &mut (impl Read + Write), file: &str, bytes: usize) {
+    stream.write_all(format!("GET /{file} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes()).expect("the server reads");
+    let (mut answer, mut length) = (vec![0; bytes + 4096], 0);
+    while !answer[..length].ends_with(&[b'x'; 100]) || length < bytes {
+        length += stream.read(&mut answer[length..]).expect("the server answers");
     }
 }
 
@@ -158,6 +195,7 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
 /// The fewest allocations of several rounds of 1,000 requests: twice a second a cached file is compared with the file
 /// system, which may allocate, so that some rounds have other work done in them. None is allowed to be in all.
 fn least_allocations(mut stream: impl Read + Write, file: &str, bytes: usize, batch: usize) -> u64 {
+    prime(&mut stream, file, bytes);
     let request = format!("GET /{file} HTTP/1.1\r\nHost: test\r\n\r\n").repeat(batch);
     // The first is translated, and shows how long an answer is.
     let mut answer = vec![0; bytes + 4096];
@@ -233,7 +271,10 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
         sending: Plan::default(),
         h2c: true,
         proxies: settings.proxies.clone(),
-        limiter: Limiter::new(&settings, Counted::new().expect("there is room")),
+        schedule: settings.schedule,
+        uplink: None,
+        uplink_free: SharedMemory::default(),
+        limiter: Limiter::new(&settings, Counted::new().expect("there is room"), SharedMemory::default()),
         limits: Arc::new(settings.limits),
         listeners: Arc::new(listeners),
         tickets,

@@ -10,6 +10,7 @@ use lamna_policy::words::count;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::applications::ApplicationStatus;
 use super::duration::Distribution;
 use super::thread_stats::Task;
 use crate::acme::Ordered;
@@ -18,7 +19,9 @@ use crate::config::setting::{self, Kind, SETTINGS, Setting, Unit};
 use crate::config::settings::Settings;
 use crate::config::suggest::nearest;
 use crate::content::explain::{Asked, Explanation};
+use crate::content::purge::Purge;
 use crate::metrics::step_timer::StepTimes;
+use crate::upstream::status::PlaceStatus;
 
 /// Who answers for a running server. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait AdminApi {
@@ -42,6 +45,12 @@ pub trait AdminApi {
     /// # Errors
     /// Why that cannot be said.
     fn explain(&self, asked: &Asked) -> Result<Explanation, String>;
+
+    /// Uses no kept answer of an application any more that is meant. What was done, in words.
+    ///
+    /// # Errors
+    /// Why nothing was done.
+    fn purge(&mut self, purge: &Purge) -> Result<String, String>;
 
     /// Opens the access log again and reads the configuration again.
     ///
@@ -138,6 +147,12 @@ pub struct Status {
     /// How it stands with certificates that are ordered; none in answers of earlier versions.
     #[serde(default)]
     pub certificates: Vec<Ordered>,
+    /// The places of applications; none in answers of earlier versions.
+    #[serde(default)]
+    pub upstreams: Vec<PlaceStatus>,
+    /// The applications that it has started; none in answers of earlier versions.
+    #[serde(default)]
+    pub applications: Vec<ApplicationStatus>,
     /// The user that it runs as; none in answers of earlier versions.
     #[serde(default)]
     pub user: Option<String>,
@@ -351,6 +366,12 @@ pub struct Stats {
     /// How often each cache had what was needed.
     #[serde(default)]
     pub caches: CacheStats,
+    /// What was known of answers of applications that are kept, by what that came to.
+    #[serde(default)]
+    pub kept_answers: BTreeMap<String, u64>,
+    /// Requests that wait for the answer that another one is getting; none where processes do not say.
+    #[serde(default)]
+    pub kept_answers_waiting: Option<u64>,
     /// Which way disk operations went.
     pub disk: DiskStats,
     /// What workers have waited for, while others waited for them.
@@ -396,6 +417,9 @@ pub struct ConnectionStats {
     /// Requests refused because their client network was over a limit.
     #[serde(default)]
     pub requests_limited: u64,
+    /// Connections refused because their client network had as many as it may have.
+    #[serde(default)]
+    pub limited: u64,
 }
 
 /// What was answered.

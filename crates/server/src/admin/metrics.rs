@@ -8,10 +8,12 @@ use std::fmt::Write as _;
 use lamna_proto::tally::{BUCKETS, bound_us};
 
 use super::api::{Handshakes, HitStats, Now, Phase, Stats, Status, TlsStats};
+use super::applications::ApplicationStatus;
 use super::duration::Distribution;
 use super::thread_stats::Task;
 use crate::acme::Ordered;
 use crate::metrics::step_timer::StepTimes;
+use crate::upstream::status::PlaceStatus;
 
 /// What it is sent as.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -26,6 +28,8 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     about_the_server(status, stats, &mut page);
     stats.now.iter().for_each(|now| about_now(now, &mut page));
     about_certificates(&status.certificates, &mut page);
+    about_upstreams(&status.upstreams, &mut page);
+    about_applications(&status.applications, &mut page);
     about_tasks(&stats.tasks, &mut page);
     stats.account.iter().for_each(|account| about_steps(account, &mut page));
     page.text
@@ -107,6 +111,11 @@ fn about_connections(status: &Status, stats: &Stats, page: &mut Page) {
         "Requests refused with 429 because their client network was over a limit.",
         connections.requests_limited,
     );
+    page.counter(
+        "lamna_connections_limited_total",
+        "Connections refused or closed because their client network had as many, or held as much memory, as it may.",
+        connections.limited,
+    );
     page.counter("lamna_connections_shed_total", "Idle connections closed for descriptors.", connections.idle_shed);
 }
 
@@ -128,6 +137,21 @@ fn about_caches_and_disk(status: &Status, stats: &Stats, page: &mut Page) {
     for (cache, HitStats { hits, misses }) in each {
         page.sample(&format!("lamna_cache_requests_total{{cache=\"{cache}\",result=\"hit\"}}"), hits);
         page.sample(&format!("lamna_cache_requests_total{{cache=\"{cache}\",result=\"miss\"}}"), misses);
+    }
+    page.family(
+        "lamna_kept_answers_total",
+        "counter",
+        "Requests by what was known of the answer of their application.",
+    );
+    for (result, count) in &stats.kept_answers {
+        page.sample(&format!("lamna_kept_answers_total{{result=\"{result}\"}}"), *count);
+    }
+    if let Some(waiting) = stats.kept_answers_waiting {
+        page.gauge(
+            "lamna_kept_answers_waiting",
+            "Requests that wait for the answer that another one is getting.",
+            waiting,
+        );
     }
     page.family("lamna_cache_content_bytes_total", "counter", "Bytes of content from memory, or from files.");
     for (result, bytes) in [("hit", caches.content_bytes.hits), ("miss", caches.content_bytes.misses)] {
@@ -211,6 +235,57 @@ fn about_certificates(certificates: &[Ordered], page: &mut Page) {
     for one in certificates {
         page.sample(&format!("{name}{{host=\"{}\"}}", one.name), one.failures);
     }
+}
+
+/// Places of applications: as many as are counted.
+fn about_upstreams(upstreams: &[PlaceStatus], page: &mut Page) {
+    if upstreams.is_empty() {
+        return;
+    }
+    let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&PlaceStatus) -> Option<u64>| {
+        let samples: Vec<_> = upstreams.iter().filter_map(|one| Some((one, value(one)?))).collect();
+        if samples.is_empty() {
+            return;
+        }
+        page.family(name, kind, help);
+        for (one, value) in samples {
+            let (site, address) = (escaped(&one.site), escaped(&one.address));
+            page.sample(&format!("{name}{{site=\"{site}\",upstream=\"{address}\"}}"), value);
+        }
+    };
+    let requests = "Requests that a place of an application was given.";
+    family("lamna_upstream_requests_total", "counter", requests, &|one| Some(one.asked));
+    family("lamna_upstream_failures_total", "counter", "Those of them that have failed.", &|one| Some(one.failed));
+    family("lamna_upstream_requests_active", "gauge", "Those of them that are under way.", &|one| {
+        one.under_way.map(u64::from)
+    });
+    family("lamna_upstream_connections_kept", "gauge", "Idle connections to a place.", &|one| {
+        one.kept.map(|kept| kept as u64)
+    });
+    family("lamna_upstream_up", "gauge", "Whether requests are given to a place.", &|one| {
+        one.state.map(|state| u64::from(state.is_up()))
+    });
+}
+
+/// Applications that the server has started.
+fn about_applications(applications: &[ApplicationStatus], page: &mut Page) {
+    if applications.is_empty() {
+        return;
+    }
+    let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&ApplicationStatus) -> u64| {
+        page.family(name, kind, help);
+        for one in applications {
+            page.sample(&format!("{name}{{application=\"{}\"}}", escaped(&one.address)), value(one));
+        }
+    };
+    family(
+        "lamna_application_processes",
+        "gauge",
+        "Processes of an application that the server has started.",
+        &|one| one.processes.len() as u64,
+    );
+    let help = "Processes of an application that have ended by themselves, or could not be started.";
+    family("lamna_application_ends_total", "counter", help, &|one| one.ends);
 }
 
 /// What the sensors of a server that adapts have measured last.

@@ -11,6 +11,7 @@
 //! by a peer. Does not know how a server does what it is asked: [`AdminApi`] does.
 
 pub mod api;
+pub mod applications;
 pub mod client;
 mod connection;
 pub mod duration;

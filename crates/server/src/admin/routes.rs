@@ -11,6 +11,7 @@ use super::metrics;
 use super::request::{Request, is_own_name};
 use super::token::Token;
 use crate::content::explain::Asked;
+use crate::content::purge::Purge;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 11] = [
+const ROUTES: [Route; 12] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -113,6 +114,7 @@ const ROUTES: [Route; 11] = [
     Route { path: "/v1/arch/why", read: Some(|api| done(Ok(api.architecture_why()))), order: None },
     // It says names of files, so that not everybody may ask who may read.
     Route { path: "/v1/explain", read: None, order: Some(explain) },
+    Route { path: "/v1/cache/purge", read: None, order: Some(purge) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
     Route { path: "/v1/upgrade", read: None, order: Some(|api, _| told(api.upgrade())) },
@@ -167,6 +169,13 @@ fn explain(api: &mut dyn AdminApi, request: &Request) -> Answer {
             Err(why) => failure(409, &why),
         },
         Err(error) => failure(400, &format!("this is no question: {error}")),
+    }
+}
+
+fn purge(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<Purge>(&request.content) {
+        Ok(purge) => done(api.purge(&purge)),
+        Err(error) => failure(400, &format!("this does not say what to purge: {error}")),
     }
 }
 

@@ -25,6 +25,7 @@ use rustix::process::geteuid;
 
 use crate::config::settings::ListenAddress;
 use crate::listen::{self, BindError, Listener};
+use crate::sys::runtime_directory::{NAME, directories};
 
 /// The sockets of the servers of this user that are alive, and how many stale ones were removed on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +91,14 @@ pub(super) fn with_directory<T>(work: impl Fn(&Path) -> io::Result<T>) -> io::Re
     result
 }
 
+/// Makes a directory that is this user's own, unless it is there.
+///
+/// # Errors
+/// It cannot be made, or is somebody else's.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    Ok(Directory::make(path).map(drop)?)
+}
+
 /// Binds a socket that [`find`] finds.
 ///
 /// # Errors
@@ -115,26 +124,6 @@ fn failed(directory: &Path, errno: Errno) -> BindError {
     let what = format!("cannot make a control socket in {}", directory.display());
     BindError::new(what, errno, "name a place with --admin unix:PATH, or do without it: --admin off".to_owned())
 }
-
-/// Where a server of this user may have its socket, in the order of preference.
-fn directories() -> Vec<PathBuf> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if let Some(only) = variable("LAMNA_RUNTIME_DIR") {
-        return vec![only];
-    }
-    let user = geteuid();
-    let of_root = user.is_root().then(|| "/run/lamna".into());
-    // Several are separated by colons (systemd.exec(5)).
-    let of_service = std::env::var("RUNTIME_DIRECTORY").ok();
-    let of_service = of_service.iter().flat_map(|list| list.split(':')).filter(|path| path.starts_with('/'));
-    let of_service: Vec<PathBuf> = of_service.map(|path| Path::new(path).join(NAME)).collect();
-    let of_session = variable("XDG_RUNTIME_DIR").map(|path| path.join(NAME));
-    let of_all = [format!("/tmp/lamna-{user}").into()];
-    of_root.into_iter().chain(of_service).chain(of_session).chain(of_all).collect()
-}
-
-/// What a directory is called within one that others may enter.
-const NAME: &str = "lamna";
 
 /// Where they are looked for: also where sessions and service managers have them that this process is no part of.
 fn directories_to_search() -> Vec<PathBuf> {

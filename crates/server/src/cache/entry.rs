@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lamna_proto::resource::{Representation, Resource};
 
+use crate::cache::answer::Kept;
 use crate::cache::entry::charge::Charge;
 use crate::io::file_state::Stamps;
 use crate::metrics::memory_accounting::{MemoryAccount, allocated};
@@ -34,8 +35,8 @@ mod sync {
 pub struct Entry {
     /// What to answer with.
     pub resource: Arc<Resource>,
-    /// A script that answers in place of the resource.
-    pub script: Option<Box<Script>>,
+    /// What it is, if it is not what was found out about files alone.
+    special: Option<Box<Special>>,
     /// The state of the files that the resource was made from.
     pub stamps: Stamps,
     validity: Validity,
@@ -49,6 +50,14 @@ pub struct Entry {
     representation_at: usize,
 }
 
+/// What an entry is that is not about files alone.
+#[derive(Debug)]
+enum Special {
+    Script(Script),
+    /// What is kept of an application.
+    Kept(Kept),
+}
+
 /// A file that an application runs.
 #[derive(Debug)]
 pub struct Script {
@@ -56,7 +65,9 @@ pub struct Script {
     pub group: Arc<Group>,
     /// The directory that it is beneath, as a path.
     pub root: PathBuf,
-    /// Its path beneath it; begins with a slash.
+    /// Which paths lead to that directory: `/`, or the prefix of an alias.
+    pub prefix: Vec<u8>,
+    /// Its path beneath the directory; begins with a slash.
     pub name: Vec<u8>,
     /// What follows in the path that was asked for: empty, or begins with a slash.
     pub path_info: Vec<u8>,
@@ -78,7 +89,34 @@ impl Entry {
 
     /// An entry of a target that a script answers. `resource` is what is answered where scripts are not run.
     pub fn of_script(script: Script, resource: Arc<Resource>, stamps: Stamps, now_ms: u64) -> Entry {
-        Entry { script: Some(Box::new(script)), ..Entry::of(resource, false, stamps, now_ms) }
+        Entry { special: Some(Box::new(Special::Script(script))), ..Entry::of(resource, false, stamps, now_ms) }
+    }
+
+    /// An entry of what is kept of an application. Its `resource` is its own if it `is_answer`, and otherwise anybody's.
+    pub fn of_kept(resource: Arc<Resource>, kept: Kept) -> Entry {
+        let is_answer = matches!(kept, Kept::Answer(_));
+        Entry { special: Some(Box::new(Special::Kept(kept))), ..Entry::of(resource, is_answer, Stamps::none(), 1) }
+    }
+
+    /// What is kept of an application, if that is what it is.
+    pub fn kept(&self) -> Option<&Kept> {
+        match self.special.as_deref() {
+            Some(Special::Kept(kept)) => Some(kept),
+            Some(Special::Script(_)) | None => None,
+        }
+    }
+
+    /// A script that answers in place of the resource.
+    pub fn script(&self) -> Option<&Script> {
+        match self.special.as_deref() {
+            Some(Special::Script(script)) => Some(script),
+            Some(Special::Kept(_)) | None => None,
+        }
+    }
+
+    /// It is not used any more, by nobody: something else has taken its place.
+    pub(super) fn retire(&self) {
+        self.validity.end_watch();
     }
 
     fn of(resource: Arc<Resource>, owns_resource: bool, stamps: Stamps, now_ms: u64) -> Entry {
@@ -89,7 +127,7 @@ impl Entry {
         Entry {
             representation_at: Arc::as_ptr(resource.variants.first()).addr(),
             resource,
-            script: None,
+            special: None,
             validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
             is_submitted: AtomicBool::new(false),
@@ -174,7 +212,11 @@ impl Entry {
     /// How long it may be used at `now_ms`, the watcher having been awake at `awake_ms`, and if it is watched for `recheck_ms`
     /// after it was compared. Nothing: it has to be compared.
     pub(super) fn freshness(&self, now_ms: u64, awake_ms: u64, recheck_ms: u64) -> Option<Freshness> {
-        self.validity.freshness(now_ms, awake_ms, recheck_ms)
+        match self.kept() {
+            Some(kept) if !self.is_disturbed() => kept.freshness(now_ms),
+            Some(_) => None,
+            None => self.validity.freshness(now_ms, awake_ms, recheck_ms),
+        }
     }
 
     /// Files that it holds open.
@@ -189,7 +231,8 @@ impl Entry {
 
     fn own_bytes(&self) -> u64 {
         let account = allocated(size_of::<Charge>() + ARC_BYTES);
-        account + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
+        let kept = self.kept().map_or(0, |kept| allocated(size_of::<Special>()) + allocated(kept.memory_bytes()));
+        account + kept + allocated(size_of::<Entry>() + ARC_BYTES) + allocated(size_of_val(&*self.stamps.files))
     }
 
     fn resource_bytes(&self) -> u64 {

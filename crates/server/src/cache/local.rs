@@ -82,6 +82,11 @@ impl LocalCache {
         (slot.freshness.until_ms > now_ms).then_some(&slot.entry)
     }
 
+    /// What the last lookup, which was of `key`, has handed out as fresh.
+    pub fn handed_out(&self, key: Key<'_>) -> Option<&Arc<Entry>> {
+        self.passing.as_ref().or_else(|| self.entries.peek(key).map(|slot| &slot.entry))
+    }
+
     /// Takes over what the store knows, which is told of the `uses` of what was here and of this one. Returns an answer if
     /// that is not fresh.
     fn renew(&mut self, store: &Store, key: Key<'_>, now_ms: u64, uses: u32) -> Option<Lookup<'static>> {
@@ -115,7 +120,8 @@ impl LocalCache {
     fn is_asked_for_again(&mut self, key: Key<'_>) -> bool {
         let hash = self.entries.hash(key);
         let place = hash as usize % self.lately.len();
-        let mark = (hash >> 48) as u16;
+        // Zero is where none has been noted.
+        let mark = (hash >> 48) as u16 | 1;
         std::mem::replace(&mut self.lately[place], mark) == mark
     }
 

@@ -6,6 +6,9 @@
 //! lock is held across a system call, and a hit in a local cache takes none.
 //! Does not read files for answers: `content::translate` does, and the engine decides where.
 
+pub mod answer;
+pub mod answer_flights;
+pub mod answer_key;
 pub mod compress;
 mod compressor;
 pub mod counters;

@@ -81,6 +81,10 @@ mod entry {
         pub(super) fn release(&self) {
             self.account.release();
         }
+
+        pub(super) fn retire(&self) {
+            self.validity.end_watch();
+        }
     }
 }
 
@@ -127,6 +131,15 @@ mod shard {
 
         pub(super) fn clear(&mut self, _policy: Policy, gone: &mut Vec<Arc<Entry>>) {
             gone.extend(self.0.take().map(|(_, entry)| entry));
+        }
+
+        pub(super) fn remove(&mut self, key: Key<'_>, gone: &mut Vec<Arc<Entry>>) {
+            gone.extend(self.0.take_if(|(path, _)| **path == *key.path).map(|(_, entry)| entry));
+        }
+
+        pub(super) fn remove_where(&mut self, is_meant: &dyn Fn(Key<'_>, &Entry) -> bool, gone: &mut Vec<Arc<Entry>>) {
+            let taken = self.0.take_if(|(path, entry)| is_meant(Key { site: 0, path }, entry));
+            gone.extend(taken.map(|(_, entry)| entry));
         }
 
         pub(super) fn structure_bytes(&self) -> u64 {

@@ -177,6 +177,29 @@ impl Shard {
         }
     }
 
+    /// Lets go of what is kept under `key`.
+    pub(super) fn remove(&mut self, key: Key<'_>, gone: &mut Vec<Arc<Entry>>) {
+        let hash = self.hash(key);
+        if let Some(id) = self.find_kept(key, hash) {
+            self.books.withdraw(ObjectId(id));
+            self.let_go(vec![id], gone);
+        }
+    }
+
+    /// Lets go of everything of which `is_meant` holds.
+    pub(super) fn remove_where(&mut self, is_meant: &dyn Fn(Key<'_>, &Entry) -> bool, gone: &mut Vec<Arc<Entry>>) {
+        let is_gone = |slot: &Slot| match slot {
+            Slot::Kept(name, entry) => name
+                .split_first_chunk()
+                .is_some_and(|(site, path)| is_meant(Key { site: u32::from_ne_bytes(*site), path }, entry)),
+            Slot::Nothing { .. } => false,
+        };
+        // As many as there are numbers, which are four bytes.
+        let meant: Vec<u32> = (0..self.slots.len() as u32).filter(|id| is_gone(&self.slots[*id as usize])).collect();
+        meant.iter().for_each(|id| self.books.withdraw(ObjectId(*id)));
+        self.let_go(meant, gone);
+    }
+
     /// Lets go of everything, tables included. The policy stays.
     pub(super) fn clear(&mut self, policy: Policy, gone: &mut Vec<Arc<Entry>>) {
         gone.extend(self.slots.drain(..).filter_map(|slot| match slot {

@@ -103,6 +103,36 @@ impl Shards {
         self.change(key, |shard, gone| shard.insert(key, entry, cost, gone));
     }
 
+    /// Lets go of what is kept under `key`. Nobody uses it any more who looks it up.
+    pub(super) fn remove(&self, key: Key<'_>) {
+        self.let_go(key, |shard, gone| shard.remove(key, gone));
+    }
+
+    /// The same of everything of which `is_meant` holds. How much that was.
+    pub(super) fn remove_where(&self, is_meant: &dyn Fn(Key<'_>, &Entry) -> bool) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            count += self.let_go_in(lock(shard), |shard, gone| shard.remove_where(is_meant, gone));
+        }
+        count
+    }
+
+    fn let_go(&self, key: Key<'_>, act: impl FnOnce(&mut Shard, &mut Vec<Arc<Entry>>)) {
+        self.let_go_in(self.shard(key), act);
+    }
+
+    fn let_go_in(&self, mut shard: MutexGuard<'_, Shard>, act: impl FnOnce(&mut Shard, &mut Vec<Arc<Entry>>)) -> usize {
+        let mut gone = Vec::new();
+        act(&mut shard, &mut gone);
+        self.entries.fetch_sub(gone.len() as u64, Relaxed);
+        drop(shard);
+        for entry in &gone {
+            entry.retire();
+            entry.release();
+        }
+        gone.len()
+    }
+
     /// Counts what `entry` holds, though it is not kept, for as long as anybody holds anything of it.
     pub(super) fn count(&self, entry: &Entry) {
         entry.count(&self.memory_account);

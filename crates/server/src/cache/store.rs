@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lamna_proto::held::Held;
+use lamna_proto::resource::Resource;
 
+use super::answer::{self, Kept};
+use super::answer_flights::AnswerFlights;
 use super::compressor::Compressor;
 use super::counters::Counters;
 use super::entry::Entry;
@@ -28,6 +31,7 @@ use crate::metrics::step_timer::Step;
 use crate::sys::memory::memory_bytes;
 use crate::sys::prefetch::Ahead;
 use crate::sys::shared_memory::SharedMemory;
+use crate::upstream::background::Background;
 
 /// The shared store.
 #[derive(Debug)]
@@ -43,6 +47,14 @@ pub struct Store {
     residency_predictor: ResidencyPredictor,
     /// Fronts that there are.
     local_caches: AtomicU64,
+    /// Answers of applications that are being asked for.
+    answer_flights: AnswerFlights,
+    /// Asks applications for nobody in particular.
+    background: Background,
+    /// The last number of a note.
+    last_number: AtomicU64,
+    /// What entries answer with that are never answered with.
+    nothing: Arc<Resource>,
 }
 
 /// Bounds of a store.
@@ -84,6 +96,10 @@ impl Store {
             headroom: None,
             caches: CacheSwitches::ALL,
             local_caches: AtomicU64::new(0),
+            answer_flights: AnswerFlights::default(),
+            background: Background::default(),
+            last_number: AtomicU64::new(1),
+            nothing: answer::nothing(),
         }
     }
 
@@ -173,6 +189,52 @@ impl Store {
     pub fn insert(&self, key: Key<'_>, entry: Arc<Entry>) {
         let _step = step_timer::step(Step::Synchronize);
         self.shards.insert(key, entry);
+    }
+
+    /// Keeps what an application has answered. What was there is not used any more.
+    pub fn keep_answer(&self, key: Key<'_>, entry: Arc<Entry>) {
+        let _step = step_timer::step(Step::Synchronize);
+        if let Some(before) = self.shards.lookup(key, 0) {
+            before.retire();
+        }
+        self.shards.insert(key, entry);
+    }
+
+    /// The same of something that is no answer: that there is none to be shared, or where answers are.
+    pub fn keep_note(&self, key: Key<'_>, kept: Kept) {
+        self.keep_answer(key, Arc::new(Entry::of_kept(self.nothing.clone(), kept)));
+    }
+
+    /// What is kept for `key` is not used any more, and what is being asked for is not kept.
+    pub fn invalidate_answer(&self, key: Key<'_>) {
+        self.answer_flights.void(&|other| other == key);
+        self.shards.remove(key);
+    }
+
+    /// The same of all answers of which `is_meant` holds. How many that were.
+    pub fn purge_answers(&self, is_meant: &dyn Fn(Key<'_>) -> bool) -> usize {
+        self.answer_flights.void(is_meant);
+        self.shards.remove_where(&|key, entry| entry.kept().is_some() && is_meant(key))
+    }
+
+    /// A number that no other note has.
+    pub fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Relaxed)
+    }
+
+    /// Which answers are being asked for.
+    pub fn answer_flights(&self) -> &AnswerFlights {
+        &self.answer_flights
+    }
+
+    /// Who asks applications for nobody in particular.
+    pub fn background(&self) -> &Background {
+        &self.background
+    }
+
+    /// The largest answer that makes sense here.
+    pub fn answer_bytes_max(&self) -> u64 {
+        if self.is_pressed() || !self.caches.content { 0 } else { Store::object_bytes_max(self.bytes_max()) }
     }
 
     /// Counts what `entry` holds, though it is not kept, for as long as anybody holds anything of it.

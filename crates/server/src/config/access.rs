@@ -15,7 +15,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::gateway::GatewaySettings;
 use super::route::condition::Network;
+use super::route::render_service;
+
+/// Characters of each name in the subject of a certificate that are looked at: names that are as long may have been cut off.
+pub const SUBJECT_CHARACTERS_MAX: usize = 64;
 
 /// Whom something is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,20 +29,55 @@ pub struct AccessRule {
     pub users: Vec<String>,
     /// Names of tokens; `*` for all.
     pub tokens: Vec<String>,
+    /// Subjects of the certificates of clients, as the log has them; `*` for all.
+    pub certificates: Vec<String>,
+    /// What decides, if it is none of these: a service that is asked about each request.
+    pub service: Option<Arc<ServiceSettings>>,
     /// Networks of clients, one of which it has to be. Empty: any.
     pub allow: Vec<Network>,
     /// Networks of clients that are kept out, whatever else is said.
     pub deny: Vec<Network>,
 }
 
+/// A service that says of each request whether it is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// Where it is, and how it is asked.
+    pub gateway: GatewaySettings,
+    /// What it is asked for, with a query.
+    pub path: String,
+    /// Fields of its answer that the application gets.
+    pub fields: Vec<String>,
+    /// The field of its answer that names the user.
+    pub user: Option<String>,
+}
+
+impl ServiceSettings {
+    /// Fields that nobody but the service says to applications.
+    pub fn own_fields(&self) -> impl Iterator<Item = &String> {
+        self.fields.iter().chain(&self.user)
+    }
+}
+
 impl AccessRule {
     /// One that lets everybody in.
-    pub const NONE: AccessRule =
-        AccessRule { users: Vec::new(), tokens: Vec::new(), allow: Vec::new(), deny: Vec::new() };
+    pub const NONE: AccessRule = AccessRule {
+        users: Vec::new(),
+        tokens: Vec::new(),
+        certificates: Vec::new(),
+        service: None,
+        allow: Vec::new(),
+        deny: Vec::new(),
+    };
 
-    /// Whether a user or a token has to be named.
+    /// Whether who asks has to say who he is.
     pub fn asks_for_credentials(&self) -> bool {
-        !self.users.is_empty() || !self.tokens.is_empty()
+        !(self.users.is_empty() && self.tokens.is_empty() && self.certificates.is_empty())
+    }
+
+    /// Whether `names`, which are those of a kind, have `name`.
+    pub fn names(names: &[String], name: &str) -> bool {
+        names.iter().any(|one| one == "*" || one == name)
     }
 }
 
@@ -61,6 +101,12 @@ pub const ACTIONS: [&str; 4] = ["read", "upload", "delete", "mkdir"];
 pub struct AccessRules(pub [Whom; 4]);
 
 impl AccessRules {
+    /// Everything is for users with their passwords.
+    pub fn for_all_users() -> AccessRules {
+        let rule = Arc::new(AccessRule { users: vec!["*".to_owned()], ..AccessRule::default() });
+        AccessRules(ACTIONS.map(|_| Some(Allowed::Only(rule.clone()))))
+    }
+
     /// These, and where they say nothing `other`.
     pub fn or(self, other: &AccessRules) -> AccessRules {
         let mut merged = self;
@@ -70,6 +116,14 @@ impl AccessRules {
             }
         }
         merged
+    }
+
+    /// The services that are asked.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceSettings>> {
+        self.0.iter().flatten().filter_map(|whom| match whom {
+            Allowed::Only(rule) => rule.service.as_ref(),
+            Allowed::Anyone => None,
+        })
     }
 
     /// Whether nothing is said.
@@ -119,9 +173,11 @@ impl AccessRules {
                     };
                     names("users", &rule.users);
                     names("tokens", &rule.tokens);
+                    names("certificates", &rule.certificates);
                     let texts = |networks: &[Network]| networks.iter().map(ToString::to_string).collect::<Vec<_>>();
                     names("allow", &texts(&rule.allow));
                     names("deny", &texts(&rule.deny));
+                    parts.extend(rule.service.iter().map(|one| format!("service = {}", render_service(one))));
                 }
             }
             format!("{{ {} }}", parts.join(", "))
@@ -140,11 +196,16 @@ fn describe(rule: &AccessRule) -> String {
     let who: Vec<String> = [
         named(&rule.users, "the users", "all users with their passwords"),
         named(&rule.tokens, "the tokens", "all tokens"),
+        named(&rule.certificates, "the certificates", "all certificates"),
     ]
     .into_iter()
     .flatten()
     .collect();
     let mut text = if who.is_empty() { "clients".to_owned() } else { who.join(" and ") };
+    if let Some(service) = &rule.service {
+        let places = service.gateway.upstreams.iter().map(|one| one.address.to_string()).collect::<Vec<_>>();
+        text = format!("clients that the service at {} ({}) lets in", places.join(" or "), service.path);
+    }
     let networks = |networks: &[Network]| networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if !rule.allow.is_empty() {
         text.push_str(&format!(" of {}", networks(&rule.allow)));
@@ -164,8 +225,8 @@ pub struct Accounts {
     pub tokens: BTreeMap<String, [u8; 32]>,
 }
 
-/// Whether all whom `rules` name are there.
-pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts) -> Result<(), String> {
+/// Whether all whom `rules` name are there. `has_client_ca`: clients are asked for certificates.
+pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts, has_client_ca: bool) -> Result<(), String> {
     for whom in rules.0.iter().flatten() {
         let Allowed::Only(rule) = whom else { continue };
         for name in &rule.users {
@@ -179,6 +240,11 @@ pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts) -> Result<()
             if !is_there {
                 return Err(format!("`access` names the token `{name}`, and the site has no such token"));
             }
+        }
+        if !rule.certificates.is_empty() && !has_client_ca {
+            return Err(
+                "`access` names certificates, and the site has no `client_ca`, which says whose are taken".to_owned()
+            );
         }
     }
     Ok(())

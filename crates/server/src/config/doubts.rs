@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use super::access::Allowed;
+use super::gateway::GatewaySettings;
 use super::settings::{ListenAddress, Settings, SiteSettings};
 use crate::sys::denied::denied;
 
@@ -26,6 +27,7 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
         said.extend(skipped);
         said.extend(plain_passwords(&name, site, settings));
+        said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };
     settings.sites.iter().enumerate().flat_map(of_site).collect()
@@ -45,6 +47,16 @@ fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Opti
         "{name} asks for passwords or tokens, and {} does not speak TLS: whoever is on the way reads them (docs/tls.md says how to \
          have it spoken)",
         open
+    ))
+}
+
+/// Applications that are asked by `https` whoever they are.
+fn unverified(name: &str, gateway: &GatewaySettings) -> Option<String> {
+    let place = gateway.upstreams.iter().find(|upstream| upstream.address.is_secure && !gateway.tls.verify)?;
+    Some(format!(
+        "{name} does not look at the certificate of {} (`verify = false`): whoever is on the way can read and answer its requests; \
+         `ca` names the certificates that it can be known by",
+        place.address
     ))
 }
 

@@ -141,12 +141,13 @@ pub(super) struct SiteTable {
     pub(super) certificate: Option<Text>,
     pub(super) key: Option<Text>,
     pub(super) client_ca: Option<Text>,
+    pub(super) client_certificates: Option<Text>,
     pub(super) tls: Option<Text>,
     pub(super) headers: BTreeMap<Text, Spanned<Texts>>,
     pub(super) error_pages: BTreeMap<Text, Text>,
     pub(super) redirect: Vec<RedirectTable>,
     pub(super) alias: Vec<AliasTable>,
-    pub(super) limit: Vec<LimitTable>,
+    pub(super) limit: Vec<Spanned<LimitTable>>,
     pub(super) rule_files: bool,
     pub(super) route: Vec<Spanned<RouteTable>>,
 }
@@ -173,11 +174,13 @@ pub(super) struct AliasTable {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct LimitTable {
     pub(super) path: Option<Text>,
-    pub(super) requests: Text,
+    pub(super) requests: Option<Text>,
+    pub(super) bytes: Option<Text>,
+    pub(super) bandwidth: Option<Text>,
 }
 
 /// Keys that people put into the wrong table, and where they belong.
-pub(super) const KEYS: [(&str, &[&str]); 8] = [
+pub(super) const KEYS: [(&str, &[&str]); 9] = [
     ("at the top of the file, before the first table", &NAMES),
     (
         "in a [[site]] table",
@@ -201,6 +204,7 @@ pub(super) const KEYS: [(&str, &[&str]); 8] = [
             "certificate",
             "key",
             "client_ca",
+            "client_certificates",
             "tls",
             "headers",
             "error_pages",
@@ -213,14 +217,18 @@ pub(super) const KEYS: [(&str, &[&str]); 8] = [
     ),
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
-    ("in a [[site.limit]] table", &["requests"]),
+    ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth"]),
     (
         "in a [[site.route]] table",
-        &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi", "filters"],
+        &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi", "cgi", "cache", "filters"],
     ),
     (
         "in the `match` of a [[site.route]] table",
         &["path", "regex", "method", "host", "header", "query", "client", "protocol"],
+    ),
+    (
+        "in the `cache` of a [[site.route]] table",
+        &["fresh_s", "stale_if_error_s", "bytes_max", "ignore_query", "ignore_cookies", "ignore_reload"],
     ),
     ("in the `cors` of a [[site.route]] table", &["origins", "methods", "expose", "credentials", "max_age_s"]),
 ];

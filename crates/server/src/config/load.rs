@@ -19,6 +19,7 @@ use super::site::check_headers;
 #[cfg(doc)]
 use super::site::field_from_text;
 use super::validate::{self, Looks};
+use crate::config::access::AccessRules;
 use crate::config::gateway::GatewaySettings;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::{RouteSettings, Switch};
@@ -50,6 +51,9 @@ pub struct Overrides {
     pub cors: Option<String>,
     /// Turns [`SiteSettings::spa`] on for every site.
     pub spa: bool,
+    /// Further users of every site, by name with the hash of the password: what is not for anybody in particular is for users. What
+    /// [`check_user`](super::access::check_user) has accepted.
+    pub users: Vec<(String, String)>,
     /// The application that answers whatever no route of a site answers, or runs the scripts of all sites. Without a file and a directory, one
     /// that answers everything is all that is served; one that runs scripts finds them in the working directory.
     pub gateway: Option<GatewaySettings>,
@@ -189,6 +193,10 @@ impl Overrides {
             site.mkdir |= self.mkdir;
             site.browse = self.browse.unwrap_or(site.browse);
             site.spa |= self.spa;
+            if !self.users.is_empty() {
+                site.accounts.users.extend(self.users.iter().cloned());
+                site.access = std::mem::take(&mut site.access).or(&AccessRules::for_all_users());
+            }
             let paths = Pattern::from_glob("*").unwrap_or_default(); // It is one.
             site.routes.extend(self.gateway.iter().map(|gateway| RouteSettings {
                 paths: paths.clone(),

@@ -12,6 +12,7 @@
 pub mod access;
 pub mod acme;
 pub mod address;
+pub mod answer_cache;
 pub mod architecture;
 pub mod cache_policy;
 pub mod cache_switches;

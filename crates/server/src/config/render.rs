@@ -99,7 +99,12 @@ fn site(site: &SiteSettings, page: &mut Page) {
         Some(SiteTls::Files(files)) => {
             page.line("certificate", path(&files.certificate));
             page.line("key", path(&files.key));
-            files.client_ca.iter().for_each(|file| page.line("client_ca", path(file)));
+            if let Some(client_ca) = &files.client_ca {
+                page.line("client_ca", path(&client_ca.file));
+                if client_ca.is_optional {
+                    page.line("client_certificates", quoted("optional"));
+                }
+            }
         }
     }
     headers(&site.headers, page);
@@ -118,7 +123,13 @@ fn site(site: &SiteSettings, page: &mut Page) {
     for limit in &site.limits {
         page.table("[[site.limit]]");
         page.line("path", quoted(&limit.path));
-        page.line("requests", quoted(&limit.rate.to_string()));
+        let requests = limit.rate.map(|rate| rate.to_string());
+        let bytes = limit.volume.map(|volume| volume.to_string());
+        let bandwidth = limit.bandwidth.map(|bandwidth| bandwidth.to_string());
+        let lines = [("requests", requests), ("bytes", bytes), ("bandwidth", bandwidth)];
+        for (key, value) in lines {
+            value.into_iter().for_each(|value| page.line(key, quoted(&value)));
+        }
     }
     for alias in &site.aliases {
         page.table("[[site.alias]]");
@@ -192,7 +203,7 @@ pub(super) fn quoted(text: &str) -> String {
 mod tests {
     use super::super::looks::Depth;
     use super::super::parse;
-    use super::super::settings::{Alias, Redirect, SiteLimit, TlsFiles};
+    use super::super::settings::{Alias, ClientCa, Redirect, SiteLimit, TlsFiles};
     use super::*;
     use proptest::prelude::*;
     use std::ops::RangeInclusive;
@@ -235,7 +246,12 @@ mod tests {
                 browse,
                 upload: !browse,
                 limits: browse
-                    .then(|| SiteLimit { path: "/a".into(), rate: "3/m burst 7".parse().unwrap() })
+                    .then(|| SiteLimit {
+                        path: "/a".into(),
+                        rate: "3/m burst 7".parse().ok().filter(|_| spa),
+                        volume: "3GB/d burst 7GiB".parse().ok().filter(|_| !spa),
+                        bandwidth: "3kB/s after 1MiB".parse().ok(),
+                    })
                     .into_iter()
                     .collect(),
                 upload_bytes_max: browse.then_some(1 << 20),
@@ -258,7 +274,8 @@ mod tests {
 
     fn tls() -> impl Strategy<Value = Option<SiteTls>> {
         let file = || "/[a-z \"]{1,9}".prop_map(PathBuf::from);
-        let files = (file(), file(), prop::option::of(file()))
+        let client_ca = (file(), any::<bool>()).prop_map(|(file, is_optional)| ClientCa { file, is_optional });
+        let files = (file(), file(), prop::option::of(client_ca))
             .prop_map(|(certificate, key, client_ca)| SiteTls::Files(TlsFiles { certificate, key, client_ca }));
         prop::option::of(prop_oneof![Just(SiteTls::Local), Just(SiteTls::Auto), files])
     }

@@ -73,6 +73,10 @@ fn site() -> Value {
         ("key", text("Private key of the certificate, in PEM")),
         ("client_ca", text("Certificates in PEM, of which one must have signed that of every client")),
         (
+            "client_certificates",
+            json!({ "enum": ["required", "optional"], "description": "Whether clients need a certificate; required if it is left out" }),
+        ),
+        (
             "tls",
             json!({
                 "enum": ["auto", "local"],
@@ -173,12 +177,17 @@ fn route() -> Value {
                 ],
             }),
         ),
+        ("cgi", json!({ "anyOf": [switch(""), table(cgi(), &[], "Files that are programs, and what they may take")] })),
+        (
+            "cache",
+            json!({ "anyOf": [switch(""), table(answer_cache(), &[], "Whether the answers of the application are kept, and how")] }),
+        ),
         ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
         (
             "filters",
             json!({
                 "type": "array",
-                "description": "What files pass through, one filter after the other: its name, or a table with `name` and its parameters",
+                "description": "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
                 "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
             }),
         ),
@@ -198,12 +207,50 @@ fn access() -> Value {
         ("anyone", switch("Anybody may")),
         ("users", names("Users who may, with their passwords; * for all")),
         ("tokens", names("Tokens that may; * for all")),
+        ("certificates", names("Subjects of clients' certificates that may, as in CN=ada,O=Example; * for all")),
+        (
+            "service",
+            table(service(), &["to", "path"], "A service that is asked about each request whether it is let in"),
+        ),
         ("allow", names("Networks of clients that may")),
         ("deny", names("Networks of clients that may not")),
     ];
     let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<String, Value>>();
     let rule = table(keys, &[], "Who may do what");
     json!({ "anyOf": [rule, { "type": "array", "items": rule }] })
+}
+
+/// How CGI programs are run.
+fn cgi() -> Map<String, Value> {
+    let keys = [
+        ("extensions", list_of(text("What the names of programs end with, as in pl; without any, every file is one"))),
+        ("index", list_of(text("A program that stands for a directory"))),
+        (
+            "interpreters",
+            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "By the end of a name: the program that runs such files" }),
+        ),
+        ("programs_max", json!({ "type": "integer", "minimum": 1, "maximum": 1024 })),
+        ("time_max_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
+        ("output_bytes_max", json!({ "type": ["integer", "string"], "minimum": 1 })),
+        ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
+        ("socket", text("Where the server speaks with the process that runs programs")),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// A service that says who is let in.
+fn service() -> Map<String, Value> {
+    let of_gateway = ["to", "host", "connect_timeout_ms", "timeout_ms", "ca", "server_name", "verify"];
+    let mut keys: Map<String, Value> =
+        gateway().into_iter().filter(|(key, _)| of_gateway.contains(&key.as_str())).collect();
+    let names = "Fields of its answer that the application gets, and that no client can say";
+    let further = [
+        ("path", text("What it is asked for, as in /api/verify")),
+        ("fields", json!({ "anyOf": [text(""), list_of(text(""))], "description": names })),
+        ("user", text("The field of its answer that names the user, for the log and REMOTE_USER")),
+    ];
+    keys.extend(further.map(|(key, value)| (key.to_owned(), value)));
+    keys
 }
 
 /// An application that answers the requests of a route.
@@ -217,6 +264,25 @@ fn gateway() -> Map<String, Value> {
         ("timeout_ms", json!({ "type": ["integer", "string"], "minimum": 1 })),
         ("body_bytes_max", json!({ "type": ["integer", "string"], "minimum": 0 })),
         (
+            "buffer",
+            json!({
+                "type": ["boolean", "integer", "string"],
+                "description": "Whether content is kept until it is whole, or how much of it in memory; the rest is in a file",
+            }),
+        ),
+        ("buffer_directory", text("The file system of such files")),
+        (
+            "check",
+            json!({ "anyOf": [text(""), { "const": false }, check()], "description": "How places are asked whether they are well" }),
+        ),
+        (
+            "send_proxy",
+            json!({ "enum": ["v1", "v2"], "description": "Tells the application the client by the PROXY protocol" }),
+        ),
+        ("ca", text("A file with the certificates, in PEM, that have signed that of the application (https)")),
+        ("server_name", text("What the application's certificate names (https)")),
+        ("verify", switch("Whether the application's certificate is looked at (https)")),
+        (
             "extensions",
             json!({ "anyOf": [text(""), list_of(text(""))], "description": "Of files that it runs (fastcgi)" }),
         ),
@@ -224,6 +290,57 @@ fn gateway() -> Map<String, Value> {
             "index",
             json!({ "anyOf": [text(""), list_of(text(""))], "description": "Scripts for directories (fastcgi)" }),
         ),
+        (
+            "command",
+            json!({
+                "anyOf": [text(""), list_of(text(""))],
+                "description": "The program and its arguments, if the server is to start the application",
+            }),
+        ),
+        (
+            "instances",
+            json!({
+                "anyOf": [{ "type": "integer", "minimum": 1, "maximum": 1024 }, { "const": "auto" }],
+                "description": "How many processes of command there are; auto for fastcgi",
+            }),
+        ),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// How the places of an application are asked whether they are well.
+fn check() -> Value {
+    let number = |minimum: u32| json!({ "type": "integer", "minimum": minimum });
+    let status = json!({ "type": ["integer", "string"] });
+    let keys = [
+        ("path", pattern("^/", "What is asked for")),
+        ("interval_ms", number(100)),
+        ("timeout_ms", number(1)),
+        (
+            "status",
+            json!({ "anyOf": [status, list_of(status.clone())], "description": "What a place that is well answers" }),
+        ),
+        ("passes", number(1)),
+        ("misses", number(1)),
+    ];
+    let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    table(keys, &["path"], "How places are asked whether they are well")
+}
+
+/// How answers are kept.
+fn answer_cache() -> Map<String, Value> {
+    let names = |what: &str| json!({ "anyOf": [text(""), list_of(text(""))], "description": what });
+    let seconds = |what: &str| json!({ "type": "integer", "minimum": 0, "maximum": 31_536_000, "description": what });
+    let keys = [
+        ("fresh_s", seconds("Seconds for which an answer is fresh that does not say so itself")),
+        ("stale_if_error_s", seconds("Seconds of staleness for which an answer is used while the application fails")),
+        (
+            "bytes_max",
+            json!({ "type": ["integer", "string"], "minimum": 1, "description": "Of the largest answer that is kept" }),
+        ),
+        ("ignore_query", names("Parameters of queries that do not tell answers apart, as in utm_*")),
+        ("ignore_cookies", names("Cookies that do not tell clients apart, as in _ga*")),
+        ("ignore_reload", switch("What requests say about caches does not matter")),
     ];
     keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
@@ -239,7 +356,12 @@ fn limit() -> Value {
     let mut keys = Map::new();
     keys.insert("path".to_owned(), pattern("^/", "What the decoded paths begin with; / unless it is given"));
     keys.insert("requests".to_owned(), pattern(RATE, "How much each client network may ask for, as in 5/m burst 10"));
-    table(keys, &["requests"], "How much each client network may ask for")
+    keys.insert("bytes".to_owned(), pattern(VOLUME, "How much each client network may get, as in 10GB/d burst 20GB"));
+    keys.insert(
+        "bandwidth".to_owned(),
+        pattern(BANDWIDTH, "How fast each connection gets it, as in 500kB/s after 5MB"),
+    );
+    table(keys, &[], "How much clients may take")
 }
 
 fn table(keys: Map<String, Value>, required: &[&str], description: &str) -> Value {
@@ -288,6 +410,10 @@ fn bytes(bounds: &RangeInclusive<u64>, description: &str) -> Value {
 
 /// What `lamna_policy::limit::Rate` reads.
 const RATE: &str = "^(off|[0-9]+/[smh]( burst [0-9]+)?)$";
+
+/// What `lamna_policy::volume::Volume` and `Bandwidth` read.
+const VOLUME: &str = "^(off|[0-9]+ *[A-Za-z]*/[smhd]( burst [0-9]+ *[A-Za-z]*)?)$";
+const BANDWIDTH: &str = "^(off|[0-9]+ *[A-Za-z]*/s( after [0-9]+ *[A-Za-z]*)?)$";
 
 /// What `lamna_policy::size::parse_size` reads.
 const SIZE: &str = "^[0-9]+ *([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$";
@@ -349,6 +475,14 @@ mod tests {
                 ["off", "1/s", "300/m burst 7"].map(|rate| format!("\"{rate}\"")).to_vec(),
                 vec!["\"1/d\"".into(), "\"\"".into(), "1".into()],
             ),
+            (Some("string"), Some(VOLUME)) => (
+                ["off", "1GB/d", "300MiB/m burst 7GB"].map(|volume| format!("\"{volume}\"")).to_vec(),
+                vec!["\"1GB/w\"".into(), "\"\"".into(), "1".into()],
+            ),
+            (Some("string"), Some(BANDWIDTH)) => (
+                ["off", "1MB/s", "300KiB/s after 7GB"].map(|bandwidth| format!("\"{bandwidth}\"")).to_vec(),
+                vec!["\"1MB/m\"".into(), "\"\"".into(), "1".into()],
+            ),
             (Some("string"), Some(pattern)) if pattern.starts_with("^(off|") => {
                 let names = pattern.trim_start_matches("^(off|(").split(')').next().unwrap().replace('|', ", ");
                 (vec!["\"off\"".into(), format!("\"{names}\"")], vec!["\"nonsense\"".into(), "1".into()])
@@ -367,7 +501,8 @@ mod tests {
         let inner = |key: &str| &site["properties"][key]["items"];
         let route = inner("route");
         let (matches, cors) = (&route["properties"]["match"]["anyOf"][2], &route["properties"]["cors"]["anyOf"][1]);
-        let tables = [&schema, site, inner("redirect"), inner("alias"), inner("limit"), route, matches, cors];
+        let cache = &route["properties"]["cache"]["anyOf"][1];
+        let tables = [&schema, site, inner("redirect"), inner("alias"), inner("limit"), route, matches, cors, cache];
         let known: BTreeSet<&str> =
             KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "site"]).collect();
         let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();
@@ -385,8 +520,9 @@ mod tests {
             for (key, value) in properties(table).filter(|(key, _)| !["limits", "site", "root"].contains(key)) {
                 let (right, wrong) = probes(value);
                 for value in right {
-                    // The target is a part of the head: each bound is within its own, and they may contradict each other.
-                    let is_of_two = ["head_bytes_max", "target_bytes_max"].contains(&key);
+                    // The target is a part of the head: each bound is within its own, and they may contradict each other. Clients'
+                    // certificates need somebody who signs them.
+                    let is_of_two = ["head_bytes_max", "target_bytes_max", "client_certificates"].contains(&key);
                     assert!(is_of_two || !is_refused(before, key, &value, directory.path()), "{key} = {value}");
                 }
                 for value in wrong {

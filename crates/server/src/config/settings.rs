@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use lamna_policy::control::Profile;
 use lamna_policy::limit::Rate;
+use lamna_policy::schedule::Schedule;
+use lamna_policy::volume::{Bandwidth, Volume};
 
-use super::access::{AccessRules, Accounts};
+use super::access::{AccessRules, Accounts, ServiceSettings};
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::architecture::Architecture;
@@ -18,6 +21,7 @@ use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
 use crate::config::error_log::ErrorLogSettings;
+use crate::config::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
 use crate::config::proxies::TrustedProxies;
 use crate::config::route::condition::Network;
 use crate::config::route::{Changes, RouteSettings, Skipped, Switch};
@@ -127,6 +131,12 @@ pub const HELPERS_MAX: usize = 1024;
 /// The default of [`Settings::request_limit`]: more than any page needs, even for many browsers behind one address.
 pub const REQUEST_LIMIT: &str = "500/s burst 5000";
 
+/// The default of [`Settings::connection_limit`]: more than any browser opens, even for hundreds of them behind one address.
+pub const CONNECTION_LIMIT: u64 = 2000;
+
+/// The default of [`Settings::network_bytes_max`].
+pub const NETWORK_BYTES_MAX: u64 = 64 << 20;
+
 /// The default of [`Settings::limit_exempt`]: this machine.
 pub const LIMIT_EXEMPT: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 
@@ -135,8 +145,12 @@ pub const LIMIT_EXEMPT: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 pub struct SiteLimit {
     /// What these paths begin with, decoded.
     pub path: String,
-    /// How much.
-    pub rate: Rate,
+    /// How many requests.
+    pub rate: Option<Rate>,
+    /// How many bytes.
+    pub volume: Option<Volume>,
+    /// How fast each connection gets what it asks for.
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// What the helpers of `amped` and `co-amped` are.
@@ -236,6 +250,10 @@ pub struct Settings {
     pub proxy_protocol: Vec<ListenAddress>,
     /// How much each client network may ask for, over all sites; none for any amount.
     pub request_limit: Option<Rate>,
+    /// The most connections of each client network that are open at once; 0 for any number.
+    pub connection_limit: u64,
+    /// The most memory that the connections of each client network hold in a process while they wait; 0 for any amount.
+    pub network_bytes_max: u64,
     /// Networks of clients that no limit is for.
     pub limit_exempt: Vec<Network>,
     /// Whether books are kept of where the time goes.
@@ -264,6 +282,10 @@ pub struct Settings {
     pub threads_max: usize,
     /// How answers are sent.
     pub sending: Plan,
+    /// Who goes on when several connections can, or several jobs wait for the disk.
+    pub schedule: Schedule,
+    /// Bytes a second that the link carries which is sent over; 0 if nothing is known of it.
+    pub uplink_bytes_per_s: u64,
     /// Bytes that the shared cache may hold, its own structures included. The processes of
     /// `co-amped` have equal parts of it.
     pub cache_bytes_max: u64,
@@ -371,6 +393,8 @@ impl Default for Settings {
             proxies: TrustedProxies::default(),
             proxy_protocol: Vec::new(),
             request_limit: REQUEST_LIMIT.parse().ok(),
+            connection_limit: CONNECTION_LIMIT,
+            network_bytes_max: NETWORK_BYTES_MAX,
             limit_exempt: LIMIT_EXEMPT.iter().filter_map(|text| text.parse().ok()).collect(),
             account: false,
             helpers: HelperKind::Threads,
@@ -383,6 +407,8 @@ impl Default for Settings {
             threads_adapt: true,
             threads_max: 1024,
             sending: Plan::default(),
+            schedule: Schedule::default(),
+            uplink_bytes_per_s: 0,
             cache_bytes_max: crate::sys::memory::default_cache_bytes(),
             cache_files_max: None,
             caches: CacheSwitches::ALL,
@@ -496,6 +522,11 @@ impl SiteSettings {
 }
 
 impl SiteSettings {
+    /// What it is called in messages: its first host, or else its number among the sites.
+    pub fn label(&self, number: usize) -> String {
+        self.hosts.first().cloned().unwrap_or_else(|| number.to_string())
+    }
+
     /// What it serves, in words.
     pub fn describe_root(&self) -> String {
         let gateway = self.routes.iter().find_map(|route| match &route.gateway {
@@ -507,6 +538,37 @@ impl SiteSettings {
             Some(address) => format!("the application at {address}"),
             None => "redirects".to_owned(),
         }
+    }
+
+    /// The applications that its routes name, and the services that say who is let in.
+    pub fn gateways(&self) -> impl Iterator<Item = &GatewaySettings> {
+        let of_routes = self.routes.iter().filter_map(|route| match &route.gateway {
+            Switch::Set(gateway) => Some(gateway),
+            Switch::Unset | Switch::Off => None,
+        });
+        of_routes.chain(self.services().map(|service| &service.gateway))
+    }
+
+    /// The services that say who is let in.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceSettings>> {
+        let accesses = [&self.access].into_iter().chain(self.routes.iter().map(|route| &route.access));
+        accesses.flat_map(AccessRules::services)
+    }
+
+    /// The applications of its routes that the server starts.
+    pub fn commands(&self) -> impl Iterator<Item = &CommandSettings> {
+        self.routes.iter().filter_map(|route| match &route.gateway {
+            Switch::Set(gateway) => gateway.command.as_ref(),
+            Switch::Unset | Switch::Off => None,
+        })
+    }
+
+    /// The processes of applications of its routes that listen themselves, and that the server starts.
+    pub fn programs(&self) -> impl Iterator<Item = &ProgramSettings> {
+        self.routes.iter().flat_map(|route| match &route.gateway {
+            Switch::Set(gateway) => &gateway.programs[..],
+            Switch::Unset | Switch::Off => &[],
+        })
     }
 
     /// Whether it serves a directory.
@@ -543,8 +605,17 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Who signs the certificates of clients. With it clients need one.
-    pub client_ca: Option<PathBuf>,
+    /// Which certificates of clients are taken; none: clients are not asked for one.
+    pub client_ca: Option<ClientCa>,
+}
+
+/// Which certificates of clients are taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientCa {
+    /// Who signs them, in PEM.
+    pub file: PathBuf,
+    /// Clients without one are taken as well: `access` says what they may.
+    pub is_optional: bool,
 }
 
 /// One redirect.

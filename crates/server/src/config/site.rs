@@ -5,7 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::ops::Range;
+use std::str::FromStr;
 
 use toml::Spanned;
 
@@ -13,12 +15,12 @@ use super::access;
 use super::acme::check_name;
 use super::address::host_name;
 use super::file::{AliasTable, SiteTable, Text, Texts};
+use super::gateway::{CommandSettings, ProgramSettings};
 use super::limits::Unit;
 use super::redirect;
 use super::route;
-use super::settings::{Alias, SiteLimit, SiteSettings, SiteTls, TlsFiles};
+use super::settings::{Alias, ClientCa, SiteLimit, SiteSettings, SiteTls, TlsFiles};
 use super::validate::Checker;
-use lamna_policy::limit::Rate;
 use lamna_policy::size::format_size;
 
 /// Bounds of [`SiteSettings::upload_bytes_max`].
@@ -71,9 +73,43 @@ pub(super) const HEADERS_BYTES_MAX: usize = 16 * 1024;
 
 /// The sites of a file, in its order.
 pub(super) fn sites(tables: &[Spanned<SiteTable>], checker: &mut Checker<'_>) -> Vec<SiteSettings> {
-    let sites = tables.iter().map(|table| site(table, checker)).collect();
+    let sites: Vec<SiteSettings> = tables.iter().map(|table| site(table, checker)).collect();
     unique_hosts(tables, checker);
+    unique_commands(tables, &sites, checker);
     sites
+}
+
+/// At one socket there is one application.
+fn unique_commands(tables: &[Spanned<SiteTable>], sites: &[SiteSettings], checker: &mut Checker<'_>) {
+    let mut seen: Vec<&CommandSettings> = Vec::new();
+    for (table, site) in tables.iter().zip(sites) {
+        for command in site.commands() {
+            match seen.iter().find(|one| one.socket == command.socket) {
+                None => seen.push(command),
+                Some(one) if *one == command => {}
+                Some(_) => {
+                    let socket = command.socket.display();
+                    let message = format!("two routes start different applications at unix:{socket}");
+                    let hint = "write the same `command` and `instances` for both, or another `to`".to_owned();
+                    checker.problem_with_hint(table.span(), &message, Some(hint));
+                }
+            }
+        }
+    }
+    let mut seen: Vec<&ProgramSettings> = Vec::new();
+    for (table, site) in tables.iter().zip(sites) {
+        for program in site.programs() {
+            match seen.iter().find(|one| one.place == program.place) {
+                None => seen.push(program),
+                Some(one) if *one == program => {}
+                Some(_) => {
+                    let message = format!("two routes start different applications at {}", program.place);
+                    let hint = "write the same `command` for both, or another `to`".to_owned();
+                    checker.problem_with_hint(table.span(), &message, Some(hint));
+                }
+            }
+        }
+    }
 }
 
 fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
@@ -116,12 +152,22 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.redirects = redirect::redirects(&given.redirect, checker);
     site.error_pages = error_pages(&given.error_pages, checker);
     site.aliases = aliases(&given.alias, checker);
-    for limit in &given.limit {
+    for table in &given.limit {
+        let limit = table.get_ref();
         if let Some(path) = &limit.path {
             checker.expect(path.get_ref().starts_with('/'), path, "does not start with /");
         }
         let path = limit.path.as_ref().map_or_else(|| "/".to_owned(), |path| path.get_ref().clone());
-        site.limits.extend(site_rate(&limit.requests, checker).map(|rate| SiteLimit { path, rate }));
+        if limit.requests.is_none() && limit.bytes.is_none() && limit.bandwidth.is_none() {
+            let hint = "say what: requests = \"10/m burst 5\", bytes = \"10GB/d\" or bandwidth = \"500kB/s after 5MB\"";
+            checker.problem_with_hint(table.span(), "this limit limits nothing", Some(hint.to_owned()));
+        }
+        let rate = unless_off(limit.requests.as_ref(), checker);
+        let (volume, bandwidth) =
+            (unless_off(limit.bytes.as_ref(), checker), unless_off(limit.bandwidth.as_ref(), checker));
+        if rate.is_some() || volume.is_some() || bandwidth.is_some() {
+            site.limits.push(SiteLimit { path, rate, volume, bandwidth });
+        }
     }
     site.user_directory = given.user_directory.as_ref().map(|name| user_directory(name, checker));
     site.routes = route::routes(&given.route, checker);
@@ -130,7 +176,8 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
         site.skipped_lines = route::add_rule_files(&site.root, &mut site.routes);
     }
     let accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));
-    let unknown = accesses.filter_map(|rules| access::check_names(rules, &site.accounts).err()).next();
+    let unknown =
+        accesses.filter_map(|rules| access::check_names(rules, &site.accounts, given.client_ca.is_some()).err()).next();
     if let Some(why) = unknown {
         checker.problem(table.span(), why);
     }
@@ -138,9 +185,9 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site
 }
 
-/// How much each client network may ask for; none for any amount.
-fn site_rate(text: &Text, checker: &mut Checker<'_>) -> Option<Rate> {
-    if text.get_ref() == "off" { None } else { checker.rate(text) }
+/// A limit as a value; none for any amount.
+fn unless_off<T: FromStr<Err: Display>>(text: Option<&Text>, checker: &mut Checker<'_>) -> Option<T> {
+    text.filter(|text| text.get_ref() != "off").and_then(|text| checker.parsed(text))
 }
 
 /// Whether the files make a pair is found out when they are loaded.
@@ -166,7 +213,8 @@ fn tls(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> Option<SiteTls>
     }
     let files = match (&given.certificate, &given.key) {
         (Some(certificate), Some(key)) => {
-            let client_ca = given.client_ca.as_ref().map(|file| checker.path(file));
+            let is_optional = client_certificates(given, checker);
+            let client_ca = given.client_ca.as_ref().map(|file| ClientCa { file: checker.path(file), is_optional });
             Some(TlsFiles { certificate: checker.path(certificate), key: checker.path(key), client_ca })
         }
         (Some(certificate), None) => {
@@ -181,6 +229,7 @@ fn tls(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> Option<SiteTls>
             if let Some(client_ca) = &given.client_ca {
                 checker.problem(client_ca.span(), "a `client_ca` needs a `certificate` and a `key`".to_owned());
             }
+            client_certificates(given, checker);
             None
         }
     };
@@ -188,6 +237,22 @@ fn tls(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> Option<SiteTls>
         checker.problem(tls.span(), "this site has a `certificate`: leave one of them out".to_owned());
     }
     files.map(SiteTls::Files).or(ordered)
+}
+
+/// Whether clients may come without a certificate.
+fn client_certificates(given: &SiteTable, checker: &mut Checker<'_>) -> bool {
+    let Some(word) = &given.client_certificates else { return false };
+    let is_known = ["required", "optional"].contains(&&**word.get_ref());
+    checker.expect(
+        is_known,
+        word,
+        "does not say whether clients need a certificate: expected \"required\" or \"optional\"",
+    );
+    if given.client_ca.is_none() {
+        checker
+            .problem(word.span(), "`client_certificates` needs a `client_ca`, which says whose are taken".to_owned());
+    }
+    word.get_ref() == "optional"
 }
 
 pub(super) fn host(text: &Text, checker: &mut Checker<'_>) -> String {

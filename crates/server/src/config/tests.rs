@@ -14,6 +14,7 @@ use lamna_policy::control::Profile;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::access::AccessRules;
 use super::error_log::{ErrorLogFormat, ErrorLogSettings, Level};
 use super::setting::Value;
 use super::setting::table::find;
@@ -73,6 +74,8 @@ fn one_file_holds_everything() {
         pin = true
         h2c = true
         request_limit = "20/s burst 100"
+        connection_limit = 100
+        network_bytes_max = "4MiB"
         account = true
         helpers_max = 8
         threads = 9
@@ -152,6 +155,8 @@ fn one_file_holds_everything() {
         proxies: Settings::default().proxies,
         proxy_protocol: Vec::new(),
         request_limit: "20/s burst 100".parse().ok(),
+        connection_limit: 100,
+        network_bytes_max: 4 << 20,
         limit_exempt: Settings::default().limit_exempt,
         account: true,
         helpers_max: 8,
@@ -233,6 +238,7 @@ fn the_command_line_overrides_the_file() {
     fs::write(&profile, "").unwrap();
     let overrides = Overrides {
         listen: vec![ListenAddress::Unix("x".into())],
+        users: vec![("ada".to_owned(), "$argon2id$...".to_owned())],
         settings: given(&[
             ("arch", "sped"),
             ("workers", "2"),
@@ -299,6 +305,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.log_format, LogFormat::Json);
     let site = &settings.sites[0];
     assert!(site.browse && site.spa && site.upload && site.delete && site.mkdir);
+    assert!(site.accounts.users.contains_key("ada") && site.access == AccessRules::for_all_users());
     assert_eq!(settings.sites[0].tls, Some(SiteTls::Local));
     assert_eq!(
         (&*settings.acme.directory, settings.acme.contact.as_deref()),
@@ -315,7 +322,11 @@ fn a_site_has_its_own_certificate_or_that_of_the_command_line() {
     let overrides = Overrides { certificate: Some(("/x/c".into(), "/x/k".into())), tls: true, ..Overrides::default() };
     let settings = load(Some(&directory.path().join("lamna.toml")), &overrides).unwrap();
     let at = |name: &str| directory.path().canonicalize().unwrap().join(name);
-    let own = TlsFiles { certificate: at("c.pem"), key: at("k.pem"), client_ca: Some(at("ca.pem")) };
+    let own = TlsFiles {
+        certificate: at("c.pem"),
+        key: at("k.pem"),
+        client_ca: Some(ClientCa { file: at("ca.pem"), is_optional: false }),
+    };
     let given = TlsFiles { certificate: "/x/c".into(), key: "/x/k".into(), client_ca: None };
     let expected = [SiteTls::Files(own), SiteTls::Files(given), SiteTls::Local].map(Some);
     assert_eq!(settings.sites.into_iter().map(|site| site.tls).collect::<Vec<_>>(), expected);
@@ -593,6 +604,11 @@ fn values_of_a_site_are_judged() {
         ("[[site]]\nroot = \"other\"", "site 1 has no `hosts` either"),
         ("hosts = [\"a\"]\n[[site]]\nroot = \"other\"\nhosts = [\"A\"]", "already a host of site 1"),
         ("[[site]]\nhosts = [\"a\"]", "this site has no `root`"),
+        ("limit = [{ path = \"/a\" }]", "this limit limits nothing"),
+        ("limit = [{ requests = \"fast\" }]", "`fast` is not a rate: expected one as in 20/s"),
+        ("limit = [{ bytes = \"1GB/w\" }]", "`1GB/w` is not an amount in a time: expected one as in 10GB/d"),
+        ("limit = [{ bandwidth = \"1GB/d\" }]", "`1GB/d` is not a bandwidth: expected one as in 500kB/s"),
+        ("limit = [{ bandwidth = \"10/s\" }]", "`10/s` needs from 1KiB/s to 1TiB/s"),
     ] {
         let report = site_report(lines);
         assert!(report.contains(message), "{lines}: {report}");

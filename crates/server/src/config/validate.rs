@@ -4,10 +4,11 @@
 //! judged in `site`. A value that is refused is replaced by its default, so that one problem does not cause another.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use lamna_policy::limit::Rate;
 use lamna_policy::size::parse_size;
 use lamna_proto::limits::Limits;
 use toml::Spanned;
@@ -79,6 +80,11 @@ impl Checker<'_> {
 
     pub(super) fn problem_with_hint(&mut self, span: Range<usize>, message: impl Into<String>, hint: Option<String>) {
         self.findings.push(Finding { span: Some(span), message: message.into(), hint });
+    }
+
+    /// What relative paths are relative to.
+    pub(super) fn base(&self) -> &Path {
+        self.base
     }
 
     /// Reports `text` unless `ok`, with what is expected of it.
@@ -200,10 +206,10 @@ impl Checker<'_> {
         }
     }
 
-    /// A rate of requests.
-    pub(super) fn rate(&mut self, text: &Text) -> Option<Rate> {
-        let rate = text.get_ref().parse();
-        rate.map_err(|why| self.problem(text.span(), format!("`{}` {why}", text.get_ref().escape_debug()))).ok()
+    /// A value of a type that has a text form.
+    pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, text: &Text) -> Option<T> {
+        let parsed = text.get_ref().parse();
+        parsed.map_err(|why| self.problem(text.span(), format!("`{}` {why}", text.get_ref().escape_debug()))).ok()
     }
 
     fn limits(&mut self, given: &BTreeMap<Text, Spanned<Amount>>, settings: &mut Settings) {

@@ -37,6 +37,8 @@ impl Action {
         let Some(request) = translate.request else { return Some(Action::Read) };
         match (request.head.method, translate.query) {
             (method, _) if method.reads() => Some(Action::Read),
+            // A WebSocket over HTTP/2, which HTTP/1.1 asks for by GET.
+            (Method::Connect, _) => Some(Action::Read),
             (Method::Put, _) => Some(Action::Upload),
             (Method::Delete, _) => Some(Action::Delete),
             (Method::Mkcol, _) => Some(Action::Mkdir),
@@ -63,7 +65,15 @@ mod tests {
         let Ok(Parsed::Complete(head)) = head::parse(bytes.as_bytes(), &Limits::default()) else { panic!("{bytes}") };
         let request = Some(Request { bytes: bytes.as_bytes(), head: &head });
         let query = query.map(str::as_bytes);
-        Action::of(&Translate { host: None, path: b"/a", query, path_and_query: b"/a", request })
+        Action::of(&Translate {
+            host: None,
+            path: b"/a",
+            query,
+            path_and_query: b"/a",
+            request,
+            is_again: false,
+            found: None,
+        })
     }
 
     #[test]
@@ -93,7 +103,15 @@ mod tests {
 
     #[test]
     fn what_nobody_in_particular_asks_for_is_read() {
-        let nobody = Translate { host: None, path: b"/", query: None, path_and_query: b"/", request: None };
+        let nobody = Translate {
+            host: None,
+            path: b"/",
+            query: None,
+            path_and_query: b"/",
+            request: None,
+            is_again: false,
+            found: None,
+        };
         assert_eq!(Action::of(&nobody), Some(Action::Read));
     }
 }

@@ -94,12 +94,14 @@ pub fn leads_to_files(rules: &Rules) -> bool {
         error_pages: _,
         cors: _,
         gateway,
+        // Of what applications answer, which is not here.
+        answer_cache: _,
         changes: _,
         // By path, for who asks: see `Tree::serves`.
         access: _,
         filters,
     } = rules;
-    let is_filtered = filters.as_ref().is_some_and(|filters| !filters.is_empty());
+    let is_filtered = filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
     redirect.is_none() && rewrite.is_none() && try_files.is_none() && gateway.is_none() && !is_filtered
 }
 

@@ -74,6 +74,7 @@ pub fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String
         site,
         rules: &rules,
         host: asked.host.as_deref().unwrap_or_default().as_bytes(),
+        recipe: None,
         path: &normal,
         view: View { order: Order::from_query(query), is_json: false },
         wait: Wait::Yes,

@@ -13,6 +13,7 @@ pub mod listing;
 pub mod media_type;
 mod media_types;
 pub mod pages;
+pub mod purge;
 pub mod route;
 pub mod site;
 pub mod translate;

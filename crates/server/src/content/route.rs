@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lamna_filter::Chain;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::negotiate::Coding;
+use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::message::Request;
 use lamna_proto::parse::path;
 use lamna_proto::parse::target::{self, Target};
 use lamna_proto::resource::{HeadTooLong, Resource};
 
-use crate::config::access::{AccessRule, AccessRules, Allowed};
+use crate::config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
 use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
 use crate::config::route::matcher::{Dependence, Matcher, RouteId};
@@ -42,6 +43,10 @@ pub struct Routes {
     keeps_out: bool,
     /// The applications that routes name.
     groups: Vec<Arc<Group>>,
+    /// The services that say who is let in.
+    services: Vec<Arc<Group>>,
+    /// Fields that only these say to applications.
+    own_fields: Vec<String>,
     /// What applies without any route.
     plain: Arc<Effective>,
     made: Mutex<Made>,
@@ -86,6 +91,8 @@ pub struct Effective {
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
 const ORIGIN: u16 = 0x8000;
+/// Marks that what the query asks a filter for follows: its length, and as many bytes of text, to which one is added if they are odd.
+const RECIPE: u16 = 0xfffe;
 /// Marks that the host that is asked follows.
 const HOST: u16 = u16::MAX;
 
@@ -126,6 +133,18 @@ impl Routes {
                 groups.push(Arc::new(Group::new(gateway.clone(), groups.len() as u64)));
             }
         }
+        let mut services: Vec<Arc<Group>> = Vec::new();
+        let mut own_fields: Vec<String> = Vec::new();
+        for service in site.services() {
+            if !services.iter().any(|group| group.settings == service.gateway) {
+                let seed = (groups.len() + services.len()) as u64;
+                services.push(Arc::new(Group::new(service.gateway.clone(), seed)));
+            }
+            let names = service.own_fields().map(|name| name.to_ascii_lowercase());
+            own_fields.extend(names.collect::<Vec<_>>());
+        }
+        own_fields.sort_unstable();
+        own_fields.dedup();
         // What cannot be compiled was refused with the settings.
         let matcher = Matcher::new(&site.routes).unwrap_or_default();
         let depends_on_requests = matcher.depends_on_requests();
@@ -138,6 +157,8 @@ impl Routes {
             access: site.access.clone(),
             keeps_out,
             groups,
+            services,
+            own_fields,
             plain,
             made: Mutex::default(),
         })
@@ -186,6 +207,26 @@ impl Routes {
     /// The applications that routes name.
     pub fn groups(&self) -> &[Arc<Group>] {
         &self.groups
+    }
+
+    /// The services that say who is let in.
+    pub fn services(&self) -> &[Arc<Group>] {
+        &self.services
+    }
+
+    /// Where this service is.
+    pub fn service(&self, service: &ServiceSettings) -> Option<&Arc<Group>> {
+        self.services.iter().find(|group| group.settings == service.gateway)
+    }
+
+    /// Whether some service says things to applications that no client may say.
+    pub fn have_own_fields(&self) -> bool {
+        !self.own_fields.is_empty()
+    }
+
+    /// Whether a field is such a thing, in whatever spelling.
+    pub fn is_own_field(&self, name: &[u8]) -> bool {
+        self.own_fields.iter().any(|own| spells(name, own))
     }
 
     /// Whether for some path more than the path decides.
@@ -248,6 +289,15 @@ impl Routes {
         if let Some(origin) = self.matcher.origin(asked).filter(|_| dependence.origin) {
             out.extend((ORIGIN | origin).to_le_bytes());
         }
+        if let (Some(chain), Some(query), Some(request)) = (&dependence.recipes, asked.query, asked.request)
+            && let Some(recipe) = chain.recipe(query, &mut request.lines_named(b"accept"))
+            && let Ok(length) = u16::try_from(recipe.len())
+        {
+            out.extend(RECIPE.to_le_bytes());
+            out.extend(length.to_le_bytes());
+            out.extend(recipe.as_bytes());
+            out.extend((length % 2 == 1).then_some(b'&'));
+        }
         if let Some(host) = asked.host.filter(|_| dependence.host) {
             out.extend(HOST.to_le_bytes());
             out.extend(host.iter().map(u8::to_ascii_lowercase));
@@ -256,8 +306,18 @@ impl Routes {
 
     /// The host that [`Routes::push_outcome`] wrote; empty if none was asked, or does not matter.
     pub fn host_of(outcome: &[u8]) -> &[u8] {
+        // A recipe is text: it has no such bytes, and its length is less.
         let at = outcome.chunks_exact(2).position(|pair| *pair == HOST.to_le_bytes());
         at.map_or(&[], |at| &outcome[2 * at + 2..])
+    }
+
+    /// What the query asks a filter for, which [`Routes::push_outcome`] wrote.
+    pub fn recipe_of(outcome: &[u8]) -> Option<&str> {
+        let marks = [RECIPE.to_le_bytes(), HOST.to_le_bytes()];
+        let at = 2 * outcome.chunks_exact(2).position(|pair| marks.iter().any(|mark| pair == mark))?;
+        let rest = outcome[at..].strip_prefix(&RECIPE.to_le_bytes())?;
+        let (length, rest) = rest.split_first_chunk()?;
+        std::str::from_utf8(rest.get(..usize::from(u16::from_le_bytes(*length)))?).ok()
     }
 
     /// What applies to `path`, which is normalised, if the request fulfils what [`Routes::push_outcome`] wrote.
@@ -265,7 +325,8 @@ impl Routes {
         if self.is_empty() || path.is_empty() {
             return self.plain.clone();
         }
-        let pairs = outcome.chunks_exact(2).take_while(|pair| **pair != HOST.to_le_bytes());
+        let marks = [RECIPE.to_le_bytes(), HOST.to_le_bytes()];
+        let pairs = outcome.chunks_exact(2).take_while(|pair| !marks.iter().any(|mark| pair == mark));
         let outcome: Vec<u16> = pairs.map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
         let by_path = self.matcher.by_path(path);
         let asks = |id: &RouteId| !self.matcher.route(*id).conditions.is_empty();

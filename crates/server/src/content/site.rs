@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::cache::Store;
 use crate::config::compression::Compression;
+use crate::config::gateway::GatewayProtocol;
 use crate::config::route::condition::Condition;
 use crate::config::settings::{Settings, SiteSettings, SiteTls};
 use crate::content::access::Guard;
@@ -27,6 +28,11 @@ use crate::content::answers;
 use crate::content::route::Routes;
 use crate::content::site::users::Users;
 use crate::io::{Blocked, Wait, open};
+use crate::metrics::counters::Counters;
+use crate::sys::clock::Clock;
+use crate::sys::shared_memory::SharedMemory;
+use crate::tls::TlsError;
+use crate::upstream::group::Group;
 
 /// All sites. The first answers for hosts that no site names.
 #[derive(Debug)]
@@ -38,6 +44,7 @@ pub struct Sites {
     /// Whether a route of some site names an application.
     has_applications: bool,
     have_limits: bool,
+    have_guards: bool,
     /// That of all sites, if they have the same.
     common_certificate: Option<Option<u64>>,
 }
@@ -79,6 +86,7 @@ impl Sites {
             look_at_clients: false,
             has_applications: false,
             have_limits: settings.sites.iter().any(|site| !site.limits.is_empty()),
+            have_guards: false,
             common_certificate: None,
         };
         let bytes_max = settings.compression.bytes_max.min(Store::object_bytes_max(settings.cache_bytes_max));
@@ -104,14 +112,32 @@ impl Sites {
             sites.sites.push(Site::open(index as u32, site, compression, pages)?);
         }
         sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
+        sites.have_guards = sites.sites.iter().any(|site| site.guard.is_some());
         let first = sites.sites.first().map(|site| site.certificate);
         sites.common_certificate = first.filter(|first| sites.sites.iter().all(|site| site.certificate == *first));
         Ok(sites)
     }
 
-    /// Begins to look up the names of applications.
-    pub fn look_up_names(&self) {
-        self.sites.iter().flat_map(|site| site.routes.groups()).for_each(|group| group.look_up_names());
+    /// The applications of all sites and the services that say who is let in, with what their sites are called.
+    pub fn groups(&self) -> impl Iterator<Item = (String, &Arc<Group>)> {
+        self.sites.iter().flat_map(|site| {
+            let groups = site.routes.groups().iter().chain(site.routes.services());
+            groups.map(move |group| (site.label(), group))
+        })
+    }
+
+    /// Whether some application speaks HTTP, and so may speak what HTTP is changed to.
+    pub fn have_proxies(&self) -> bool {
+        let mut groups = self.sites.iter().flat_map(|site| site.routes.groups());
+        groups.any(|group| group.settings.protocol == GatewayProtocol::Http)
+    }
+
+    /// Has applications ready to be asked: see [`Group::prepare`].
+    ///
+    /// # Errors
+    /// Nothing tells who one of them is.
+    pub fn prepare_applications(&self, counters: &SharedMemory<Counters>, clock: Clock) -> Result<(), TlsError> {
+        self.groups().try_for_each(|(site, group)| group.prepare(&site, counters, clock))
     }
 
     /// All of them.
@@ -122,6 +148,11 @@ impl Sites {
     /// Whether any site limits how much clients may ask for.
     pub fn have_limits(&self) -> bool {
         self.have_limits
+    }
+
+    /// Whether any site asks who its clients are.
+    pub fn have_guards(&self) -> bool {
+        self.have_guards
     }
 
     /// The paths of all roots that are known from the beginning.
@@ -271,7 +302,7 @@ impl Site {
 
     /// What it is called in messages: by its first host name, or by its place in the configuration.
     pub fn label(&self) -> String {
-        self.settings.hosts.first().cloned().unwrap_or_else(|| (self.index + 1).to_string())
+        self.settings.label(self.index as usize + 1)
     }
 
     /// The directory that `/~user/` stands for. Looking a user up may ask the network, so that it waits.

@@ -54,6 +54,8 @@ pub struct Question<'a> {
     pub rules: &'a Effective,
     /// The host that is asked, where a redirect leads to it; else empty.
     pub host: &'a [u8],
+    /// What the query asks a filter for.
+    pub recipe: Option<&'a str>,
     /// The path, [normalised](lamna_proto::parse::path::normalise); empty if it cannot be.
     pub path: &'a [u8],
     /// The form of a listing.
@@ -296,8 +298,8 @@ impl Question<'_> {
             return self.script(&runner, &open, &[]);
         }
         let media = media_type::by_name(&open.name);
-        if let Some(run) = self.rules.filters.start(self.media_type(media.essence, status), filtered::BYTES_MAX) {
-            return self.filtered(open, status, is_immutable, run);
+        if let Some(filters) = self.filters(self.media_type(media.essence, status)) {
+            return self.filtered(open, status, is_immutable, filters);
         }
         let mut files = vec![(Coding::Identity, open)];
         if media.compressible && status.0 == 200 {
@@ -446,6 +448,7 @@ impl Question<'_> {
             vary: vary.as_deref(),
             fields: &extras.fields,
             location: None,
+            aged: None,
         })
     }
 
@@ -629,7 +632,7 @@ impl Question<'_> {
         // What was filtered is not described by the state of its file.
         let is_of = |(one, stamp): (&Arc<Representation>, &Stamp)| one.version == stamp.version();
         let is_of_files = variants.all().count() == stamps.files.len() && variants.all().zip(&stamps.files).all(is_of);
-        if !is_of_files || known.script.is_some() {
+        if !is_of_files || known.script().is_some() {
             return known.clone();
         }
         let vary = (stamps.files.len() > 1).then_some("Accept-Encoding");

@@ -215,7 +215,15 @@ mod tests {
         for holds_alone in [false, true] {
             let (shared, _root) = shared(holds_alone);
             let (mut context, mut helped) = (WorkerContext::new(&shared), helped(&shared));
-            let asked = Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None };
+            let asked = Translate {
+                host: None,
+                path: b"/a",
+                query: None,
+                path_and_query: b"/a",
+                request: None,
+                is_again: false,
+                found: None,
+            };
             let target = context.take(&asked, None);
             // A file system that cannot tell what is in memory leaves it to helpers in both cases.
             let in_line = helped.translate(&mut context, PENDING, target);

@@ -266,7 +266,7 @@ impl Worker<'_> {
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         tell(slot);
         self.base.context.report(&mut slot.connection, &slot.transport, slot.client);
-        self.workspace = Some(slot.connection.reclaim());
+        self.workspace = Some(slot.reclaim());
     }
 }
 
@@ -326,7 +326,7 @@ impl<'a> Life<'a> for Worker<'a> {
         self.base.slots.get(token).connection.lend(workspace);
         let interest = self.turn(token);
         let slot = self.base.slots.get(token);
-        self.workspace = Some(slot.connection.reclaim());
+        self.workspace = Some(slot.reclaim());
         let ring_connection = &mut self.ring_connections[token.index as usize];
         if interest.is_over() && !ring_connection.is_sending() {
             return self.close(token);
@@ -375,7 +375,7 @@ impl<'a> Life<'a> for Worker<'a> {
         slot.connection.lend(self.workspace.take().expect(DRIVEN));
         drive::handle_completed(slot, completed, &mut self.base.context);
         self.base.context.report(&mut slot.connection, &slot.transport, slot.client);
-        self.workspace = Some(slot.connection.reclaim());
+        self.workspace = Some(slot.reclaim());
         self.drive(token);
     }
 

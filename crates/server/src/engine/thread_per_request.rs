@@ -6,6 +6,7 @@
 //! thread.
 //!
 //! An idle keep-alive connection costs a place in the idle set: a descriptor and 96 bytes beside the kernel's, no thread.
+//! So does one whose peer takes its time to send a request, or to take the answer: its thread ends, and another one goes on when there is something to do.
 //! Requests for which there is no thread are answered with 503 and Retry-After, and are the last of their connection.
 
 use std::thread::{self, Scope};
@@ -31,13 +32,23 @@ pub fn run(shared: &Shared, index: usize) -> Result<(), Errno> {
 /// The life of a thread.
 fn answer(shared: &Shared, driver: &mut Driver<'_>, set: &IdleSet<'_>, mut slot: ConnectionState) {
     loop {
-        match driver.serve(&mut slot) {
-            Left::Idle => match set.park(slot) {
-                Some(again) => slot = again,
-                None => return,
+        let parked = match driver.serve_prompt(&mut slot, || 0) {
+            Ok(Left::Idle) => set.park(slot),
+            Ok(Left::Over) => return slot.close(),
+            Ok(Left::Moving) => return shared.hand_over([slot]),
+            // Who keeps a thread waiting waits without one.
+            Err(interest) => match set.park_busy(slot, interest) {
+                // There is no place to wait at any more.
+                Some(mut last) if set.is_closed() => match driver.serve(&mut last) {
+                    Left::Moving => return shared.hand_over([last]),
+                    Left::Idle | Left::Over => return last.close(),
+                },
+                parked => parked,
             },
-            Left::Over => return slot.close(),
-            Left::Moving => return shared.hand_over([slot]),
+        };
+        match parked {
+            Some(again) => slot = again,
+            None => return,
         }
     }
 }

@@ -18,8 +18,8 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// For a request with this content. FastCGI has to know its length: of content whose length is not known nothing is taken.
-    pub(super) fn new(protocol: GatewayProtocol, content: RequestContent, asked: &Asked) -> Codec {
+    /// For a request with this content, on a connection that may be kept. FastCGI has to know its length: of content whose length is not known nothing is taken.
+    pub(super) fn new(protocol: GatewayProtocol, content: RequestContent, asked: &Asked, keeps: bool) -> Codec {
         match protocol {
             GatewayProtocol::Http => {
                 let answer = http1::AnswerReader::new(asked.clone());
@@ -27,7 +27,7 @@ impl Codec {
             }
             GatewayProtocol::FastCgi => {
                 let bytes = if let RequestContent::Sized(bytes) = content { bytes } else { 0 };
-                let answer = fastcgi::AnswerReader::new(asked.is_head, true);
+                let answer = fastcgi::AnswerReader::new(asked.is_head, keeps);
                 Codec::FastCgi { content: fastcgi::StdinWriter::new(bytes), answer }
             }
         }

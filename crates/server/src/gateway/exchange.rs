@@ -1,8 +1,8 @@
 //! One request, asked of an application.
 //!
-//! Owns: [`Gateway`], the program: its connection to one place at a time, and what may be done when that fails. Guarantees: no step waits;
-//! the answer goes out as it comes, and as fast as the client takes it; content is taken from the client as fast as the application takes
-//! it; an answer that breaks off is never given as whole; a request is sent to another place only if it has had no effect
+//! Owns: [`Gateway`], the program: its connection to one place at a time, and what may be done when that fails. Guarantees: no step waits but for files
+//! of content, and such a step says so (`buffer`); the answer goes out as it comes, and as fast as the client takes it; content is taken from the client as fast as the application takes
+//! it, or kept until it is whole; an answer that breaks off is never given as whole; a request is sent to another place only if it has had no effect
 //! (`lamna_policy::upstream::retry`).
 //!
 //! ```text
@@ -13,30 +13,40 @@
 //!   |  +--- failed, may be tried ---+--- Dialling --connected--> Talking
 //!   +--address is known------------------^
 //! ```
+//!
+//! An application that the server has started may not listen yet: `Pausing` is between two attempts to connect to it. Where TLS is spoken, `Greeting` is between `Dialling` and `Talking`. What its route has the answer pass through is `filtered`'s.
 
-use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+mod buffer;
+mod connecting;
+mod filtered;
+mod sending;
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_policy::upstream::retry::{Effect, Failed, Failure, Retries};
+use lamna_policy::upstream::retry::{Effect, Failed, Failure};
 use lamna_policy::upstream::{Attempt, Outcome};
-use lamna_proto::exchange::program::{Input, Next, Part, Program, Ran, StreamHead};
+use lamna_proto::exchange::program::{Input, Next, Program, Ran, StreamHead};
 use lamna_proto::gateway::http1::Asked;
-use lamna_proto::gateway::{AnswerHead, AnswerStep, GatewayError, RequestContent};
+use lamna_proto::gateway::{AnswerStep, GatewayError, RequestContent};
 use lamna_proto::message::Status;
 use lamna_proto::time::Instant;
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 
+use self::buffer::ContentBuffer;
+use self::filtered::Filtered;
 use super::codec::Codec;
 use super::outgoing::Outgoing;
-use super::request::Asking;
-use super::{piece, report};
+use super::reading::{Reading, Receipt, stream_head, tunnel_head};
+use super::request::{Asking, keeps, preface_of};
+use super::websocket::Opening;
+use super::{piece, report, spare};
 use crate::content::answers;
 use crate::content::route::Effective;
 use crate::upstream::dial::{Dial, Dialled};
-use crate::upstream::group::{Group, Located};
+use crate::upstream::group::Group;
+use crate::upstream::link::Link;
 
 /// See the module.
 #[derive(Debug)]
@@ -48,7 +58,15 @@ pub struct Gateway {
     called: Box<str>,
     effect: Effect,
     pub(super) asked: Asked,
+    /// The answer is for whoever asks, and not for the client as it is.
+    is_question: bool,
+    /// The client has opened a stream for a WebSocket.
+    opening: Option<Opening>,
     content: RequestContent,
+    /// Keeps content until it is whole, where the route says so.
+    buffer: Option<ContentBuffer>,
+    /// What says for whom a connection is, before anything else on it; empty if that is not said.
+    preface: Vec<u8>,
     /// What begins the request, as long as it may have to be sent again.
     head: Vec<u8>,
     state: State,
@@ -78,6 +96,7 @@ pub struct Gateway {
     has_answered: bool,
     /// What is exchanged is not HTTP any more.
     tunnels: bool,
+    filtered: Option<Box<Filtered>>,
     /// Until when the application has to make progress.
     deadline: Instant,
     /// Nothing was waited for but the client, whose time is not the application's.
@@ -91,15 +110,20 @@ enum State {
     /// The name of place `index` is being looked up, since then.
     Locating(usize),
     Dialling(Dial),
-    Talking(OwnedFd),
+    /// The process of place `index` does not listen yet: when it is tried again.
+    Pausing(usize, Instant),
+    /// The connection is there, and TLS begins.
+    Greeting(Link),
+    Talking(Link),
     Over,
 }
 
 /// Why an attempt failed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Problem {
     error: GatewayError,
-    errno: Option<Errno>,
+    /// What the error log says of it.
+    why: Option<String>,
 }
 
 /// Bytes that are received at once, and the longest head of an answer.
@@ -108,19 +132,30 @@ const RECEIVE_BYTES: usize = 64 * 1024;
 const RECEIVES_MAX: usize = 4;
 /// Further attempts for one request.
 const RETRIES_MAX: u32 = 2;
-/// How often a name is looked at that is being looked up.
-const LOCATE_MS: u32 = 20;
+
 impl Gateway {
-    pub(super) fn new(asking: &Asking<'_>, asked: Asked, content: RequestContent, head: Vec<u8>) -> Gateway {
+    pub(super) fn new(
+        asking: &Asking<'_>,
+        asked: Asked,
+        opening: Option<Opening>,
+        content: RequestContent,
+        head: Vec<u8>,
+    ) -> Gateway {
+        // A WebSocket is asked for by GET.
+        let method = if opening.is_some() { b"GET" } else { asking.request.method_token() };
         let mut gateway = Gateway {
             group: asking.group.clone(),
             rules: asking.rules.clone(),
             site: asking.site.label(),
             called: asking.called.into(),
-            effect: Effect::of(asking.request.method_token()),
-            codec: Codec::new(asking.group.settings.protocol, content, &asked),
+            effect: Effect::of(method),
+            codec: codec(asking.group, content, &asked),
             asked,
+            is_question: false,
+            opening,
             content,
+            buffer: keeps(asking.group, content).map(ContentBuffer::new),
+            preface: preface_of(asking),
             head,
             state: State::Choosing,
             outgoing: Outgoing::default(),
@@ -138,6 +173,7 @@ impl Gateway {
             is_client_told: false,
             has_answered: false,
             tunnels: false,
+            filtered: Filtered::new(asking.rules, asking.request),
             deadline: Instant::from_ms(0),
             awaits_client: false,
             now: Instant::from_ms(0),
@@ -146,15 +182,32 @@ impl Gateway {
         gateway
     }
 
+    /// One that asks whether a request is let in, with this head. It has no effect, whatever the request does.
+    pub(super) fn question(asking: &Asking<'_>, head: Vec<u8>) -> Gateway {
+        let mut gateway = Gateway::new(asking, Asked::default(), None, RequestContent::None, head);
+        gateway.effect = Effect::Safe;
+        gateway.is_question = true;
+        // Who is let in is not content.
+        gateway.filtered = None;
+        gateway
+    }
+
+    /// Whether there is nothing left to do.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over) && !self.filtered.as_ref().is_some_and(|filtered| filtered.has_more())
+    }
+
     /// The request is sent from its beginning.
     fn begin_request(&mut self) {
-        self.codec = Codec::new(self.group.settings.protocol, self.content, &self.asked);
+        self.codec = codec(&self.group, self.content, &self.asked);
         self.outgoing.clear();
         self.outgoing.bytes.extend_from_slice(&self.head);
         self.received.clear();
         self.has_sent = false;
         self.content_is_over = self.has_ended_content;
-        if self.has_ended_content {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.rewind();
+        } else if self.has_ended_content {
             // Of what has ended nothing has begun, or the request would not be sent again: it cannot be too short.
             let _ = self.codec.end_content(&mut self.outgoing.bytes);
         }
@@ -194,10 +247,8 @@ impl Gateway {
                     }
                 }
                 State::Dialling(dial) => match dial.go_on() {
-                    Dialled::Connected(socket) => self.talk_over(socket),
-                    Dialled::Failed(errno) => {
-                        return Err(Problem { error: GatewayError::Unreachable, errno: Some(errno) });
-                    }
+                    Dialled::Connected(socket) => self.greet(socket)?,
+                    Dialled::Failed(errno) => self.pause(errno)?,
                     Dialled::Waiting if self.now >= self.deadline => {
                         dial.give_up();
                         return Err(Problem::of(GatewayError::ConnectTimedOut));
@@ -206,56 +257,35 @@ impl Gateway {
                         return Ok(Ran::Waits(Next { writable: true, until: Some(self.deadline), ..Next::default() }));
                     }
                 },
+                State::Pausing(index, until) => {
+                    let (index, until) = (*index, *until);
+                    if self.now < until {
+                        return Ok(Ran::Waits(Next { until: Some(until), ..Next::default() }));
+                    }
+                    self.state = State::Locating(index);
+                }
+                State::Greeting(link) => match link.handshake() {
+                    Ok(true) => {
+                        if let State::Greeting(link) = std::mem::replace(&mut self.state, State::Over) {
+                            self.talk_over(link);
+                        }
+                    }
+                    Err(error) => return Err(Problem::with(GatewayError::Handshake, &error)),
+                    Ok(false) if self.now >= self.deadline => return Err(Problem::of(GatewayError::ConnectTimedOut)),
+                    Ok(false) => {
+                        let until = Some(self.deadline);
+                        let writable = link.wants_write();
+                        return Ok(Ran::Waits(Next { readable: true, writable, until, ..Next::default() }));
+                    }
+                },
                 State::Talking(_) => return self.talk(input),
                 State::Over => return Ok(Ran::Failed),
             }
         }
     }
 
-    /// Chooses a place, and a connection to it.
-    fn choose(&mut self) -> Result<(), Problem> {
-        let may_retry = !self.has_begun_content && self.effect == Effect::Safe;
-        let attempt = self.group.begin(self.now, &self.tried, may_retry);
-        // Where no other place is left, the client is told why the last one failed.
-        let none_left = || Problem::of(self.failed.unwrap_or(GatewayError::NoneAvailable));
-        let attempt = attempt.ok_or_else(none_left)?;
-        let index = attempt.index();
-        self.attempt = Some(attempt);
-        let kept = if self.dials { None } else { self.group.take(index, self.now) };
-        match kept {
-            Some(socket) => {
-                self.talk_over(socket);
-                self.was_kept = true;
-            }
-            None => {
-                self.deadline = self.now.after_ms(self.group.settings.connect_timeout_ms);
-                self.state = State::Locating(index);
-            }
-        }
-        Ok(())
-    }
-
-    /// Where the place is. Nothing if it is known.
-    fn locate(&mut self, index: usize) -> Result<Option<Ran>, Problem> {
-        match self.group.locate(index) {
-            Located::At(destination) => {
-                self.state = State::Dialling(Dial::new(destination));
-                Ok(None)
-            }
-            Located::Unknown if self.now < self.deadline => {
-                let again = self.now.after_ms(LOCATE_MS).min(self.deadline);
-                Ok(Some(Ran::Waits(Next { until: Some(again), ..Next::default() })))
-            }
-            Located::Unknown => Err(Problem::of(GatewayError::ConnectTimedOut)),
-            Located::Failed(why) => {
-                report::unresolved((&self.site, &self.called), &self.group.name(index), &why);
-                Err(Problem::of(GatewayError::Unreachable))
-            }
-        }
-    }
-
-    fn talk_over(&mut self, socket: OwnedFd) {
-        self.state = State::Talking(socket);
+    fn talk_over(&mut self, link: Link) {
+        self.state = State::Talking(link);
         self.was_kept = false;
         self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
     }
@@ -268,16 +298,25 @@ impl Gateway {
             self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
         }
         let has_sent = self.send()?;
-        let received = if input.room { self.receive()? } else { Receipt::default() };
+        if let Some(ran) = self.unreadable() {
+            return Ok(ran);
+        }
+        // Who has just got the whole request has not answered it yet: the answer is waited for, and not looked for in vain.
+        let is_early = has_sent && self.is_sent() && !self.codec.has_begun();
+        let received = if input.room && !is_early { self.receive()? } else { Receipt::default() };
         let Receipt { part, has_received, has_more } = received;
         if has_sent || has_received {
             self.deadline = self.now.after_ms(self.group.settings.timeout_ms);
         } else if self.now >= self.deadline && input.room && !self.awaits_client && !self.tunnels && part.is_none() {
-            let is_sent = self.outgoing.is_empty();
+            let is_sent = self.is_sent();
             return Err(Problem::of(if is_sent { GatewayError::AnswerTimedOut } else { GatewayError::SendTimedOut }));
         }
         let next = self.next(input.room, has_more);
         self.is_client_told |= part.is_some();
+        if self.is_client_told {
+            // It is not sent again.
+            self.buffer.take_if(|buffer| !buffer.has_left());
+        }
         self.has_answered |= part.as_ref().is_some_and(|part| part.head.is_some());
         Ok(match part {
             Some(part) => Ran::Gives(Box::new(part), next),
@@ -290,7 +329,7 @@ impl Gateway {
         if matches!(self.state, State::Over) {
             return Next::default();
         }
-        let is_sent = self.outgoing.is_empty();
+        let is_sent = self.is_sent();
         let mut next = Next {
             content: !self.content_is_over && is_sent,
             room: !had_room || has_more,
@@ -302,28 +341,15 @@ impl Gateway {
         if !self.awaits_client && !self.tunnels {
             next.until = Some(self.deadline);
         }
-        next
-    }
-
-    /// Sends what there is to send. Whether that was anything.
-    fn send(&mut self) -> Result<bool, Problem> {
-        let State::Talking(socket) = &self.state else { return Ok(false) };
-        let sent = match self.outgoing.send(socket.as_fd()) {
-            Ok(has_sent) => has_sent,
-            Err(errno) if !self.has_sent => return Err(Problem { error: GatewayError::Closed, errno: Some(errno) }),
-            // It takes no more, and may have answered: that is read, and what the client sends is not asked for.
-            Err(_) => {
-                self.outgoing.clear();
-                self.content_is_over = true;
-                false
-            }
+        let has_plaintext = match &mut self.state {
+            State::Talking(link) => next.readable && link.has_plaintext(),
+            _ => false,
         };
-        self.has_sent |= sent;
-        if self.tunnels && self.content_is_over && self.outgoing.is_empty() {
-            // The client has said its last word; one that was told so before is told nothing new.
-            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+        if has_plaintext || self.awaits_disk() {
+            // The socket does not tell of it, and others have their turn before.
+            next.until = Some(self.now);
         }
-        Ok(sent)
+        next
     }
 
     /// The next part of the answer, if there is one, and whether anything has been received.
@@ -356,7 +382,7 @@ impl Gateway {
         let mut part = reading.part;
         part.content = piece::take(&mut self.received, &reading.content);
         // A whole buffer is not held while the application thinks.
-        self.received = rest;
+        spare::give_back(std::mem::replace(&mut self.received, rest), RECEIVE_BYTES);
         if part.end.is_some() {
             self.finish(!self.received.is_empty());
         }
@@ -386,12 +412,20 @@ impl Gateway {
                     }
                     reading.at += consumed;
                 }
+                // To who has asked for a tunnel it would say that there is one.
+                AnswerStep::Head { head, .. } if self.opening.is_some() && (200..300).contains(&head.status) => {
+                    return Err(Problem::of(GatewayError::NoSwitch));
+                }
                 AnswerStep::Head { consumed, head } => {
-                    reading.part.head = Some(stream_head(&head, Some(&self.rules)));
+                    let rules = Some(&*self.rules).filter(|_| !self.is_question);
+                    reading.part.head = Some(stream_head(&head, rules));
                     reading.at += consumed;
                 }
                 AnswerStep::Switched { consumed, head } => {
-                    reading.part.head = Some(StreamHead { tunnels: true, ..stream_head(&head, None) });
+                    if self.opening.as_ref().is_some_and(|opening| !opening.is_accepted(&head)) {
+                        return Err(Problem::of(GatewayError::Switch));
+                    }
+                    reading.part.head = Some(tunnel_head(&head, self.opening.is_some()));
                     reading.at += consumed;
                     (self.tunnels, self.content_is_over) = (true, false);
                 }
@@ -429,19 +463,20 @@ impl Gateway {
 
     /// Receives once. Nothing if there is nothing; 0 at the end.
     fn receive_once(&mut self) -> Result<Option<usize>, Problem> {
-        let State::Talking(socket) = &self.state else { return Ok(None) };
+        let State::Talking(link) = &mut self.state else { return Ok(None) };
         if self.received.capacity() < RECEIVE_BYTES {
-            self.received.reserve_exact(RECEIVE_BYTES - self.received.len());
+            let mut buffer = spare::take(RECEIVE_BYTES);
+            buffer.extend_from_slice(&self.received);
+            self.received = buffer;
         }
-        let received = &mut self.received;
-        match rustix::io::retry_on_intr(|| recv(socket, spare_capacity(received), RecvFlags::DONTWAIT)) {
-            Ok((_, bytes)) => Ok(Some(bytes)),
+        match link.receive(&mut self.received) {
+            Ok(bytes) => Ok(Some(bytes)),
             Err(Errno::AGAIN) => Ok(None),
             // Like an end, but for what it is called in the log.
             Err(errno) => {
                 let ended = self.codec.handle_end();
                 let error = ended.err().unwrap_or(GatewayError::BrokenOff);
-                Err(Problem { error, errno: Some(errno) })
+                Err(Problem::with(error, &errno))
             }
         }
     }
@@ -459,11 +494,12 @@ impl Gateway {
     fn finish(&mut self, is_input_left: bool) {
         let talking = std::mem::replace(&mut self.state, State::Over);
         let Some(attempt) = self.attempt.take() else { return };
-        if let State::Talking(socket) = talking
+        if let State::Talking(link) = talking
             && !self.tunnels
+            && self.preface.is_empty()
             && self.codec.is_reusable(is_input_left)
         {
-            self.group.put(attempt.index(), socket, self.now);
+            self.group.put(attempt.index(), link, self.now);
         }
         self.group.end(attempt, self.now, Outcome::Answered);
     }
@@ -472,7 +508,7 @@ impl Gateway {
 // What may be done when it fails.
 impl Gateway {
     /// Whether the request is tried again.
-    fn recovers(&mut self, problem: Problem) -> bool {
+    fn recovers(&mut self, problem: &Problem) -> bool {
         let talking = std::mem::replace(&mut self.state, State::Over);
         close(talking);
         let was_stale = self.was_kept && !self.codec.has_begun() && problem.error == GatewayError::Closed;
@@ -483,7 +519,7 @@ impl Gateway {
             self.group.end(attempt, self.now, outcome);
         }
         let failure = match problem.error {
-            GatewayError::Unreachable | GatewayError::ConnectTimedOut => Failure::NothingSent,
+            GatewayError::Unreachable | GatewayError::Handshake | GatewayError::ConnectTimedOut => Failure::NothingSent,
             GatewayError::Closed if !self.has_sent => Failure::NothingSent,
             GatewayError::Closed | GatewayError::BrokenOff => Failure::Closed,
             GatewayError::Overloaded => Failure::NotTaken,
@@ -499,18 +535,22 @@ impl Gateway {
         };
         match index {
             Some(index) if !was_stale => {
-                report::failure((&self.site, &self.called), &self.group.name(index), problem.error, problem.errno);
+                let why = problem.why.as_deref();
+                self.group.note_failure(index, problem.error, why);
+                report::failure((&self.site, &self.called), &self.group.name(index), problem.error, why);
             }
             None if self.failed.is_none() => report::none_available((&self.site, &self.called)),
             _ => {}
         }
         self.failed = (!was_stale).then_some(problem.error).or(self.failed);
-        if index.is_none() || !failed.may_be_retried(Retries::Safe, RETRIES_MAX) {
+        if index.is_none() || !failed.may_be_retried(self.retries_of(), RETRIES_MAX) {
             return false;
         }
         match was_stale {
             // It had been closed before it was used, as connections are: that is no failure of the place.
             true => self.dials = true,
+            // What the server has started is perhaps started again at the only place that there is.
+            false if !self.group.settings.programs.is_empty() && self.is_last_place() => {}
             false => self.tried.extend(index),
         }
         self.retries += u32::from(!was_stale);
@@ -521,9 +561,10 @@ impl Gateway {
 
     /// What the client is told.
     fn give_up(&mut self, error: GatewayError) -> Ran {
-        if self.has_answered {
-            return Ran::Failed;
-        }
+        if self.has_answered { Ran::Failed } else { self.page_of(error) }
+    }
+
+    fn page_of(&self, error: GatewayError) -> Ran {
         let status = error.status().0;
         let cause = match status {
             503 => "The application that answers here is not available at the moment.",
@@ -542,8 +583,17 @@ impl Program for Gateway {
         self.group.settings.body_bytes_max.unwrap_or(u64::MAX)
     }
 
+    fn begins_with(&self) -> Next {
+        // What comes on a stream that is opened for a WebSocket comes when that is open.
+        if self.opening.is_some() { Next::ROOM } else { Next::CONTENT }
+    }
+
     fn may_block(&self) -> bool {
-        false
+        self.buffer.as_ref().is_some_and(ContentBuffer::may_block)
+    }
+
+    fn gather(&mut self, content: &[u8]) -> bool {
+        self.buffer.as_mut().is_some_and(|buffer| buffer.gather(content))
     }
 
     fn ends_with_client(&self) -> bool {
@@ -552,21 +602,17 @@ impl Program for Gateway {
 
     fn run(&mut self, input: Input<'_>) -> Ran {
         self.now = input.now;
-        let mut taken = self.take_content(&input);
-        loop {
-            match taken.and_then(|()| self.step(&input)) {
-                Ok(ran) => return ran,
-                Err(problem) if self.recovers(problem) => taken = Ok(()),
-                Err(problem) => return self.give_up(problem.error),
-            }
-        }
+        let Some(mut filtered) = self.filtered.take() else { return self.run_plain(input) };
+        let ran = self.run_filtered(&mut filtered, input);
+        self.filtered = Some(filtered);
+        ran
     }
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Dialling(dial) => dial.socket(),
-            State::Talking(socket) => Some(socket.as_fd()),
-            State::Choosing | State::Locating(_) | State::Over => None,
+            State::Greeting(link) | State::Talking(link) => Some(link.socket()),
+            State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => None,
         }
     }
 }
@@ -584,67 +630,23 @@ impl Drop for Gateway {
 /// Ends a connection for all who still wait for it: a ring holds what it waits for.
 fn close(state: State) {
     match state {
-        State::Talking(socket) => {
-            // One that has ended by itself needs no end.
-            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
-        }
+        State::Greeting(link) | State::Talking(link) => link.close(),
         State::Dialling(mut dial) => dial.give_up(),
-        State::Choosing | State::Locating(_) | State::Over => {}
+        State::Choosing | State::Locating(_) | State::Pausing(..) | State::Over => {}
     }
 }
 
 impl Problem {
     fn of(error: GatewayError) -> Problem {
-        Problem { error, errno: None }
+        Problem { error, why: None }
+    }
+
+    fn with(error: GatewayError, why: &dyn fmt::Display) -> Problem {
+        Problem { error, why: Some(why.to_string()) }
     }
 }
 
-/// What came of receiving.
-#[derive(Debug, Default)]
-struct Receipt {
-    part: Option<Part>,
-    has_received: bool,
-    /// More is there, most likely.
-    has_more: bool,
-}
-
-/// What is being read of what was received.
-#[derive(Debug, Default)]
-struct Reading {
-    part: Part,
-    /// Where in the buffer its content is.
-    content: Vec<Range<usize>>,
-    content_bytes: usize,
-    /// Up to here it has been read.
-    at: usize,
-}
-
-impl Reading {
-    fn add(&mut self, range: Range<usize>) {
-        self.content_bytes += range.len();
-        match self.content.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ if range.is_empty() => {}
-            _ => self.content.push(range),
-        }
-    }
-}
-
-/// The head as the client gets it, with what the routes do to its fields.
-fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>) -> StreamHead {
-    let mut lines = Vec::new();
-    match rules.filter(|rules| rules.changes_answers()) {
-        None => head.fields.iter().for_each(|(name, value)| push_line(&mut lines, name, value)),
-        Some(rules) => {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let mut fields = head.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
-            rules.change(head.status, &mut fields);
-            fields.iter().for_each(|(name, value)| push_line(&mut lines, name.as_bytes(), value.as_bytes()));
-        }
-    }
-    StreamHead { status: Status(head.status), fields: lines, length: head.content_bytes, tunnels: false }
-}
-
-fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+/// For a request to `group`.
+fn codec(group: &Group, content: RequestContent, asked: &Asked) -> Codec {
+    Codec::new(group.settings.protocol, content, asked, group.settings.keeps_connections())
 }

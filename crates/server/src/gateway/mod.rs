@@ -6,19 +6,28 @@
 //!                                    +--------------- failed, and nothing is lost ----------+
 //! ```
 //!
-//! Owns: [`Gateway`], a program (`lamna_proto::exchange::program`), and which requests it answers ([`begin`]). Guarantees: no step waits,
-//! so that whoever drives the client's connection carries it out in line; memory for one exchange is bounded by a buffer each way; a
-//! request that may have had an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`; where applications are is
+//! Owns: [`Gateway`], a program (`lamna_proto::exchange::program`), which requests it answers ([`begin`]), what of its answers is kept
+//! ([`Cached`]), and asking a service whether a request is let in ([`Question`]). Guarantees: no step waits, so that whoever drives the
+//! client's connection carries it out in line, but those that write content to a file or read it, which say so; memory for one exchange is
+//! bounded by a buffer each way; a request that may have had an effect is sent once. Speaks through the codecs of `lamna_proto::gateway`;
+//! where applications are is
 //! `upstream`'s.
 
+mod cached;
 mod codec;
 mod exchange;
 mod outgoing;
 mod piece;
+mod reading;
 mod report;
 mod request;
+mod service;
+mod spare;
 #[cfg(test)]
 mod tests;
+mod websocket;
 
+pub use cached::{Cached, Role, Wanted};
 pub use exchange::Gateway;
-pub use request::{Asking, begin};
+pub use request::{Asking, authority_of, begin, begin_question, begin_with, may_be_cached, told_authority};
+pub use service::Question;

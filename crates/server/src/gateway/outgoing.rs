@@ -2,10 +2,9 @@
 //!
 //! Owns: [`Outgoing`]. Guarantees: holds a head and one piece of content at most, if more is taken only when it is empty.
 
-use std::os::fd::BorrowedFd;
-
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+
+use crate::upstream::link::Link;
 
 /// Bytes to be sent.
 #[derive(Debug, Default)]
@@ -15,26 +14,26 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether all has been sent.
+    /// Whether all has been sent, or is encrypted to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.sent == self.bytes.len()
     }
 
-    /// Sends what the socket takes. Whether that was anything.
+    /// Sends what the connection takes, and what it has taken before. Whether that was anything.
     ///
     /// # Errors
     /// The connection is of no use for sending any more.
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    pub(super) fn send(&mut self, link: &mut Link) -> Result<bool, Errno> {
         let before = self.sent;
+        let has_left = link.flush()?;
         while !self.is_empty() {
-            match send(socket, &self.bytes[self.sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match link.send(&self.bytes[self.sent..]) {
                 Ok(bytes) => self.sent += bytes,
-                Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(error) => return Err(error),
             }
         }
-        let has_sent = self.sent > before;
+        let has_sent = has_left || self.sent > before;
         if self.is_empty() {
             self.clear();
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lamna_filter::Step;
 use lamna_proto::exchange::Translate;
 use lamna_proto::exchange::program::{Input, Next, Program, Ran, StreamHead};
 use lamna_proto::message::Request;
@@ -15,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Asking, Gateway, begin};
 use crate::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
+use crate::config::route::pattern::Pattern;
 use crate::config::route::{RouteSettings, Switch};
 use crate::config::settings::{Settings, SiteSettings};
 use crate::content::site::Sites;
@@ -63,7 +65,7 @@ fn drive(mut program: Gateway, content: &[u8], piece_bytes: usize) -> Got {
         let ran = program.run(Input { content: piece, is_last, room: true, now: now() });
         let given = match ran {
             Ran::Continue => Next::CONTENT,
-            Ran::Again => panic!("gateways ask for no other translation"),
+            Ran::Again | Ran::Found(_) => panic!("gateways ask for no other translation"),
             Ran::Answer(resource) => {
                 got.page = Some(resource.status.0);
                 return got;
@@ -110,11 +112,19 @@ struct Front {
 
 impl Front {
     fn new(places: &[String], change: impl FnOnce(&mut GatewaySettings)) -> Front {
+        Front::filtering(places, &[], change)
+    }
+
+    /// With filters of these names.
+    fn filtering(places: &[String], names: &[&str], change: impl FnOnce(&mut GatewaySettings)) -> Front {
         let root = tempfile::tempdir().unwrap();
         let upstreams = places.iter().map(|place| UpstreamSettings::new(place.parse().unwrap())).collect();
         let mut gateway = GatewaySettings::new(GatewayProtocol::Http, upstreams);
         change(&mut gateway);
-        let route = RouteSettings { gateway: Switch::Set(gateway), ..RouteSettings::default() };
+        let step = |name: &&str| Step { name: (*name).to_owned(), parameters: Default::default() };
+        let filters = (!names.is_empty()).then(|| names.iter().map(step).collect());
+        let paths = vec![Pattern::from_glob("/*").unwrap().remove(0)];
+        let route = RouteSettings { paths, gateway: Switch::Set(gateway), filters, ..RouteSettings::default() };
         let site = SiteSettings { routes: vec![route], ..SiteSettings::new(root.path().to_owned()) };
         let sites = Sites::open(&Settings { sites: vec![site], ..Settings::default() }).unwrap();
         let group = sites.at(0).routes.groups()[0].clone();
@@ -128,8 +138,15 @@ impl Front {
         };
         let request = Request { bytes: request.as_bytes(), head: &head };
         let target = request.target();
-        let translate =
-            Translate { host: None, path: target, query: None, path_and_query: target, request: Some(request) };
+        let translate = Translate {
+            host: None,
+            path: target,
+            query: None,
+            path_and_query: target,
+            request: Some(request),
+            is_again: false,
+            found: None,
+        };
         let site = self.sites.at(0);
         let rules = &site.routes.effective(target, &[]);
         let client = Some([192, 0, 2, 7].into());
@@ -141,6 +158,8 @@ impl Front {
             translate: &translate,
             request,
             client,
+            ends: None,
+            who: None,
             is_trusted,
             is_secure,
             script: None,
@@ -416,4 +435,45 @@ fn a_program_that_is_dropped_ends_its_connection() {
     drop(program);
     application.join().unwrap();
     assert_eq!(front.group.status(Instant::from_ms(2))[0].load, 0);
+}
+
+#[test]
+fn what_filters_make_is_given_in_parts_and_only_when_there_is_room() {
+    const CODED: &[u8] =
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let content = vec![b'a'; 3_000_000];
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
+    encoder.write_all(&content).unwrap();
+    let coded = encoder.finish().unwrap();
+    let frame = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+    let answer = [CODED, &frame(&coded), b"0\r\n\r\n"].concat();
+    let (place, application) = application(vec![Box::new(move |stream, received| {
+        take_head(stream, received);
+        stream.write_all(&answer).unwrap();
+    })]);
+    let front = Front::filtering(&[place], &["decompress"], |_| {});
+    let mut program = front.program("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    let begun = std::time::Instant::now();
+    let now = || Instant::from_ms(1_000 + begun.elapsed().as_millis() as u64);
+    let (mut given, mut parts) = (0, 0);
+    loop {
+        let input = |room| Input { content: &[], is_last: true, room, now: now() };
+        let Ran::Waits(_) = program.run(input(false)) else { panic!("nothing is given where there is no room") };
+        match program.run(input(true)) {
+            Ran::Gives(part, _) => {
+                let bytes = part.content.as_ref().map_or(0, |content| content.bytes().len());
+                assert!(bytes <= 80 << 10, "{bytes} at once");
+                given += bytes;
+                parts += 1;
+                if part.end.is_some() {
+                    break;
+                }
+            }
+            Ran::Waits(_) => thread::yield_now(),
+            ran => panic!("{ran:?}"),
+        }
+    }
+    assert!(given == content.len() && parts > 30, "{given} bytes in {parts} parts");
+    let received = String::from_utf8(application.join().unwrap().remove(0)).unwrap();
+    assert!(received.contains("Accept-Encoding: gzip, br, zstd\r\n"), "{received}");
 }

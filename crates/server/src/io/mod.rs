@@ -11,6 +11,7 @@ pub mod partial_file;
 pub mod read;
 pub mod scm_rights;
 pub mod send;
+pub mod spool_file;
 pub mod wait;
 pub mod waker;
 

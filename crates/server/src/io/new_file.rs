@@ -179,7 +179,7 @@ impl Drop for NewFile {
 }
 
 /// Closes a file without a name, whose space is freed with that, in a thread for that: who gives a file up may be an event loop.
-fn close_elsewhere(file: OwnedFd) {
+pub(super) fn close_elsewhere(file: OwnedFd) {
     static CLOSER: OnceLock<Sender<OwnedFd>> = OnceLock::new();
     let closer = CLOSER.get_or_init(|| {
         let (sender, files) = channel();
@@ -192,7 +192,7 @@ fn close_elsewhere(file: OwnedFd) {
 }
 
 /// A hidden name, which is not served and which no other process uses.
-fn unused_name() -> String {
+pub(super) fn unused_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let process = rustix::process::getpid().as_raw_nonzero();
     format!(".lamna-new-{process}-{}-{}", crate::sys::clock::unix_ms(), NEXT.fetch_add(1, Relaxed))

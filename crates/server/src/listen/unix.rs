@@ -3,12 +3,14 @@
 //! Owns: making the file, removing a stale one before and its own one after. Guarantees that a live socket, a file that
 //! is no socket and another process's file are never removed.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::{BACKLOG, BindError, Listener, stream_socket};
 use crate::config::settings::ListenAddress;
@@ -38,6 +40,54 @@ pub(super) fn bind(path: &Path) -> Result<Listener, BindError> {
     };
     rustix::net::listen(&listener, BACKLOG).map_err(failed)?;
     Ok(listener)
+}
+
+/// A socket that another program takes connections from, and its file, which goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct OwnSocket {
+    descriptor: OwnedFd,
+    file: SocketFile,
+}
+
+impl OwnSocket {
+    /// Binds a path, in the place of any socket there: who connects finds the old one or the new one. The socket waits, as programs expect it, and
+    /// only this user may connect.
+    ///
+    /// # Errors
+    /// What is there is no socket, or none can be made.
+    pub(crate) fn bind_over(path: &Path) -> io::Result<OwnSocket> {
+        match rustix::fs::lstat(path) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode) != FileType::Socket => {
+                let why = format!("{} is there, and is no socket", path.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push("~");
+        let temporary = PathBuf::from(temporary);
+        // Of a server that was killed between the steps.
+        _ = rustix::fs::unlink(&temporary);
+        let descriptor = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        rustix::net::bind(&descriptor, &SocketAddrUnix::new(&temporary)?)?;
+        rustix::fs::chmod(&temporary, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::listen(&descriptor, BACKLOG)?;
+        rustix::fs::rename(&temporary, path)?;
+        Ok(OwnSocket { descriptor, file: SocketFile::of(path)? })
+    }
+}
+
+impl AsFd for OwnSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Drop for OwnSocket {
+    fn drop(&mut self) {
+        self.file.remove();
+    }
 }
 
 /// Whether a socket could be made here, or replaced. Makes nothing.
@@ -141,6 +191,22 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn a_socket_takes_the_place_of_another_and_leaves_that_of_a_successor() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let first = OwnSocket::bind_over(&path).unwrap();
+        UnixStream::connect(&path).unwrap();
+        let second = OwnSocket::bind_over(&path).unwrap();
+        drop(first);
+        UnixStream::connect(&path).unwrap();
+        drop(second);
+        assert!(!path.exists());
+        fs::write(&path, "text").unwrap();
+        assert!(OwnSocket::bind_over(&path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"text");
+    }
 
     #[test]
     fn a_unix_socket_takes_connections_and_its_file_goes_with_it() {

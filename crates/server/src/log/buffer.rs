@@ -118,6 +118,7 @@ pub(super) mod tests {
 
     pub(in crate::log) fn record(target: &str) -> Record<'_> {
         Record {
+            user: None,
             client: None,
             method: b"GET",
             target: target.as_bytes(),

@@ -57,6 +57,23 @@ impl Calendar {
     }
 }
 
+/// The second of a date (year, month, day) and a time of day (hour, minute, second) in UTC. None if there is no such day, or it is before 1970.
+pub(crate) fn unix_seconds_of(date: (u64, u64, u64), time: (u64, u64, u64)) -> Option<u64> {
+    let (year, month, day) = date;
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years begin in March, as in `date_of_day`.
+    let year_from_march = year - u64::from(month <= 2);
+    let (era, year_of_era) = (year_from_march / 400, year_from_march % 400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = (era * DAYS_PER_ERA + day_of_era).checked_sub(DAYS_BEFORE_EPOCH)?;
+    let is_a_day = date_of_day(days) == (year as u16, month as u8, day as u8);
+    is_a_day.then(|| days * 86_400 + time.0 * 3600 + time.1 * 60 + time.2)
+}
+
 /// Writes a number below 100 as two digits into the first two bytes.
 pub(crate) fn put_two_digits(text: &mut [u8], number: u8) {
     text[0] = b'0' + number / 10 % 10;
@@ -91,6 +108,23 @@ mod tests {
 
     fn rfc3339(unix_seconds: u64) -> String {
         String::from_utf8(Calendar::from_unix_seconds(unix_seconds).rfc3339().to_vec()).expect("ASCII")
+    }
+
+    proptest! {
+        #[test]
+        fn every_second_is_found_again_by_its_date(unix_seconds in 0..=UNIX_SECONDS_MAX) {
+            let Calendar { year, month, day, hour, minute, second } = Calendar::from_unix_seconds(unix_seconds);
+            let date = (u64::from(year), u64::from(month), u64::from(day));
+            let time = (u64::from(hour), u64::from(minute), u64::from(second));
+            prop_assert_eq!(unix_seconds_of(date, time), Some(unix_seconds));
+        }
+    }
+
+    #[test]
+    fn there_are_no_seconds_of_days_that_are_not() {
+        for date in [(2026, 2, 29), (2026, 0, 1), (2026, 13, 1), (2026, 4, 31), (2026, 1, 0), (1969, 12, 31)] {
+            assert_eq!(unix_seconds_of(date, (0, 0, 0)), None, "{date:?}");
+        }
     }
 
     #[test]

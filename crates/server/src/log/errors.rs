@@ -44,9 +44,11 @@ pub enum Peer {
     Gateway,
     /// An application said something for the error log.
     Application,
+    /// A client network had as many connections as it may have.
+    Crowded,
 }
 
-const PEERS: usize = 5;
+const PEERS: usize = 6;
 
 /// So many lines of one kind at once, and then one in [`INTERVAL_MS`]: at most 4 MB in a day.
 const BURST: u64 = 20;
@@ -124,11 +126,14 @@ pub fn report(level: Level, message: fmt::Arguments<'_>) {
 
 /// Writes a line that a peer has caused, about a site, unless there were too many of its kind lately; then it is counted, and
 /// `message` is not asked for.
-/// `request` is what the request is called; empty if that is not known.
+/// `request` is what the request is called. Both are empty if they are not known.
 pub fn report_peer(peer: Peer, site: &str, request: &str, message: impl FnOnce() -> (Level, String)) {
     let Some(withheld) = shared().admit(peer, unix_ms()) else { return };
     let (level, message) = message();
-    let about = About { site: Some(site), request: Some(request).filter(|request| !request.is_empty()) };
+    let about = About {
+        site: Some(site).filter(|site| !site.is_empty()),
+        request: Some(request).filter(|request| !request.is_empty()),
+    };
     write(level, about, &message, withheld);
 }
 

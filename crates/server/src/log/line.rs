@@ -16,6 +16,8 @@ use crate::log::calendar::{Calendar, put_four_digits, put_two_digits};
 pub struct Record<'a> {
     /// The peer's address; none for Unix sockets. An IPv4 address mapped into IPv6 is logged as IPv4.
     pub client: Option<IpAddr>,
+    /// Who the server has made sure that it is from.
+    pub user: Option<&'a str>,
     /// Method; empty if the request line could not be read.
     pub method: &'a [u8],
     /// Request target (RFC 9112 3.2) in any of its forms.
@@ -116,11 +118,13 @@ pub fn append(line: &mut Vec<u8>, format: LogFormat, time: &LogTime, record: &Re
 }
 
 /// Apache's combined log format: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, with its escapes and with `-`
-/// for what is missing. `%l` and `%u` always are. What the request is called stands behind it, if the record says so.
+/// for what is missing. `%l` always is; `%u` is who the server has made sure that it is. What the request is called stands behind it, if the record says so.
 pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
     line.reserve(typical_length(record));
     push_address(line, record.client);
-    line.extend_from_slice(b" - - ");
+    line.extend_from_slice(b" - ");
+    push_user(line, record.user);
+    line.push(b' ');
     line.extend_from_slice(time.combined());
     line.extend_from_slice(b" \"");
     push_request_line(line, record);
@@ -144,6 +148,14 @@ pub fn append_combined(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) 
     line.push(b'\n');
 }
 
+/// A space in it would end it.
+fn push_user(line: &mut Vec<u8>, user: Option<&str>) {
+    for (index, part) in user.unwrap_or("-").split(' ').enumerate() {
+        line.extend_from_slice(if index == 0 { b"" } else { b"\\x20" });
+        push_escaped(line, part.as_bytes());
+    }
+}
+
 /// One JSON object. Attributes have the names of OpenTelemetry's semantic conventions where there are such; `time` is
 /// after RFC 3339, `duration` in seconds, `bytes` those of the content sent. What is missing is left out. Bytes that are
 /// not UTF-8 become U+FFFD.
@@ -157,6 +169,7 @@ pub fn append_json(line: &mut Vec<u8>, time: &LogTime, record: &Record<'_>) {
         push_address(line, record.client);
         line.push(b'"');
     }
+    push_member(line, "user.name", record.user.map(str::as_bytes));
     push_member(line, "http.request.method", Some(record.method).filter(|method| !method.is_empty()));
     push_target(line, record.target);
     let version = record.version.strip_prefix("HTTP/").unwrap_or(record.version);
@@ -273,6 +286,7 @@ mod tests {
     use std::time::Instant;
 
     const RECORD: Record<'static> = Record {
+        user: None,
         client: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 17))),
         method: b"GET",
         target: b"/a/b.html?c=d",
@@ -306,6 +320,14 @@ mod tests {
         let named = Record { id: Some(b"0123456789abcdef"), ..RECORD };
         assert!(combined(&named).ends_with(" Firefox/140.0\" \"0123456789abcdef\"\n"), "{}", combined(&named));
         assert_eq!(json(&named)["request_id"], "0123456789abcdef");
+    }
+
+    #[test]
+    fn who_was_let_in_is_named_and_ends_no_field() {
+        let record = Record { user: Some("ada \"l\""), ..RECORD };
+        assert!(combined(&record).contains(" - ada\\x20\\\"l\\\" ["), "{}", combined(&record));
+        let record = Record { user: Some("ada"), ..RECORD };
+        assert!(combined(&record).contains(" - ada ["));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod calendar;
 mod encode;
 pub mod errors;
 pub mod line;
+pub mod read;
 mod sink;
 pub mod writer;
 

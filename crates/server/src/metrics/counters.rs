@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use lamna_proto::tally::{Abuse, BUCKETS};
 
+use crate::metrics::applications::Places;
 use crate::metrics::step_timer::StepTotals;
 use crate::sys::shared_memory::process_shared;
 
@@ -11,6 +12,46 @@ use crate::sys::shared_memory::process_shared;
 pub const TLS_KINDS: usize = 8;
 /// Cipher suites that are counted apart.
 pub const TLS_SUITES: usize = 10;
+/// What a cache may have of an answer of an application, in the order of [`AnswerOutcome`].
+pub const ANSWER_OUTCOMES: usize = 5;
+
+/// What a cache had of an answer of an application that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerOutcome {
+    /// It was fresh.
+    Hit,
+    /// It was stale, and used.
+    Stale,
+    /// It had to be validated.
+    Validated,
+    /// Nothing.
+    Miss,
+    /// It is not for others, or was not for this request.
+    Passed,
+}
+
+impl AnswerOutcome {
+    /// All of them.
+    pub const ALL: [AnswerOutcome; ANSWER_OUTCOMES] = [
+        AnswerOutcome::Hit,
+        AnswerOutcome::Stale,
+        AnswerOutcome::Validated,
+        AnswerOutcome::Miss,
+        AnswerOutcome::Passed,
+    ];
+
+    /// As in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            AnswerOutcome::Hit => "hit",
+            AnswerOutcome::Stale => "stale",
+            AnswerOutcome::Validated => "validated",
+            AnswerOutcome::Miss => "miss",
+            AnswerOutcome::Passed => "passed",
+        }
+    }
+}
+
 /// Groups of key exchanges that are counted apart.
 pub const TLS_GROUPS: usize = 7;
 
@@ -30,6 +71,8 @@ process_shared! {
         pub idle_shed: AtomicU64,
         /// Requests refused because their client network was over a limit.
         pub requests_limited: AtomicU64,
+        /// Connections refused because their client network had enough of them.
+        pub connections_limited: AtomicU64,
         /// Responses by the first digit of their status: 1xx to 5xx.
         pub responses: [AtomicU64; 5],
         /// What peers of HTTP/2 did that is bounded, in the order of `Abuse::ALL`.
@@ -44,6 +87,8 @@ process_shared! {
         pub tls_groups: [AtomicU64; TLS_GROUPS],
         /// TLS handshakes that have failed.
         pub tls_failures: AtomicU64,
+        /// What was known of answers of applications that are kept, in the order of `AnswerOutcome::ALL`.
+        pub kept_answers: [AtomicU64; ANSWER_OUTCOMES],
         /// Bytes of content that was answered with.
         pub content_bytes: AtomicU64,
         /// How long answers took, by bucket.
@@ -56,6 +101,8 @@ process_shared! {
         pub stale: AtomicU64,
         /// Targets that were not in the cache.
         pub misses: AtomicU64,
+        /// What places of applications were asked.
+        pub places: Places,
         /// Where the time went, if that is asked for.
         pub account: StepTotals,
         /// Entries whose heads were built, because the cache had none that was up to date.

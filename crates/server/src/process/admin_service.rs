@@ -15,14 +15,17 @@ use crate::admin::api::{
     AdminApi, Arch, CacheStats, Change, ConnectionStats, DiskStats, Handshakes, HitStats, LookupStats, Phase, Progress,
     ProtocolStats, Refusal, ResponseStats, Stats, Status, TlsStats, WaitStats, changeable,
 };
+use crate::admin::applications::ApplicationStatus;
 use crate::admin::duration::Distribution;
 use crate::admin::{Admin, thread_stats};
 use crate::config::setting::SETTINGS;
 use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
 use crate::content::explain::{self, Asked, Explanation};
+use crate::content::purge::Purge;
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
-use crate::metrics::counters::Counters;
+use crate::metrics::counters::{AnswerOutcome, Counters};
+use crate::process::applications::Applications;
 use crate::process::messages::{report_not_upgraded, report_reload, report_set};
 use crate::process::orders::{ControlChannel, Order, Orders};
 use crate::process::running_engine::SwitchError;
@@ -32,6 +35,7 @@ use crate::process::upgrade::{Purpose, Succession};
 use crate::sys::credentials;
 use crate::sys::sandbox::Kind as SandboxKind;
 use crate::tls::negotiated::{self, GROUPS, Kind, SUITES};
+use crate::upstream::{self, status::PlaceStatus};
 use crate::worker::confinement;
 use crate::worker::control::Control;
 
@@ -106,6 +110,8 @@ pub enum Body<'a> {
         ids: Vec<u32>,
         /// How other processes take their place, which is the only way to change them.
         upgrade_in_progress: &'a mut Succession,
+        /// The applications that the server has started.
+        applications: &'a Applications,
         /// What confines them.
         confined: Option<SandboxKind>,
     },
@@ -138,6 +144,24 @@ impl AdminService<'_> {
         match &self.body {
             Body::Threads(server) => server.connections(),
             Body::Processes { shared_metrics, .. } => shared_metrics.scoreboard.connections().collect(),
+        }
+    }
+
+    /// Places of applications. Worker processes know their own requests only.
+    fn upstreams(&self) -> Vec<PlaceStatus> {
+        let groups = match &self.body {
+            Body::Threads(server) => Some(server.shared().sites.groups()),
+            Body::Processes { .. } => None,
+        };
+        let SharedMetrics { done, clock, .. } = self.shared_metrics();
+        upstream::status::status(self.settings(), &done.places, groups.into_iter().flatten(), clock.now())
+    }
+
+    /// The applications that the server has started.
+    fn applications(&self) -> Vec<ApplicationStatus> {
+        match &self.body {
+            Body::Threads(server) => server.applications().map_or_else(Vec::new, Applications::status),
+            Body::Processes { applications, .. } => applications.status(),
         }
     }
 
@@ -190,6 +214,8 @@ impl AdminApi for AdminService<'_> {
             protocols: protocols(done),
             tls: self.settings().speak_tls().then(|| tls(done)),
             certificates: acme::status(self.settings()),
+            upstreams: self.upstreams(),
+            applications: self.applications(),
             user: Some(credentials::describe()),
             sandbox: Some(confinement::describe(self.confined())),
         }
@@ -210,6 +236,7 @@ impl AdminApi for AdminService<'_> {
                 accept_pauses: read(&done.accept_pauses),
                 idle_shed: read(&done.idle_shed),
                 requests_limited: read(&done.requests_limited),
+                limited: read(&done.connections_limited),
             },
             requests: read(&done.requests),
             responses: ResponseStats {
@@ -229,6 +256,11 @@ impl AdminApi for AdminService<'_> {
             tls: self.settings().speak_tls().then(|| tls(done)),
             lookups: LookupStats { hits: read(&done.hits), stale: read(&done.stale), misses: read(&done.misses) },
             caches: caches(done),
+            kept_answers: kept_answers(done),
+            kept_answers_waiting: match &self.body {
+                Body::Threads(server) => Some(server.shared().store.answer_flights().waiting() as u64),
+                Body::Processes { .. } => None,
+            },
             disk: DiskStats {
                 open_cached: read(&disk.open_cached),
                 open_blocked: read(&disk.open_blocked),
@@ -298,6 +330,21 @@ impl AdminApi for AdminService<'_> {
             self.standing.set_chosen(settings.architecture);
         }
         Ok(progress)
+    }
+
+    fn purge(&mut self, purge: &Purge) -> Result<String, String> {
+        match &self.body {
+            Body::Threads(server) => {
+                let is_meant = purge.judge()?;
+                Ok(purge.describe(server.shared().store.purge_answers(&|key| is_meant(key.path))))
+            }
+            Body::Processes { .. } => {
+                let _ = purge.judge()?;
+                self.orders.give(Order::PurgeAnswers);
+                Ok("purged all kept answers: each worker process has a cache of its own, and is told no more"
+                    .to_owned())
+            }
+        }
     }
 
     fn reload(&mut self) -> Result<Progress, Refusal> {
@@ -529,6 +576,12 @@ fn caches(done: &Counters) -> CacheStats {
         content: HitStats::of(lookups, elsewhere),
         content_bytes: HitStats::of(read(&done.content_bytes), elsewhere_bytes),
     }
+}
+
+/// What was known of kept answers.
+fn kept_answers(done: &Counters) -> BTreeMap<String, u64> {
+    let counts = AnswerOutcome::ALL.iter().zip(&done.kept_answers);
+    counts.map(|(outcome, count)| (outcome.name().to_owned(), read(count))).collect()
 }
 
 /// Responses by the protocol that they went over.

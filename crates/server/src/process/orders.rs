@@ -34,6 +34,8 @@ pub enum Order {
     HandOver,
     /// Take no new connection, serve those that there are until they end by themselves, end.
     Retire,
+    /// Use no kept answer of an application any more.
+    PurgeAnswers,
     /// The place of another process is this one's: it has left the files of sockets, and hears no more orders.
     TakeOver,
 }
@@ -296,6 +298,7 @@ impl Order {
             Order::Upgrade,
             Order::HandOver,
             Order::Retire,
+            Order::PurgeAnswers,
             Order::TakeOver,
         ];
         orders.into_iter().find(|order| message == [*order as u8])

@@ -6,7 +6,6 @@
 //! decide when to change.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -41,6 +40,7 @@ use crate::worker::limiter::Limiter;
 use crate::worker::migration::handover::{Handover, Heir};
 use crate::worker::migration::transfer::{Receiver, Sender};
 use crate::worker::shared::Shared;
+use crate::worker::uplink::Uplink;
 
 /// A thread that serves, and how it ends.
 type Worker = JoinHandle<Result<(), Errno>>;
@@ -299,7 +299,11 @@ impl RunningEngine {
         };
         // What has begun in the old one stays there.
         let confinement = Arc::new(Confinement::of(settings)?);
-        let sites = if same_sites { old.sites.clone() } else { Arc::new(open_sites(settings, &confinement)?) };
+        let sites = if same_sites {
+            old.sites.clone()
+        } else {
+            Arc::new(open_sites(settings, &confinement, &old.counters, old.clock)?)
+        };
         // Entries are found by the place of their site among the sites.
         let same_store = same_sites
             && settings.cache_bytes_max == before.cache_bytes_max
@@ -327,6 +331,9 @@ impl RunningEngine {
             h2c: settings.h2c,
             proxies: settings.proxies.clone(),
             limiter: old.limiter.with(settings),
+            schedule: settings.schedule,
+            uplink: Uplink::new(settings.uplink_bytes_per_s, &old.uplink_free, old.clock),
+            uplink_free: old.uplink_free.clone(),
             limits: Arc::new(settings.limits.clone()),
             listeners: old.listeners.clone(),
             tls,
@@ -484,7 +491,7 @@ fn prepare(
     // Makes the state directory where there is none, to be among what can be reached.
     let tls = open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?;
     let confinement = Arc::new(Confinement::of(settings)?);
-    let sites = Arc::new(open_sites(settings, &confinement)?);
+    let sites = Arc::new(open_sites(settings, &confinement, &shared_metrics.done, shared_metrics.clock)?);
     listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
     Ok(Shared {
         store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
@@ -493,7 +500,10 @@ fn prepare(
         sending: settings.sending,
         h2c: settings.h2c,
         proxies: settings.proxies.clone(),
-        limiter: Limiter::new(settings, shared_metrics.counted.clone()),
+        limiter: Limiter::new(settings, shared_metrics.counted.clone().of(first_score), shared_metrics.done.clone()),
+        schedule: settings.schedule,
+        uplink: Uplink::new(settings.uplink_bytes_per_s, &shared_metrics.uplink_free, shared_metrics.clock),
+        uplink_free: shared_metrics.uplink_free.clone(),
         limits: Arc::new(settings.limits.clone()),
         listeners: Arc::new(listeners),
         tls,
@@ -536,10 +546,18 @@ fn open_tls(
 }
 
 /// Names of applications are looked up by threads that begin here.
-fn open_sites(settings: &Settings, confinement: &Confinement) -> Result<Sites, ServeError> {
-    let open = || Sites::open(settings).inspect(Sites::look_up_names);
-    let opened = confinement.agents.within(open)?;
-    opened.map_err(|(path, errno): (PathBuf, Errno)| ServeError::Root(path, errno))
+fn open_sites(
+    settings: &Settings,
+    confinement: &Confinement,
+    counters: &SharedMemory<Counters>,
+    clock: Clock,
+) -> Result<Sites, ServeError> {
+    let open = || {
+        let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
+        sites.prepare_applications(counters, clock).map_err(ServeError::Tls)?;
+        Ok(sites)
+    };
+    confinement.agents.within(open)?
 }
 
 fn open_log(

@@ -3,6 +3,7 @@
 //! Owns: the order in which things start and stop. Guarantees: listening sockets stay open until
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
+mod ending;
 pub(in crate::process) mod renewal;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::io::KernelFeatures;
 use crate::listen::{BACKLOG, Listener};
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body, Standing};
+use crate::process::applications::Applications;
 use crate::process::autotune::{Adapter, Wish};
 use crate::process::error::ServeError;
 use crate::process::messages::{
@@ -26,6 +28,7 @@ use crate::process::messages::{
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine;
 use crate::process::running_engine::{DrainingEngines, RunningEngine, SwitchError, SwitchFailure};
+use crate::process::server::ending::{finish_and_stop, release};
 use crate::process::server::renewal::Renewal;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::startup_limits;
@@ -82,10 +85,15 @@ pub fn serve(
     if settings.speak_tls() {
         upgrade_in_progress.set_tickets(shared_metrics.tickets.clone());
     }
+    shared_metrics.counted = shared_metrics.counted.among(supervisor::processes_max(settings));
     let receiver = inherited.map(|inherited| inherited.receiver);
+    let mut applications = Applications::new();
+    if receiver.is_none() {
+        applications.follow(settings);
+    }
     let result = if settings.architecture.is_of_processes() {
         let premises = Premises { settings, shared_metrics: &shared_metrics, listeners, receiver, predecessor, keeper };
-        supervisor::serve(premises, orders, administration, upgrade_in_progress)
+        supervisor::serve(premises, orders, administration, upgrade_in_progress, applications)
     } else {
         let server = Server::start(settings, listeners, &shared_metrics, 0, receiver.clone())?;
         announce(settings, &server.running.shared.listeners, server.running.shared.confinement.kind());
@@ -94,9 +102,10 @@ pub fn serve(
             upgrade::take_over(receiver, predecessor.as_ref(), listeners);
         }
         predecessor.into_iter().for_each(|predecessor| orders.follow(predecessor));
-        // Not before the place is its own: until then orders are the other one's.
+        // Not before the place is its own: until then orders are the other one's. At once then: the applications of the other one end with it.
         keeper.into_iter().for_each(|keeper| orders.keep(keeper));
-        Server { upgrade_in_progress, ..server }.run(orders, Some(administration))
+        applications.follow(settings);
+        Server { upgrade_in_progress, applications: Some(applications), ..server }.run(orders, Some(administration))
     };
     report_done(&shared_metrics);
     result
@@ -117,6 +126,8 @@ pub struct Server {
     successor: Option<Departure>,
     /// Who orders certificates.
     orderer: Orderer,
+    /// What it starts itself. A worker process starts nothing: its supervisor does.
+    applications: Option<Applications>,
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
     sweeper: Sweeper,
@@ -184,6 +195,7 @@ impl Server {
             arrivals,
             upgrade_in_progress: Succession::impossible(settings),
             successor: None,
+            applications: None,
             certificates_seen: None,
             sweeper: Sweeper::default(),
             renewal: Renewal::default(),
@@ -208,6 +220,11 @@ impl Server {
     /// What it serves with.
     pub fn settings(&self) -> &Settings {
         &self.running.settings
+    }
+
+    /// The applications that it has started, if that is its business.
+    pub(crate) fn applications(&self) -> Option<&Applications> {
+        self.applications.as_ref()
     }
 
     /// Goes on with other settings, and so perhaps with another engine, without losing a connection or a byte. Returns when
@@ -459,6 +476,7 @@ impl Server {
     /// [`ServeError::Workers`].
     pub(crate) fn run(mut self, mut orders: Orders, administration: Option<Administration>) -> Result<(), ServeError> {
         self.follow_orders(&mut orders, administration);
+        self.applications.iter_mut().for_each(Applications::end);
         match self.end() {
             0 => Ok(()),
             failed => Err(ServeError::Workers(failed)),
@@ -492,10 +510,16 @@ impl Server {
             let busy = end.is_some() || self.successor.is_some() || !self.leaving.is_empty() || self.is_receiving();
             let poll = if busy || self.upgrade_in_progress.is_begun() { DRAIN_POLL } else { IDLE_POLL };
             let descriptors = administration.iter().flat_map(|one| one.admin.descriptors());
-            let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due);
-            orders.wait(descriptors.chain(self.upgrade_in_progress.descriptor()), Some(poll.min(look)));
+            let look = self.adapter.as_ref().map_or(IDLE_POLL, Adapter::due).min(poll);
+            let descriptors = descriptors.chain(self.upgrade_in_progress.descriptor());
+            let applications = self.applications.iter().flat_map(Applications::descriptors);
+            let due = self.applications.as_ref().map_or(look, |applications| applications.due().min(look));
+            orders.wait(descriptors.chain(applications), Some(due));
+            self.applications.iter_mut().for_each(|applications| applications.follow(&self.running.settings));
             self.look_at_certificates();
             self.sweeper.look(&self.running.shared);
+            let now = self.running.shared.clock.now();
+            self.running.shared.sites.groups().for_each(|(_, group)| group.close_old(now));
             self.reap();
             if end.is_none() && self.successor.is_none() && !self.upgrade_in_progress.is_begun() {
                 self.adapt();
@@ -516,6 +540,7 @@ impl Server {
             while let Some(order) = orders.receive() {
                 match order {
                     Order::Reopen => self.running.shared.log.iter().for_each(|log| log.reopen()),
+                    Order::PurgeAnswers => _ = self.running.shared.store.purge_answers(&|_| true),
                     Order::Reload if self.upgrade_in_progress.is_begun() => reload_later = true,
                     Order::Reload => {
                         if let Some(Administration { standing, .. }) = &mut administration {
@@ -661,27 +686,3 @@ const IDLE_POLL: Duration = Duration::from_secs(1);
 const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a worker that was told to stop is waited for: it may be waiting for a disk.
 const STOP_TIME_MAX: Duration = Duration::from_secs(1);
-/// How long helpers that still wait for a disk are waited for.
-const RELEASE_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// Ends an engine that cannot go on. What it has taken meanwhile is answered first.
-fn finish_and_stop(running: &RunningEngine) {
-    running.shared.control.drain();
-    let until = Instant::now() + RELEASE_TIME_MAX;
-    while !running.is_over() && Instant::now() < until {
-        thread::sleep(DRAIN_POLL);
-    }
-    running.shared.control.stop();
-}
-
-/// Lets go of what is shared, and with it of the files of Unix sockets, once helpers have done so. They end with their
-/// workers; one that still waits for a disk is not waited for.
-fn release(mut shared: Arc<Shared>) {
-    let until = Instant::now() + RELEASE_TIME_MAX;
-    while let Err(still_shared) = Arc::try_unwrap(shared)
-        && Instant::now() < until
-    {
-        shared = still_shared;
-        thread::sleep(Duration::from_millis(1));
-    }
-}

@@ -22,6 +22,7 @@ use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::Tickets;
 use crate::worker::limiter::Counted;
+use crate::worker::uplink;
 
 /// What all processes of a server have in common. Clones, and what a fork copies, are the same.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct SharedMetrics {
     pub scoreboard: SharedMemory<Scoreboard>,
     /// What limits have counted of each client network.
     pub counted: Counted,
+    /// When the link that is sent over is free.
+    pub uplink_free: uplink::Free,
     /// Rung by a worker process that finds that all are busy.
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
@@ -61,6 +64,7 @@ impl SharedMetrics {
             log: SharedMemory::default(),
             scoreboard: SharedMemory::default(),
             counted: Counted::new()?,
+            uplink_free: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
             tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
             clock,

@@ -20,6 +20,7 @@ use crate::config::settings::{Architecture, Settings};
 use crate::listen::Listener;
 use crate::log::errors::{self, Level};
 use crate::process::admin_service::{AdminService, Administration, Body};
+use crate::process::applications::Applications;
 use crate::process::error::ServeError;
 use crate::process::messages::{
     announce, report_cut, report_draining, report_lost, report_not_succeeded, report_not_upgraded, report_succession,
@@ -60,9 +61,11 @@ pub(crate) fn serve(
     orders: Orders,
     administration: Administration,
     upgrade_in_progress: Succession,
+    applications: Applications,
 ) -> Result<(), ServeError> {
     let confinement = Confinement::of(premises.settings)?;
     let mut supervisor = Supervisor::new(premises, orders, administration, upgrade_in_progress, confinement);
+    supervisor.applications = applications;
     let result = supervisor.supervise();
     if result.is_err() {
         supervisor.end(Order::Stop);
@@ -71,6 +74,7 @@ pub(crate) fn serve(
         supervisor.wait();
         supervisor.look_after_workers()?;
     }
+    supervisor.applications.end();
     supervisor.settle();
     result
 }
@@ -88,6 +92,8 @@ struct Supervisor<'a> {
     predecessor: Option<ControlChannel>,
     keeper: Option<Arc<ControlChannel>>,
     upgrade_in_progress: Succession,
+    /// What it starts beside the workers.
+    applications: Applications,
     /// What is as in its workers, which are confined. It is not.
     confinement: Confinement,
     /// Once another process has taken the place of this one.
@@ -167,10 +173,8 @@ impl<'a> Supervisor<'a> {
         confinement: Confinement,
     ) -> Supervisor<'a> {
         let Premises { settings, shared_metrics, listeners, receiver, predecessor, keeper } = premises;
-        let (wanted, most) = match settings.architecture {
-            Architecture::Mp => (settings.processes, settings.processes.max(settings.processes_max)),
-            _ => (settings.workers, settings.workers),
-        };
+        let most = processes_max(settings);
+        let wanted = if settings.architecture == Architecture::Mp { settings.processes } else { settings.workers };
         Supervisor {
             settings,
             share: share(settings),
@@ -182,6 +186,7 @@ impl<'a> Supervisor<'a> {
             predecessor,
             keeper,
             upgrade_in_progress,
+            applications: Applications::new(),
             confinement,
             successor: None,
             workers: (0..most).map(|_| None).collect(),
@@ -222,7 +227,9 @@ impl<'a> Supervisor<'a> {
         let begun = self.upgrade_in_progress.descriptor();
         let due = if self.upgrade_in_progress.is_begun() { due.min(now + LOOK_INTERVAL) } else { due };
         let due = if self.last_call.is_some() { due.min(now + LAST_CALL_POLL) } else { due };
-        self.orders.wait(lines.chain([alarm]).chain(admin).chain(begun), Some(due.saturating_duration_since(now)));
+        let due = due.saturating_duration_since(now).min(self.applications.due());
+        let lines = lines.chain([alarm]).chain(self.applications.descriptors());
+        self.orders.wait(lines.chain(admin).chain(begun), Some(due));
     }
 
     /// Lets `work` be done with the endpoint and who answers for this server.
@@ -247,6 +254,7 @@ impl<'a> Supervisor<'a> {
                 listeners: &self.listeners,
                 ids: self.workers.iter().flatten().map(|worker| worker.process.as_raw_pid() as u32).collect(),
                 upgrade_in_progress: &mut self.upgrade_in_progress,
+                applications: &self.applications,
                 confined: self.confinement.kind(),
             },
         };
@@ -255,6 +263,10 @@ impl<'a> Supervisor<'a> {
 
     /// Requests of administrators, orders, reports and deaths.
     fn look_after_workers(&mut self) -> Result<(), ServeError> {
+        // Not before the place is its own.
+        if self.receiver.is_none() || self.announced {
+            self.applications.follow(self.settings);
+        }
         self.with_office(|admin, service| admin.handle(service));
         self.look_at_succession();
         if self.reload_later && !self.upgrade_in_progress.is_begun() {
@@ -266,7 +278,7 @@ impl<'a> Supervisor<'a> {
         }
         while let Some(order) = self.orders.receive() {
             match order {
-                Order::Reopen => self.order_all(order),
+                Order::Reopen | Order::PurgeAnswers => self.order_all(order),
                 Order::Reload if self.upgrade_in_progress.is_begun() => self.reload_later = true,
                 Order::Reload => self.with_office(|_, service| {
                     // What comes of it is in the error log.
@@ -309,6 +321,7 @@ impl<'a> Supervisor<'a> {
         }
         if let Some((worker, status)) = worker {
             self.shared_metrics.scoreboard.score(slot).clear();
+            self.shared_metrics.counted.clear(slot);
             let explained = reports.iter().any(|report| *report != Report::Ready);
             if !worker.leaving && !explained && self.end.is_none() {
                 self.handle_death(&worker, status)?;
@@ -333,6 +346,8 @@ impl<'a> Supervisor<'a> {
                 // Not before the place is its own: until then orders are the other one's.
                 self.predecessor.take().into_iter().for_each(|predecessor| self.orders.follow(predecessor));
                 self.keeper.take().into_iter().for_each(|keeper| self.orders.keep(keeper));
+                // The applications of the other one end with it.
+                self.applications.follow(self.settings);
                 self.say_why_short();
             }
             Report::Ready => self.shared_metrics.scoreboard.set_short(false),
@@ -445,6 +460,7 @@ impl Supervisor<'_> {
     /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.
     fn become_worker(&mut self, slot: usize, line: ControlChannel) -> i32 {
         self.workers.clear();
+        self.applications.forget();
         self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.administration = None;
         self.upgrade_in_progress.forget();
@@ -640,6 +656,15 @@ impl Supervisor<'_> {
             scoreboard.score(*slot).clear();
         }
         self.wanted -= surplus;
+    }
+}
+
+/// How many processes there are at most that serve for `settings`.
+pub(super) fn processes_max(settings: &Settings) -> usize {
+    match settings.architecture {
+        Architecture::Mp => settings.processes.max(settings.processes_max),
+        Architecture::CoAmped => settings.workers,
+        _ => 1,
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod peer;
 mod planted;
 pub(crate) mod prefetch;
 pub mod ring;
+pub(crate) mod runtime_directory;
 pub mod sandbox;
 pub mod say;
 pub mod shared_memory;

@@ -22,13 +22,56 @@ pub(crate) fn bound_unsent(listener: impl AsFd, bytes: u32) -> io::Result<()> {
     set(listener, libc::TCP_NOTSENT_LOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX))
 }
 
+/// What [`bound_unsent`] was told of this socket, or of that which it inherits it from.
+///
+/// # Errors
+/// As of [`bound_unsent`].
+pub(crate) fn unsent_bound(socket: impl AsFd) -> io::Result<u32> {
+    let value: libc::c_uint = get(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)?;
+    Ok(value)
+}
+
+/// The kernel sends at most so many bytes of a connection in a second, by a timer of its own; none for as many as it can
+/// (`SO_MAX_PACING_RATE`).
+///
+/// # Errors
+/// The descriptor is not a socket.
+pub(crate) fn pace(socket: impl AsFd, bytes_per_s: Option<u64>) -> io::Result<()> {
+    let value: libc::c_ulong = bytes_per_s.unwrap_or(u64::MAX);
+    set_at(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value)
+}
+
+/// What [`pace`] was told of this socket.
+#[cfg(test)]
+pub(crate) fn pace_of(socket: impl AsFd) -> io::Result<Option<u64>> {
+    let value: libc::c_ulong = get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)?;
+    Ok(Some(value).filter(|value| *value != u64::MAX))
+}
+
 fn set(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    set_at(socket, libc::IPPROTO_TCP, option, value)
+}
+
+/// `T` is an integer.
+fn get<T: Default>(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed for the call, and the pointers are those of a live integer, of which any bytes are a value,
+    // and of its length.
+    let result = unsafe {
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length)
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `T` is an integer.
+fn set_at<T>(socket: impl AsFd, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
     // SAFETY: the descriptor is borrowed for the call, and the pointer and the length are those of a live integer,
     // which the kernel only reads.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
+            level,
             option,
             (&raw const value).cast(),
             size_of_val(&value) as libc::socklen_t,

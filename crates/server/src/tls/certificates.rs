@@ -35,6 +35,8 @@ pub struct Pair {
     pub certified: Arc<CertifiedKey>,
     /// Who signs certificates of clients; none if clients need none.
     pub client_roots: Option<Arc<RootCertStore>>,
+    /// Clients without a certificate are taken as well.
+    pub may_lack_client: bool,
     /// The state of the files.
     pub stamps: Vec<Option<Stamp>>,
 }
@@ -68,7 +70,7 @@ impl std::error::Error for PairError {}
 
 /// The state of each file of a pair; none of what is not there.
 pub fn stamps(files: &TlsFiles) -> Vec<Option<Stamp>> {
-    let paths = [Some(&files.certificate), Some(&files.key), files.client_ca.as_ref()];
+    let paths = [Some(&files.certificate), Some(&files.key), files.client_ca.as_ref().map(|client_ca| &client_ca.file)];
     paths.into_iter().flatten().map(|path| stamp(path)).collect()
 }
 
@@ -132,11 +134,13 @@ pub fn load_unjudged(files: &TlsFiles, provider: &CryptoProvider) -> Result<Pair
         )
     })?;
     let certified = CertifiedKey::new(chain, key);
-    let client_roots = files.client_ca.as_deref().map(roots).transpose()?;
+    let client_ca = files.client_ca.as_ref();
+    let client_roots = client_ca.map(|client_ca| roots(&client_ca.file)).transpose()?;
+    let may_lack_client = client_ca.is_some_and(|client_ca| client_ca.is_optional);
     if stamps != self::stamps(files) {
         return Err(wrong(&files.certificate, "the files change while they are read".to_owned()));
     }
-    Ok(Pair { certified: Arc::new(certified), client_roots, stamps })
+    Ok(Pair { certified: Arc::new(certified), client_roots, may_lack_client, stamps })
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {

@@ -3,6 +3,8 @@
 //! Owns: the few fields that are shown to people and checked at start. Trust is judged by rustls alone. Whatever cannot be read is
 //! left out; nothing here panics whatever the bytes are.
 
+use crate::config::access::SUBJECT_CHARACTERS_MAX;
+
 /// From when to when a certificate is valid, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
@@ -33,7 +35,7 @@ pub fn validity(certificate: &[u8]) -> Option<Validity> {
     Some(Validity { from: time(from)?, until: time(until)? })
 }
 
-/// Whose `certificate` is, as in `CN=alice,O=Example`.
+/// Whose `certificate` is, as in `CN=alice,O=Example`. What cannot be written is `?`, and long names are cut off.
 pub fn subject(certificate: &[u8]) -> Option<Box<str>> {
     let (_, subject) = fields(certificate)?;
     let mut names = Reader(subject);
@@ -61,9 +63,6 @@ pub fn subject(certificate: &[u8]) -> Option<Box<str>> {
     }
     (!text.is_empty()).then(|| text.into())
 }
-
-/// Of each name in a subject.
-const SUBJECT_CHARACTERS_MAX: usize = 64;
 
 /// What a certificate authority knows `certificate` by: the identifier of the key that has signed it, and its serial number as it is encoded
 /// (RFC 9773 4.1).

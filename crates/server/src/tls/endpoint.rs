@@ -20,10 +20,12 @@ use rustls::sign::SingleCertAndKey;
 use super::alert::{Alert, Failure};
 use super::automatic::{self, StateError, StateFiles};
 use super::certificates::{self, Pair, PairError, Stamp};
+use super::client::{Trust, TrustError};
 use super::client_hello;
 use super::crypto::provider;
 use super::negotiated::{Alpn, Chosen};
 use super::tickets::Tickets;
+use crate::config::gateway::GatewaySettings;
 use crate::config::settings::{Settings, SiteTls, TlsFiles};
 use crate::log::errors::Level;
 use crate::metrics::counters::Counters;
@@ -96,6 +98,8 @@ pub enum TlsError {
     State(StateError),
     /// rustls does not take what it was given.
     Config(String),
+    /// An application that is asked by `https` cannot be known: which, and why.
+    Application(String, TrustError),
 }
 
 impl fmt::Display for TlsError {
@@ -105,6 +109,7 @@ impl fmt::Display for TlsError {
             TlsError::Local(error) => error.fmt(formatter),
             TlsError::State(error) => error.fmt(formatter),
             TlsError::Config(words) => write!(formatter, "TLS cannot be set up: {words}"),
+            TlsError::Application(place, error) => write!(formatter, "nothing tells who {place} is: {error}"),
         }
     }
 }
@@ -315,8 +320,21 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, TlsError> {
             let pair = certificates::load(files, &provider)?;
             doubts.extend(doubts_of(files, &pair, &site.hosts));
         }
+        for gateway in site.gateways() {
+            trust_of(gateway)?;
+        }
     }
     Ok(doubts)
+}
+
+/// Whom a gateway trusts; none if it asks nobody by `https`.
+///
+/// # Errors
+/// There is nobody to trust.
+pub fn trust_of(gateway: &GatewaySettings) -> Result<Option<Trust>, TlsError> {
+    let Some(upstream) = gateway.upstreams.iter().find(|upstream| upstream.address.is_secure) else { return Ok(None) };
+    let trust = Trust::of_gateway(&gateway.tls);
+    trust.map(Some).map_err(|error| TlsError::Application(upstream.address.to_string(), error))
 }
 
 fn load(
@@ -344,8 +362,11 @@ fn config_of(
     let builder = match &pair.client_roots {
         None => builder.with_no_client_auth(),
         Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
-            builder.with_client_cert_verifier(verifier.map_err(|error| wrong(&error))?)
+            let mut verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+            if pair.may_lack_client {
+                verifier = verifier.allow_unauthenticated();
+            }
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| wrong(&error))?)
         }
     };
     let resolver = SingleCertAndKey::from(pair.certified.clone());

@@ -33,7 +33,7 @@ pub mod tickets;
 
 pub use alert::Failure;
 pub use crypto::offered;
-pub use endpoint::{Endpoint, TlsError, check};
+pub use endpoint::{Endpoint, TlsError, check, trust_of};
 pub use negotiated::{Alpn, Negotiated, Over};
 pub use session::{Phase, Session, TlsSession};
 pub use tickets::Tickets;

@@ -2,6 +2,7 @@
 //!
 //! Owns: the names of versions, suites and groups.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -55,11 +56,15 @@ pub struct Negotiated {
 
 /// What a request came over.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Over {
+pub struct Over<'a> {
     /// The certificate that its client was shown, by its identity; none without TLS.
     pub certificate: Option<u64>,
+    /// The subject of the certificate that the client has shown, and that one of `client_ca` has signed.
+    pub client_subject: Option<&'a str>,
     /// Without TLS, at the port from which sites that speak it send their clients to the other one.
     pub is_to_be_secured: bool,
+    /// The socket of its connection, for who has to know both ends of it.
+    pub socket: Option<BorrowedFd<'a>>,
 }
 
 /// The protocol above TLS (RFC 7301).

@@ -20,7 +20,7 @@ use super::handshake::HANDSHAKE_BYTES_MAX;
 use super::record::{ContentType, OVERHEAD_BYTES_MAX, Sealer, Version};
 use super::testing::{self, Made, Pair, client, client_config, files_of};
 use super::*;
-use crate::config::settings::{Settings, SiteSettings, SiteTls};
+use crate::config::settings::{ClientCa, Settings, SiteSettings, SiteTls};
 use crate::sys::shared_memory::SharedMemory;
 
 /// Sites with a certificate each.
@@ -231,7 +231,7 @@ fn with_client_ca(directory: &Path, authority: &Made) -> (Made, Settings) {
     let mut files = files_of(directory, &made);
     let client_ca = directory.join("ca.pem");
     std::fs::write(&client_ca, &authority.certificate_pem).unwrap();
-    files.client_ca = Some(client_ca);
+    files.client_ca = Some(ClientCa { file: client_ca, is_optional: false });
     (made, Settings { sites: vec![site(&["example.org"], Some(SiteTls::Files(files)))], ..Settings::default() })
 }
 

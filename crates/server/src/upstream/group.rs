@@ -2,18 +2,26 @@
 //!
 //! Owns: [`Group`]: which place is asked next, what its name means at the moment, and the connections that are kept to it; shared by all
 //! workers of a process. Guarantees: whoever asks waits for nothing but a lock that is held for a choice; what a name means is looked up on
-//! threads of their own, which begin with the first request, so that a process may still be forked before.
+//! threads of their own, which begin with [`Group::prepare`] or the first request, so that a process may still be forked before.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lamna_policy::upstream::health::{Availability, HealthSettings};
 use lamna_policy::upstream::{Attempt, Outcome, Upstreams};
+use lamna_proto::gateway::GatewayError;
 use lamna_proto::time::Instant;
 
-use crate::config::gateway::GatewaySettings;
-use crate::config::upstream_address::UpstreamAddress;
+use crate::config::gateway::{GatewaySettings, UpstreamSettings};
+use crate::config::upstream_address::{self, UpstreamAddress};
+use crate::metrics::applications::Place as CountedPlace;
+use crate::metrics::counters::Counters;
+use crate::sys::clock::{Clock, unix_ms};
+use crate::sys::shared_memory::SharedMemory;
+use crate::tls::client::{ClientSession, Trust};
+use crate::tls::{TlsError, trust_of};
+use crate::upstream::check::Checks;
 use crate::upstream::dial::Destination;
+use crate::upstream::link::Link;
 use crate::upstream::pool::Pool;
 use crate::upstream::resolve::{NameView, ResolveSettings, Resolver, by_system};
 
@@ -26,6 +34,12 @@ pub struct Group {
     choice: Mutex<Upstreams>,
     /// Looks up the names among the places.
     resolver: OnceLock<Option<Resolver>>,
+    /// Whom it takes for those that are asked by `https`; none if there are no such, or why nobody.
+    trust: OnceLock<Result<Option<Trust>, String>>,
+    /// Where requests are counted: the row of each place, if there was room.
+    counted: OnceLock<(SharedMemory<Counters>, Vec<Option<usize>>)>,
+    /// Asks whether places are well.
+    checks: OnceLock<Checks>,
 }
 
 /// One place.
@@ -33,6 +47,8 @@ pub struct Group {
 struct Member {
     place: Place,
     pool: Pool,
+    /// Why the last request has failed, in words, and when, in seconds since 1970.
+    last_failure: Mutex<Option<(String, u64)>>,
 }
 
 #[derive(Debug)]
@@ -64,33 +80,89 @@ pub struct MemberStatus {
     pub load: u32,
     /// Connections that are kept.
     pub kept: usize,
+    /// Why the last request has failed, in words, and when, in seconds since 1970.
+    pub last_failure: Option<(String, u64)>,
 }
 
 impl Group {
-    /// Nothing is connected to before the first request, nor looked up unless [`Group::look_up_names`] is called. `seed` decides ties.
+    /// Nothing is connected to before the first request, nor looked up or read unless [`Group::prepare`] is called. `seed` decides ties.
     pub fn new(settings: GatewaySettings, seed: u64) -> Group {
         let weights: Vec<u32> = settings.upstreams.iter().map(|upstream| upstream.weight).collect();
         let mut names = 0;
         let member = |address: &UpstreamAddress| {
-            let place = match address {
-                UpstreamAddress::Fixed { addresses, .. } => Place::Fixed(Destination::Tcp(addresses.as_slice().into())),
-                UpstreamAddress::Unix(path) => Place::Fixed(Destination::Unix(path.as_path().into())),
-                UpstreamAddress::Named { .. } => {
+            let place = match &address.place {
+                upstream_address::Place::Fixed { addresses, .. } => {
+                    Place::Fixed(Destination::Tcp(addresses.as_slice().into()))
+                }
+                upstream_address::Place::Unix(path) => Place::Fixed(Destination::Unix(path.as_path().into())),
+                upstream_address::Place::Named { .. } => {
                     names += 1;
                     Place::Named(names - 1, Mutex::default())
                 }
             };
-            Member { place, pool: Pool::default() }
+            Member { place, pool: Pool::default(), last_failure: Mutex::default() }
         };
         let members = settings.upstreams.iter().map(|upstream| &upstream.address).map(member).collect();
-        let choice = Mutex::new(Upstreams::new(&weights, HealthSettings::default(), seed));
-        Group { settings, members, choice, resolver: OnceLock::new() }
+        let mut health = HealthSettings::default();
+        if let Some(check) = &settings.check {
+            (health.passes_min, health.misses_max) = (check.passes, check.misses);
+        }
+        let choice = Mutex::new(Upstreams::new(&weights, health, seed));
+        Group {
+            settings,
+            members,
+            choice,
+            resolver: OnceLock::new(),
+            trust: OnceLock::new(),
+            counted: OnceLock::new(),
+            checks: OnceLock::new(),
+        }
     }
 
     /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has to be given back with
     /// [`Group::end`].
     pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool) -> Option<Attempt> {
-        lock(&self.choice).choose(now.ms(), tried, may_retry)
+        let attempt = lock(&self.choice).choose(now.ms(), tried, may_retry)?;
+        if let Some(row) = self.row(attempt.index()) {
+            row.count_asked();
+        }
+        Some(attempt)
+    }
+
+    /// A request to place `index` has failed: how, and what else is known of it.
+    pub fn note_failure(&self, index: usize, error: GatewayError, why: Option<&str>) {
+        if let Some(row) = self.row(index) {
+            row.count_failed(error);
+        }
+        if let Some(member) = self.members.get(index) {
+            let words = why.map_or_else(|| error.to_string(), |why| format!("{error} ({why})"));
+            *lock(&member.last_failure) = Some((words, unix_ms() / 1000));
+        }
+    }
+
+    /// Place `index` has been found to be well or not. Whether it is held to be down.
+    pub(super) fn handle_check(&self, index: usize, now: Instant, is_well: bool) -> bool {
+        let mut choice = lock(&self.choice);
+        choice.handle_check(index, now.ms(), is_well);
+        choice.availability(index, now.ms()) == Some(Availability::Down)
+    }
+
+    /// A check of place `index` has failed: why.
+    pub(super) fn note_check(&self, index: usize, why: &str) {
+        if let Some(member) = self.members.get(index) {
+            *lock(&member.last_failure) = Some((why.to_owned(), unix_ms() / 1000));
+        }
+    }
+
+    /// What `Host` says for place `index` if nothing else is wanted.
+    pub(super) fn authority_of(&self, index: usize) -> String {
+        self.settings.upstreams.get(index).map(|upstream| upstream.address.authority()).unwrap_or_default()
+    }
+
+    /// Where requests to place `index` are counted.
+    pub(super) fn row(&self, index: usize) -> Option<&CountedPlace> {
+        let (counters, rows) = self.counted.get()?;
+        counters.places.at(rows.get(index).copied().flatten()?)
     }
 
     /// A request to a place is over.
@@ -99,15 +171,20 @@ impl Group {
     }
 
     /// A connection that is kept to place `index`, if there is one.
-    pub fn take(&self, index: usize, now: Instant) -> Option<OwnedFd> {
+    pub fn take(&self, index: usize, now: Instant) -> Option<Link> {
         self.members.get(index)?.pool.take(now)
     }
 
     /// Keeps a connection to place `index` that can carry another request.
-    pub fn put(&self, index: usize, socket: OwnedFd, now: Instant) {
+    pub fn put(&self, index: usize, link: Link, now: Instant) {
         if let Some(member) = self.members.get(index) {
-            member.pool.put(socket, now);
+            member.pool.put(link, now);
         }
+    }
+
+    /// Closes connections that nobody has used for too long.
+    pub fn close_old(&self, now: Instant) {
+        self.members.iter().for_each(|member| member.pool.close_old(now));
     }
 
     /// Where place `index` is at the moment. Connections that are kept to where it was before are closed.
@@ -132,17 +209,44 @@ impl Group {
         view.error().map_or(Located::Unknown, Located::Failed)
     }
 
-    /// Begins to look up the names among the places, by threads that this one starts: those that begin with the first request would be
-    /// confined as who serves that.
-    pub fn look_up_names(&self) {
+    /// Reads the certificates that places are known by, and begins to look up the names among them and to check them, by threads that this one starts: with the
+    /// first request both would be confined as who serves that. Requests are counted as those of this site from now on.
+    ///
+    /// # Errors
+    /// Nothing tells who a place is that is asked by `https`.
+    pub fn prepare(
+        self: &Arc<Self>,
+        site: &str,
+        counters: &SharedMemory<Counters>,
+        clock: Clock,
+    ) -> Result<(), TlsError> {
+        let row = |upstream: &UpstreamSettings| counters.places.take_row(site, &upstream.address.to_string());
+        let _ = self.counted.set((counters.clone(), self.settings.upstreams.iter().map(row).collect()));
+        // Who has been asked before has read them.
+        let _ = self.trust.set(Ok(trust_of(&self.settings)?));
         let _ = self.resolver();
+        let _ = self.checks.get_or_init(|| Checks::start(self, site, clock));
+        Ok(())
+    }
+
+    /// What begins TLS with place `index`; none if none is spoken with it.
+    ///
+    /// # Errors
+    /// Nothing tells who it is: why.
+    pub fn session(&self, index: usize) -> Result<Option<ClientSession>, String> {
+        let upstream = self.settings.upstreams.get(index).filter(|upstream| upstream.address.is_secure);
+        let Some(upstream) = upstream else { return Ok(None) };
+        let trust = self.trust.get_or_init(|| trust_of(&self.settings).map_err(|error| error.to_string()));
+        let Some(trust) = trust.as_ref().map_err(String::clone)? else { return Ok(None) };
+        let name = self.settings.tls.server_name.clone().unwrap_or_else(|| upstream.address.host());
+        trust.begin(&name).map(Some)
     }
 
     fn resolver(&self) -> Option<&Resolver> {
         let start = || {
-            let named = |address: &UpstreamAddress| match address {
-                UpstreamAddress::Named { host, port } => Some((host.clone(), *port)),
-                UpstreamAddress::Fixed { .. } | UpstreamAddress::Unix(_) => None,
+            let named = |address: &UpstreamAddress| match &address.place {
+                upstream_address::Place::Named { host, port } => Some((host.clone(), *port)),
+                upstream_address::Place::Fixed { .. } | upstream_address::Place::Unix(_) => None,
             };
             let names: Vec<_> =
                 self.settings.upstreams.iter().filter_map(|upstream| named(&upstream.address)).collect();
@@ -169,6 +273,7 @@ impl Group {
             availability: choice.availability(index, now.ms()),
             load: choice.load(index),
             kept: member.pool.len(),
+            last_failure: lock(&member.last_failure).clone(),
         };
         self.members.iter().enumerate().map(status).collect()
     }
@@ -182,7 +287,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::gateway::{GatewayProtocol, UpstreamSettings};
+    use crate::config::gateway::GatewayProtocol;
 
     fn group(places: &[&str]) -> Group {
         let upstreams = places.iter().map(|place| UpstreamSettings::new(place.parse().unwrap())).collect();

@@ -4,12 +4,10 @@
 //! kept as the settings allow, for as long as they allow; nobody waits for anybody: it is a bounded queue without locks. Does not know what
 //! is under way.
 
-use std::os::fd::{AsFd, OwnedFd};
-
 use crossbeam_channel::{Receiver, Sender, bounded};
 use lamna_proto::time::Instant;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+
+use super::link::Link;
 
 /// Connections that are kept. Each is a descriptor, here and in the application.
 const KEPT_MAX: usize = 64;
@@ -26,7 +24,7 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Idle {
-    socket: OwnedFd,
+    link: Link,
     since: Instant,
 }
 
@@ -38,16 +36,26 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Takes a connection that is open, the one that has waited longest. One system call for each that is looked at; what has ended, or is too
-    /// old, is closed.
-    pub fn take(&self, now: Instant) -> Option<OwnedFd> {
-        self.idle.try_iter().find(|one| is_fresh(one, now) && is_quiet(&one.socket)).map(|one| one.socket)
+    /// Takes a connection that is open, the one that has waited longest. One system call for each that is looked at, two where TLS is spoken;
+    /// what has ended, or is too old, is closed.
+    pub fn take(&self, now: Instant) -> Option<Link> {
+        self.idle.try_iter().find_map(|mut one| (is_fresh(&one, now) && one.link.is_quiet()).then_some(one.link))
     }
 
     /// Keeps a connection whose last answer is whole and that may carry another request. If there is no room, it is closed.
-    pub fn put(&self, socket: OwnedFd, now: Instant) {
+    pub fn put(&self, link: Link, now: Instant) {
         // A full queue gives it back, and it is closed.
-        let _ = self.kept.try_send(Idle { socket, since: now });
+        let _ = self.kept.try_send(Idle { link, since: now });
+    }
+
+    /// Closes those that nobody has used for too long. Who does not serve calls it, now and then: without requests nobody takes any.
+    pub fn close_old(&self, now: Instant) {
+        for one in self.idle.try_iter().take(self.idle.len()) {
+            if is_fresh(&one, now) {
+                // If there is no room any more, it is closed.
+                let _ = self.kept.try_send(one);
+            }
+        }
     }
 
     /// Closes all: the upstream has moved, or is out.
@@ -70,25 +78,19 @@ fn is_fresh(one: &Idle, now: Instant) -> bool {
     now.since(one.since) < IDLE_MS
 }
 
-/// Whether the peer has neither closed nor sent anything: an answer that nobody asked for must not become somebody's.
-fn is_quiet(socket: &OwnedFd) -> bool {
-    let looked = recv(socket.as_fd(), &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-    matches!(looked.map(|(_, bytes)| bytes), Err(Errno::AGAIN | Errno::INTR))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;
 
     /// Our end, its number, and the application's.
-    fn connection() -> (OwnedFd, i32, UnixStream) {
+    fn connection() -> (Link, i32, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let number = ours.as_raw_fd();
-        (ours.into(), number, theirs)
+        (Link::new(ours.into(), None), number, theirs)
     }
 
     #[test]
@@ -96,7 +98,10 @@ mod tests {
         let pool = Pool::default();
         let (socket, number, _peer) = connection();
         pool.put(socket, Instant::from_ms(0));
-        assert_eq!((pool.len(), pool.take(Instant::from_ms(1)).map(|socket| socket.as_raw_fd())), (1, Some(number)));
+        assert_eq!(
+            (pool.len(), pool.take(Instant::from_ms(1)).map(|link| link.socket().as_raw_fd())),
+            (1, Some(number))
+        );
         assert!(pool.take(Instant::from_ms(1)).is_none() && pool.is_empty());
     }
 
@@ -109,7 +114,7 @@ mod tests {
         for socket in [closed, spoken, good] {
             pool.put(socket, Instant::from_ms(0));
         }
-        assert_eq!(pool.take(Instant::from_ms(1)).map(|socket| socket.as_raw_fd()), Some(number));
+        assert_eq!(pool.take(Instant::from_ms(1)).map(|link| link.socket().as_raw_fd()), Some(number));
         assert!(pool.is_empty());
     }
 
@@ -119,6 +124,21 @@ mod tests {
         let (socket, _, _peer) = connection();
         pool.put(socket, Instant::from_ms(0));
         assert!(pool.take(Instant::from_ms(IDLE_MS)).is_none() && pool.is_empty());
+    }
+
+    #[test]
+    fn what_nobody_takes_is_closed_when_it_is_old() {
+        let pool = Pool::default();
+        let (old, _, mut application_of_old) = connection();
+        let (young, number, _application) = connection();
+        pool.put(old, Instant::from_ms(0));
+        pool.put(young, Instant::from_ms(1));
+        pool.close_old(Instant::from_ms(IDLE_MS - 1));
+        assert_eq!(pool.len(), 2);
+        pool.close_old(Instant::from_ms(IDLE_MS));
+        assert_eq!(application_of_old.read(&mut [0]).unwrap(), 0, "it was closed");
+        let taken = pool.take(Instant::from_ms(IDLE_MS));
+        assert_eq!(taken.map(|link| link.socket().as_raw_fd()), Some(number));
     }
 
     #[test]

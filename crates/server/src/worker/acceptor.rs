@@ -14,7 +14,7 @@
 //!   Closed is for good, and can be reached from every state.
 //! ```
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use lamna_proto::time::Instant;
@@ -25,6 +25,7 @@ use crate::io::wait::{Poll, Token};
 use crate::listen::{BACKLOG, Listener};
 use crate::metrics::scoreboard::Scoreboard;
 use crate::worker::connection_table::ConnectionState;
+use crate::worker::limiter::connections::{Crowded, turn_away};
 use crate::worker::shared::Shared;
 
 /// Connections accepted at once, before others get their turn. As many as take a millisecond: who comes in a crowd waits for
@@ -33,6 +34,8 @@ const BATCH_MAX: usize = 64;
 /// The same where there are other workers, who are to have their share. Few: while one worker takes them, those that the
 /// kernel has woken for the next ones are on their way.
 const BATCH_SHARED_MAX: usize = 4;
+/// Connections that are refused before others get their turn.
+const REFUSED_MAX: usize = 4;
 /// How long a worker that has more than its share leaves new connections to the others. Of several that wait for one
 /// listening socket the kernel always wakes the same first, so without this it would get nearly all.
 const PASS_MS: u32 = 1;
@@ -163,19 +166,32 @@ impl Acceptor {
         workers <= 1 && self.reserve.leaves(connections + BACKLOG as usize)
     }
 
-    /// A connection was taken. What it is to the worker that has its socket.
-    pub fn admit(&mut self, shared: &Shared, listener: usize, accepted: Accepted, now: Instant) -> ConnectionState {
-        if self.reserve.has_given(&accepted.socket) {
+    /// A connection was taken. What it is to the worker that has its socket; none if its client network has enough of them.
+    pub fn admit(
+        &mut self,
+        shared: &Shared,
+        listener: usize,
+        accepted: Accepted,
+        now: Instant,
+    ) -> Option<ConnectionState> {
+        let descriptor = accepted.socket.as_raw_fd();
+        let slot = let_in(shared, &shared.listeners[listener], accepted, now)?;
+        if self.reserve.has_given(&descriptor) {
             self.handle_shortage(Errno::MFILE);
         }
-        ConnectionState::accepted(accepted, &shared.listeners[listener], shared.tls.as_ref(), now)
+        Some(slot)
     }
 
-    /// Takes the next connection that waits at `listener`. None if none waits, or there is no room.
+    /// Takes the next connection that waits at `listener`. None if none waits, there is no room, or many have been refused: then others
+    /// get their turn.
     pub fn take(&mut self, shared: &Shared, listener: usize, now: Instant) -> Option<ConnectionState> {
+        let mut refused = 0;
         for _ in 0..BATCH_MAX {
             match accept(shared.listeners[listener].as_fd()) {
-                Ok(accepted) => return Some(self.admit(shared, listener, accepted, now)),
+                Ok(accepted) => match self.admit(shared, listener, accepted, now) {
+                    None if refused < REFUSED_MAX => refused += 1,
+                    admitted => return admitted,
+                },
                 Err(Errno::AGAIN) => return None,
                 // It was gone before it could be taken.
                 Err(errno) if concerns_one_connection(errno) => {}
@@ -338,6 +354,23 @@ pub fn watch_in(poll: &Poll, listeners: &[Listener], generation: u32, watches: b
     added
 }
 
+/// What a connection that was taken is to the worker that has its socket; none if its client network has enough of them.
+fn let_in(shared: &Shared, listener: &Listener, accepted: Accepted, now: Instant) -> Option<ConnectionState> {
+    let seat = match shared.limiter.connections().map(|limit| limit.admit(accepted.client, listener)) {
+        Some(Err(Crowded)) => {
+            shared.counters.connections.fetch_add(1, Relaxed);
+            let speaks_tls = shared.tls.is_some() && listener.speaks_tls();
+            if !speaks_tls && listener.proxies().is_none() {
+                turn_away(accepted.socket.as_fd());
+            }
+            return None;
+        }
+        Some(Ok(seat)) => seat,
+        None => None,
+    };
+    Some(ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), now).seated(seat))
+}
+
 /// The connections that wait at a listener, at most `most` and as many as there are descriptors for: for who neither waits for
 /// listeners nor has to leave room.
 pub fn waiting(shared: &Shared, listener: &Listener, most: usize) -> impl Iterator<Item = ConnectionState> {
@@ -346,8 +379,8 @@ pub fn waiting(shared: &Shared, listener: &Listener, most: usize) -> impl Iterat
         Err(errno) if concerns_one_connection(errno) => None,
         accepted => Some(accepted.ok()),
     });
-    let connection = |accepted| ConnectionState::accepted(accepted, listener, shared.tls.as_ref(), shared.clock.now());
-    accepted.map_while(|accepted| accepted).map(connection)
+    let connection = |accepted| let_in(shared, listener, accepted, shared.clock.now());
+    accepted.map_while(|accepted| accepted).filter_map(connection)
 }
 
 #[cfg(test)]

@@ -90,8 +90,13 @@ impl Default for Addresses {
 }
 
 impl Addresses {
-    /// What caches find the target by. What is spelled as usual is taken as it is.
-    pub fn address<'t>(&mut self, sites: &Sites, translate: &Translate<'t>, client: Option<IpAddr>) -> Address<'t> {
+    /// What caches find the target by. What is spelled as usual is taken as it is. `client` is asked for where a route goes by it.
+    pub fn address<'t>(
+        &mut self,
+        sites: &Sites,
+        translate: &Translate<'t>,
+        client: impl FnOnce() -> Option<IpAddr>,
+    ) -> Address<'t> {
         let site = sites.find(translate.host);
         let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
             true => view_of(translate),
@@ -116,14 +121,14 @@ impl Addresses {
             name.extend([0, view.number()]);
         }
         if depends {
-            self.push_outcome(site, translate, client, path_length, &mut name);
+            self.push_outcome(site, translate, client(), path_length, &mut name);
         }
         Address { site: site.index, name: Name::Made(name) }
     }
 
     /// What the routes come to for a target of a site that has gateways: where nothing is cached, nothing else remembers it.
     pub fn rules(&mut self, sites: &Sites, translate: &Translate<'_>, client: Option<IpAddr>) -> Arc<Effective> {
-        let address = self.address(sites, translate, client);
+        let address = self.address(sites, translate, || client);
         let key = address.key();
         let known = self.rules.lookup(key).map(|known| known.clone());
         let rules = known.unwrap_or_else(|| {

@@ -291,7 +291,7 @@ impl<'a> Driver<'a> {
             // The peer is gone, and there is nothing to try that would find it.
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
             slot.handle_broken();
-            self.workspace = Some(slot.connection.reclaim());
+            self.workspace = Some(slot.reclaim());
             return true;
         }
         // An error or a hang-up is found by trying.
@@ -301,7 +301,7 @@ impl<'a> Driver<'a> {
         if ready.is_empty() && is_late(self.context.now) {
             slot.connection.lend(self.workspace.take().expect(AT_HOME));
             slot.handle_timeout(self.context.now);
-            self.workspace = Some(slot.connection.reclaim());
+            self.workspace = Some(slot.reclaim());
             return true;
         }
         // Orders of the main thread, and whatever else ended the wait, are looked at as well.
@@ -431,7 +431,7 @@ impl Driver<'_> {
         if !waits {
             slot.handle_broken();
         }
-        self.workspace = Some(slot.connection.reclaim());
+        self.workspace = Some(slot.reclaim());
         match turn {
             Turn::Waits(_) if !waits => Some(Interest::CLOSE),
             Turn::Waits(interest) => Some(interest),

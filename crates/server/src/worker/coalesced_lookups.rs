@@ -80,8 +80,18 @@ mod tests {
     fn whoever_joins_is_there_when_the_lookup_ends() {
         let (shared, _root) = testing::shared(1, 1);
         let mut context = WorkerContext::new(&shared);
-        let target = context
-            .take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None }, None);
+        let target = context.take(
+            &Translate {
+                host: None,
+                path: b"/a",
+                query: None,
+                path_and_query: b"/a",
+                request: None,
+                is_again: false,
+                found: None,
+            },
+            None,
+        );
         let pending = |index| PendingId { token: Token { index, generation: 1 }, exchange: ExchangeId(0) };
         let mut lookups = CoalescedLookups::default();
         assert_eq!(lookups.join(&target, pending(1)), Joined::First);

@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::route::Switch;
+use crate::config::gateway::GatewaySettings;
 use crate::config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
-use crate::config::upstream_address::UpstreamAddress;
+use crate::config::upstream_address::Place;
 use crate::sys::sandbox::{Kind, Reach, Sandbox, Use};
 use crate::tls::automatic::StateFiles;
 
@@ -101,6 +101,9 @@ fn workers(settings: &Settings) -> Reach {
         // Challenges are answered by whoever is asked.
         paths.push((files.directory().to_owned(), Use::Read));
     }
+    // Files there have no names, or lose them at once.
+    let buffers = gateways(settings).filter_map(|gateway| gateway.buffer.as_ref());
+    paths.extend(buffers.map(|buffer| (buffer.directory.to_path_buf(), Use::Change)));
     Reach { paths, ports: Some(ports(settings)) }
 }
 
@@ -109,7 +112,8 @@ fn agents(settings: &Settings) -> Reach {
     let read = ["/etc", "/run", "/usr", "/lib", "/lib64", "/var/lib/ca-certificates", "/nix/store"];
     let mut paths: Vec<(PathBuf, Use)> = read.map(|path| (path.into(), Use::Read)).to_vec();
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    paths.extend(named.chain(settings.acme.roots.clone()).map(|path| (path, Use::Read)));
+    let of_gateways = gateways(settings).filter_map(|gateway| gateway.tls.ca.clone());
+    paths.extend(named.chain(settings.acme.roots.clone()).chain(of_gateways).map(|path| (path, Use::Read)));
     if !settings.automatic_names().is_empty()
         && let Ok(files) = StateFiles::of(settings)
     {
@@ -153,18 +157,19 @@ fn of_users(name: &str) -> Vec<PathBuf> {
     database.into_iter().map(PathBuf::from).chain(folders).collect()
 }
 
+fn gateways(settings: &Settings) -> impl Iterator<Item = &GatewaySettings> {
+    settings.sites.iter().flat_map(SiteSettings::gateways)
+}
+
 /// The ports of applications.
 fn ports(settings: &Settings) -> Vec<u16> {
     let mut ports = BTreeSet::new();
-    for route in settings.sites.iter().flat_map(|site| &site.routes) {
-        let Switch::Set(gateway) = &route.gateway else { continue };
+    for gateway in gateways(settings) {
         for upstream in &gateway.upstreams {
-            match &upstream.address {
-                UpstreamAddress::Fixed { addresses, .. } => {
-                    ports.extend(addresses.iter().map(|address| address.port()))
-                }
-                UpstreamAddress::Named { port, .. } => _ = ports.insert(*port),
-                UpstreamAddress::Unix(_) => {}
+            match &upstream.address.place {
+                Place::Fixed { addresses, .. } => ports.extend(addresses.iter().map(|address| address.port())),
+                Place::Named { port, .. } => _ = ports.insert(*port),
+                Place::Unix(_) => {}
             }
         }
     }

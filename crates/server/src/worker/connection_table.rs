@@ -15,10 +15,14 @@ use crate::metrics::step_timer;
 use crate::metrics::step_timer::Step;
 use crate::tls::Endpoint;
 use crate::worker::connection_counter::CountGuard;
+use crate::worker::context::WorkerContext;
+use crate::worker::limiter::connections::{Crowded, Seat};
+use crate::worker::limiter::terms::{Course, Terms};
 use crate::worker::transport::Transport;
 use lamna_proto::conn::{Connection, Interest};
 use lamna_proto::limits::Limits;
 use lamna_proto::time::Instant;
+use lamna_proto::workspace::Workspace;
 use rustix::net::RecvFlags;
 
 /// One connection of a worker.
@@ -46,6 +50,17 @@ pub struct ConnectionState {
     posture: Posture,
     /// By which it is counted, where connections move between threads.
     pub count_guard: Option<CountGuard>,
+    /// What limits make of it.
+    limited: Option<Box<Limited>>,
+}
+
+/// What limits make of a connection.
+#[derive(Debug, Default)]
+struct Limited {
+    /// By which it is counted among those of its client network.
+    seat: Option<Seat>,
+    /// How fast it gets what, and for whom its bytes are counted.
+    course: Option<Box<Course>>,
 }
 
 /// What a connection that nobody works on waits for.
@@ -123,6 +138,82 @@ impl ConnectionState {
         ConnectionState::over(transport, client, now)
     }
 
+    /// What limits say about a request that has been routed applies to what is sent from now on.
+    pub fn take_terms(&mut self, context: &mut WorkerContext<'_>) {
+        let terms = context.terms.take();
+        if terms.is_some() || self.limited.is_some() {
+            self.change_course(terms);
+        }
+    }
+
+    fn change_course(&mut self, terms: Option<Box<Terms>>) {
+        let ConnectionState { limited, transport, .. } = self;
+        match limited.as_mut().and_then(|limited| limited.course.as_mut()) {
+            Some(course) => {
+                if !course.handle_request(terms, &*transport)
+                    && let Some(limited) = limited
+                {
+                    limited.course = None;
+                }
+            }
+            None => {
+                let Some(terms) = terms else { return };
+                let course = Box::new(Course::new(*terms, &*transport));
+                limited.get_or_insert_default().course = Some(course);
+            }
+        }
+    }
+
+    /// So many bytes of it were sent.
+    pub fn count_sent(&mut self, bytes: u64, now: Instant) {
+        if let Some(limited) = &mut self.limited
+            && let Some(course) = &mut limited.course
+        {
+            course.handle_sent(bytes, &self.transport, now);
+        }
+    }
+
+    /// It is about to receive.
+    pub fn begin_receiving(&mut self) {
+        if let Some(limited) = &mut self.limited
+            && let Some(course) = &mut limited.course
+            && self.connection.is_idle()
+        {
+            course.handle_idle();
+        }
+    }
+
+    /// Takes the workspace back from it: it is going to wait. What it holds meanwhile is counted for its client network.
+    pub fn reclaim(&mut self) -> Box<Workspace> {
+        let workspace = self.connection.reclaim();
+        self.weigh();
+        workspace
+    }
+
+    /// Counts for its client network what it holds while it waits.
+    pub fn weigh(&mut self) {
+        if let Some(limited) = &mut self.limited
+            && let Some(seat) = &mut limited.seat
+        {
+            seat.hold(self.connection.memory_bytes() + self.transport.held_bytes());
+        }
+    }
+
+    /// Ends it if its client network holds more memory than it may, and it has a part in that. It has a workspace.
+    pub fn end_if_too_heavy(&mut self) {
+        let seat = self.limited.as_ref().and_then(|limited| limited.seat.as_ref());
+        if seat.is_some_and(Seat::is_too_heavy) {
+            self.handle_broken();
+        }
+    }
+
+    /// The same connection, counted by `seat`.
+    pub fn seated(self, seat: Option<Seat>) -> ConnectionState {
+        let mut slot = self;
+        slot.limited = seat.map(|seat| Box::new(Limited { seat: Some(seat), course: None }));
+        slot
+    }
+
     /// A new plain connection.
     pub fn new(socket: OwnedFd, client: Option<IpAddr>, now: Instant) -> ConnectionState {
         ConnectionState::over(Transport::plain(socket), client, now)
@@ -142,6 +233,7 @@ impl ConnectionState {
             queued: false,
             posture: Posture::Active,
             count_guard: None,
+            limited: None,
         }
     }
 
@@ -170,8 +262,21 @@ impl ConnectionState {
     /// Receives once, for a connection that is interested in that.
     pub fn receive(&mut self, now: Instant) {
         let _step = step_timer::step(Step::Receive);
+        self.begin_receiving();
         self.readable = self.transport.receive(&mut self.connection, self.ending, now);
-        self.client = self.transport.take_client().or(self.client);
+        self.take_client();
+    }
+
+    /// Takes over whom a proxy has named as the client, if it just has. A client that may have no further connection loses this one.
+    pub fn take_client(&mut self) {
+        let Some(client) = self.transport.take_client() else { return };
+        self.client = Some(client);
+        let Some(limited) = &mut self.limited else { return };
+        match limited.seat.take().map(|seat| seat.name(client)) {
+            None => {}
+            Some(Ok(seat)) => limited.seat = seat,
+            Some(Err(Crowded)) => self.handle_broken(),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! Owns: looking targets up, and reporting what was answered. Guarantees: takes no lock that another worker waits for,
 //! except when the local cache has to ask the store. Does not wait, receive or send.
 
+mod answers;
+mod leave;
 mod routing;
 
 pub use routing::needs_program;
@@ -16,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::exchange::Translate;
 use lamna_proto::message::Field;
+use lamna_proto::parse::host;
 use lamna_proto::resource::{Representation, Resource};
 use lamna_proto::tally::Tally;
 use lamna_proto::time::Instant;
@@ -24,12 +27,14 @@ use lamna_proto::workspace::Workspace;
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use crate::config::cache_switches::CacheSwitches;
-use crate::content::access::Known;
+use crate::content::access::{Known, Vouched, Who};
 use crate::content::route::{Effective, Routes};
 use crate::content::translate::{Previous, Question, translate};
+use crate::gateway;
 use crate::io::Wait;
 use crate::io::send::Sender;
 use crate::log::{AccessLog, LogBuffer, Record};
+use crate::metrics::counters::ANSWER_OUTCOMES;
 use crate::metrics::scoreboard::WorkerScore;
 use crate::metrics::stall::stall_ms;
 use crate::metrics::step_timer;
@@ -39,9 +44,11 @@ use crate::sys::contain::{Point, fail_if_asked};
 use crate::tls::Negotiated;
 use crate::worker::address::{Address, Addresses, KeyParts};
 use crate::worker::limiter::Exceeded;
+use crate::worker::limiter::terms::Terms;
 use crate::worker::shared::Shared;
 use crate::worker::transport::Transport;
 use crate::worker::turn_budget::Handshakes;
+use crate::worker::uplink::Leave;
 
 /// A worker's own things.
 pub struct WorkerContext<'a> {
@@ -83,11 +90,19 @@ pub struct WorkerContext<'a> {
     has_sent: bool,
     /// Steps of handshakes that may still be taken in this batch.
     pub handshakes: Handshakes,
+    /// How its connections get leave to send.
+    pub leave: Leave,
     /// What was answered with last that is kept nowhere else: what leads to https, the answer to a challenge, the answer to OPTIONS.
     passing: Option<Arc<Resource>>,
     /// What was answered with last that was over a limit: of which site, and of which limit.
     limited: Option<((u32, Exceeded), Arc<Resource>)>,
+    /// What limits say about the answer to the last request.
+    pub terms: Option<Box<Terms>>,
     addresses: Addresses,
+    /// Room for what answers of applications are found by.
+    answer_key: Vec<u8>,
+    /// What was known of answers that are kept, in the order of `AnswerOutcome`.
+    answers: [u64; ANSWER_OUTCOMES],
     /// Passwords that were verified.
     known: Known,
 }
@@ -170,9 +185,13 @@ impl<'a> WorkerContext<'a> {
             begun: now,
             has_sent: false,
             handshakes: Handshakes::default(),
+            leave: if shared.uplink.is_some() { Leave::BySleep } else { Leave::Free },
             passing: None,
             limited: None,
+            terms: None,
             addresses: Addresses::default(),
+            answer_key: Vec::new(),
+            answers: [0; ANSWER_OUTCOMES],
             known: Known::default(),
         }
     }
@@ -191,6 +210,9 @@ impl<'a> WorkerContext<'a> {
         workspace.count_held_in(self.shared.store.parked());
         if self.log.is_some() {
             workspace.keep_requests();
+        }
+        if sites.have_proxies() {
+            workspace.offer_tunnels();
         }
         if self.shared.h2c {
             workspace.speak_h2c();
@@ -238,7 +260,7 @@ impl<'a> WorkerContext<'a> {
     /// What is known about the target of a new request.
     pub fn look_up(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Found<'_> {
         self.requests += 1;
-        let client = self.shared.proxies.client(peer, translate.request);
+        let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         let shared = self.shared;
         self.look_up_address(address, || name_of(shared, translate, peer))
@@ -251,7 +273,7 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a request that is about to be looked up with others.
     pub fn foresee(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) {
-        let client = self.shared.proxies.client(peer, translate.request);
+        let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         self.foresight.add(&self.local, &self.shared.store, address.key(), self.now.ms());
         self.addresses.take_back(address);
@@ -265,7 +287,7 @@ impl<'a> WorkerContext<'a> {
     /// The target of a new request, in values of its own.
     #[cfg(test)]
     pub fn take(&mut self, translate: &Translate<'_>, peer: Option<IpAddr>) -> Target {
-        let client = self.shared.proxies.client(peer, translate.request);
+        let client = || self.shared.proxies.client(peer, translate.request);
         let address = self.addresses.address(&self.shared.sites, translate, client);
         let target = Target::new(self.shared, &address, None, name_of(self.shared, translate, peer));
         self.addresses.take_back(address);
@@ -380,7 +402,8 @@ impl<'a> WorkerContext<'a> {
                 let tls = transport.negotiated().map(Negotiated::told);
                 let (named, mut digits) = (answered.request.filter(|_| self.names_requests), [0; 16]);
                 let id = named.map(|request| proxies.name_of(peer, request, &mut digits));
-                log.push(self.unix_ms, &Record { tls, id, ..record(&answered, client) });
+                let user = user_of(self.shared, &answered, self.now, &mut self.known);
+                log.push(self.unix_ms, &Record { tls, id, user, ..record(&answered, client) });
             }
         }
     }
@@ -388,6 +411,9 @@ impl<'a> WorkerContext<'a> {
     /// Bytes were encrypted to be given to a socket.
     pub fn count_sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
+        if let Some(uplink) = &self.shared.uplink {
+            uplink.count(bytes);
+        }
     }
 
     /// Bytes were given to a socket. Reads the clock: what has left by this is measured with it.
@@ -441,6 +467,7 @@ impl<'a> WorkerContext<'a> {
             common.fetch_add(std::mem::take(own), Relaxed);
         }
         self.flush_answers();
+        add_all(&counters.kept_answers, std::mem::take(&mut self.answers));
         step_timer::balance(&counters.account);
     }
 }
@@ -516,6 +543,7 @@ impl Target {
             site: shared.sites.at(self.site),
             rules: &self.rules,
             host: Routes::host_of(outcome),
+            recipe: Routes::recipe_of(outcome),
             path,
             view,
             wait,
@@ -553,11 +581,24 @@ fn watch(shared: &Shared, target: &Target, entry: &Arc<Entry>, now: Instant) {
     }
 }
 
+/// Who the server has made sure that an answered request is from.
+fn user_of<'s>(shared: &'s Shared, answered: &'s Answered<'_>, now: Instant, known: &mut Known) -> Option<&'s str> {
+    if let Some(vouched) = Vouched::of(answered.found.as_ref()) {
+        return vouched.user.as_deref();
+    }
+    let request =
+        answered.request.filter(|_| shared.sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
+    let host = gateway::authority_of(request).map(host::name_of).filter(|name| !name.is_empty());
+    let site = shared.sites.find(host);
+    site.guard.as_ref()?.who(Some(request), (site.index, now), known).map(Who::name)
+}
+
 fn record<'a>(answered: &Answered<'a>, client: Option<IpAddr>) -> Record<'a> {
     let request = answered.request;
     let field = |field| request.and_then(|request| request.field(field));
     Record {
         client,
+        user: None,
         method: request.map_or(b"", |request| request.method_token()),
         target: request.map_or(b"", |request| request.target()),
         version: request.map_or("", |request| request.head.version.name()),
@@ -584,7 +625,7 @@ mod tests {
     fn translate_of<'a>(path: &'a str, query: Option<&'a str>) -> Translate<'a> {
         let [path, query] = [Some(path), query].map(|text| text.map(str::as_bytes));
         let path = path.unwrap_or_default();
-        Translate { host: None, path, query, path_and_query: path, request: None }
+        Translate { host: None, path, query, path_and_query: path, request: None, is_again: false, found: None }
     }
 
     #[test]

@@ -82,6 +82,7 @@ pub fn turn(
     context: &mut WorkerContext<'_>,
     hands: &mut (impl Io + Executor),
 ) -> Turn {
+    connection.end_if_too_heavy();
     let turn = within_bounds(connection, token, context, hands);
     connection.transport.settle();
     turn
@@ -93,11 +94,12 @@ fn within_bounds(
     context: &mut WorkerContext<'_>,
     hands: &mut (impl Io + Executor),
 ) -> Turn {
-    let mut bytes_left = TURN_BYTES;
+    let mut bytes_left = context.turn_bytes();
     let mut receives_left = TURN_RECEIVES;
     loop {
         meet_needs(connection, token, context, hands);
-        let sent = send(connection, context, hands);
+        let lacks_leave = context.needs_leave() && lacks_leave(connection, context, hands);
+        let sent = if lacks_leave { 0 } else { send(connection, context, hands) };
         bytes_left = bytes_left.saturating_sub(sent);
         let interest = connection.interest();
         // What has been handed to the kernel has to leave before the next request is begun, and before the end.
@@ -112,7 +114,7 @@ fn within_bounds(
         if interest.is_over() || !(may_send || may_go_on || may_receive && connection.readable) {
             return Turn::Waits(interest);
         }
-        if bytes_left == 0 || receives_left == 0 {
+        if bytes_left == 0 || receives_left == 0 || lacks_leave {
             return Turn::GoesOn(interest);
         }
         if connection.transport.is_handshaking() && !context.handshakes.take() {
@@ -126,9 +128,16 @@ fn within_bounds(
     }
 }
 
+/// Whether something could be sent, and there is no leave.
+fn lacks_leave(connection: &mut ConnectionState, context: &WorkerContext<'_>, io: &impl Io) -> bool {
+    connection.writable && io.sends() && connection.interest().send && !context.has_leave()
+}
+
 /// Sends what there is to send, as far as the socket takes it. Returns how many bytes of a turn that was.
 fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &mut impl Io) -> u64 {
-    let mut used = 0;
+    // A turn that is shorter begins as if so much had been sent.
+    let begins = TURN_BYTES - context.turn_bytes();
+    let mut used = begins;
     while connection.writable && used < TURN_BYTES && io.sends() {
         let Some(Moved { sent, weight }) = io.send(connection, context, used) else { break };
         match sent {
@@ -143,11 +152,12 @@ fn send(connection: &mut ConnectionState, context: &mut WorkerContext<'_>, io: &
         context.report(&mut connection.connection, &connection.transport, connection.client);
     }
     end_sending(connection, context);
-    used
+    used - begins
 }
 
 /// `bytes` of what `connection` sends were taken, by the socket or by a session that encrypts them.
 pub fn handle_sent(connection: &mut ConnectionState, bytes: u64, context: &mut WorkerContext<'_>) {
+    connection.count_sent(bytes, context.now);
     if connection.transport.holds_output() {
         context.count_sent(bytes);
         return connection.connection.handle_taken(bytes, context.now);
@@ -183,10 +193,12 @@ fn meet_needs(
                 let (client, over) = (connection.client, connection.transport.over());
                 if let Some(done) = context.route(&translate, client, over) {
                     connection.connection.handle_done(exchange, done, now);
+                    connection.take_terms(context);
                     continue;
                 }
                 if executor.leaves_look_up(id) {
                     connection.connection.defer(exchange);
+                    connection.take_terms(context);
                     continue;
                 }
                 match context.look_up(&translate, client) {
@@ -208,6 +220,7 @@ fn meet_needs(
                     }
                     Found::Missing(target) => translate_missing(connection, id, target, context, executor),
                 }
+                connection.take_terms(context);
             }
             Need::Read(Read { representation, offset, length }) => {
                 let range = FileRange { representation: representation.clone(), offset, length };

@@ -172,7 +172,7 @@ impl<C: OnSockets> Worker<'_, C> {
     }
 
     fn reclaim(&mut self, token: Token) {
-        self.workspaces.push(self.base.slots.get(token).connection.reclaim());
+        self.workspaces.push(self.base.slots.get(token).reclaim());
     }
 
     /// Waits for a connection that did not end in its first turn. False if it cannot be waited for.

@@ -31,6 +31,7 @@ use crate::worker::context::{FileRange, Target, find_once};
 use crate::worker::executor::{Completed, PendingId};
 use crate::worker::read_buffer::ReadBuffer;
 use crate::worker::shared::Shared;
+use crate::worker::turn_budget::QUANTUM_BYTES;
 
 /// What a helper is asked to do.
 #[derive(Debug)]
@@ -57,6 +58,14 @@ impl Job {
     /// Whether a cached translation is to be compared with the file system.
     fn is_comparison(&self) -> bool {
         matches!(self, Job::Translate { target, .. } if target.previous.is_some())
+    }
+
+    /// Reads until who waits has all that it wants, this one among them. What a target comes to is not known before it is looked up.
+    fn reads(&self) -> u64 {
+        match self {
+            Job::Translate { .. } => 1,
+            Job::PageIn { range, .. } => range.length.div_ceil(QUANTUM_BYTES).max(1),
+        }
     }
 }
 
@@ -127,7 +136,8 @@ impl Submitted {
             job_queue.add_at_once(self);
             return None;
         }
-        Some(job_queue.add(self, wanted))
+        let reads = self.job.reads();
+        Some(job_queue.add(self, wanted, reads))
     }
 }
 
@@ -161,7 +171,8 @@ impl HelperThreads {
     /// [`Control::helpers`]: crate::worker::control::Control::helpers
     pub fn new(shared: Arc<Shared>, worker: usize) -> HelperThreads {
         let (sender, finished) = unbounded();
-        let pool = Arc::new(Pool { shared, worker, queue: Queue::default(), finished: sender });
+        let queue = Queue::new(shared.schedule);
+        let pool = Arc::new(Pool { shared, worker, queue, finished: sender });
         HelperThreads { pool, finished }
     }
 
@@ -287,8 +298,18 @@ mod tests {
         let shared = Arc::new(shared);
         let mut context = WorkerContext::new(&shared);
         let mut helpers = HelperThreads::new(shared.clone(), 0);
-        let target = context
-            .take(&Translate { host: None, path: b"/a", query: None, path_and_query: b"/a", request: None }, None);
+        let target = context.take(
+            &Translate {
+                host: None,
+                path: b"/a",
+                query: None,
+                path_and_query: b"/a",
+                request: None,
+                is_again: false,
+                found: None,
+            },
+            None,
+        );
         helpers.submit(Job::Translate { pending: None, target, again: true }, 1);
         while helpers.finished().is_none() {
             std::thread::yield_now();
@@ -311,8 +332,18 @@ mod tests {
         for (path, wanted, previous) in
             [(&b"/cold"[..], 1, None), (b"/popular", 2, None), (b"/colder", 1, None), (b"/hot", 1, Some(entry))]
         {
-            let mut target =
-                context.take(&Translate { host: None, path, query: None, path_and_query: path, request: None }, None);
+            let mut target = context.take(
+                &Translate {
+                    host: None,
+                    path,
+                    query: None,
+                    path_and_query: path,
+                    request: None,
+                    is_again: false,
+                    found: None,
+                },
+                None,
+            );
             target.previous = previous;
             let job = Job::Translate { pending: None, target, again: false };
             Submitted { job, at: Instant::now() }.add_to(&mut job_queue, wanted);

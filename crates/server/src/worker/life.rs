@@ -17,6 +17,7 @@ use crate::worker::drive::Turn;
 use crate::worker::executor::Completed;
 use crate::worker::run_queue::RunQueue;
 use crate::worker::shared::Shared;
+use crate::worker::uplink::{Leave, Uplink};
 
 /// What such a worker has.
 pub struct Base<'a> {
@@ -39,12 +40,16 @@ pub struct Base<'a> {
 impl<'a> Base<'a> {
     /// Of worker `index`, which has no connections yet.
     pub fn new(shared: &'a Shared, index: usize) -> Base<'a> {
+        let mut context = WorkerContext::new(shared);
+        if context.needs_leave() {
+            context.leave = Leave::ByTurn(false);
+        }
         Base {
             shared,
             index,
             slots: ConnectionTable::default(),
-            queue: RunQueue::default(),
-            context: WorkerContext::new(shared),
+            queue: RunQueue::new(shared.schedule, context.turn_bytes()),
+            context,
             acceptor: Acceptor::new(Share::Fair),
             draining: false,
         }
@@ -60,7 +65,10 @@ impl<'a> Base<'a> {
 
     /// A connection rests that waits for `interest`, until `deadline`.
     pub fn rest(&mut self, token: Token, interest: Interest, deadline: Option<Instant>) {
-        let posture = self.slots.get(token).stand(interest);
+        let slot = self.slots.get(token);
+        let posture = slot.stand(interest);
+        // Who stands in the queue is not late: it could go on.
+        let deadline = deadline.filter(|_| !slot.queued);
         self.slots.set_deadline(token, deadline);
         self.slots.pose(token, posture);
     }
@@ -145,19 +153,29 @@ pub trait Life<'a>: Accepting<'a> {
 
     /// How long nothing will have to be done.
     fn timeout_ms(&self) -> Option<u64> {
-        let Base { slots, queue, context, acceptor, .. } = self.base();
-        if !queue.is_empty() {
+        let Base { shared, slots, queue, context, acceptor, .. } = self.base();
+        let leave = shared.uplink.as_ref().filter(|_| !queue.is_empty()).and_then(Uplink::due);
+        if !queue.is_empty() && leave.is_none() {
             return Some(0);
         }
-        context.wait_ms([slots.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
+        context.wait_ms([leave, slots.next_deadline(), acceptor.due(), self.due()].into_iter().flatten())
     }
 
-    /// Gives connections that used up their turn another one, as many as do not keep new requests waiting.
+    /// Gives connections in the queue their turn: as many as do not keep new requests waiting, and as there is leave for.
     fn resume_queued(&mut self) {
-        for _ in 0..self.base().queue.turns() {
-            let Base { slots, queue, .. } = self.base_mut();
-            if let Some(token) = queue.pop(slots) {
-                self.drive(token);
+        let needs_leave = self.base().context.needs_leave();
+        for _ in 0..self.base().queue.turns(needs_leave) {
+            let Base { shared, slots, queue, context, .. } = self.base_mut();
+            if shared.uplink.as_ref().and_then(Uplink::due).is_some() {
+                return;
+            }
+            let Some(token) = queue.pop(slots) else { continue };
+            if needs_leave {
+                context.leave = Leave::ByTurn(true);
+            }
+            self.drive(token);
+            if needs_leave {
+                self.base_mut().context.leave = Leave::ByTurn(false);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Limits of requests by client network: who is over one is answered with 429.
+//! Limits of requests and connections by client network: who is over one is answered with 429.
 //!
 //! Owns: [`Limiter`], which decides for one request, and the table behind it, which all processes of a server share. Guarantees:
 //! memory is bounded and taken as networks come; without a limit a request costs one comparison, with one a hash and one atomic
@@ -7,15 +7,21 @@
 //! A network is a /32 of IPv4 or a /64 of IPv6. A request that is asked for again, because there was no room for its answer behind
 //! earlier ones of its connection, counts again.
 
+pub mod connections;
+mod crowd;
 #[cfg(test)]
 mod model;
+pub mod preview;
 mod table;
+pub mod terms;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
+use lamna_policy::volume::Volume;
 use lamna_proto::exchange::Translate;
 use lamna_proto::parse::path;
 use lamna_proto::resource::Resource;
@@ -25,9 +31,13 @@ use rustix::io::Errno;
 use crate::config::route::condition::Network;
 use crate::config::route::headers;
 use crate::config::settings::Settings;
+use crate::content::access::WrongPasswords;
 use crate::content::answers::{self, Extras};
 use crate::content::site::{Site, Sites};
+use crate::metrics::counters::Counters;
 use crate::sys::shared_memory::SharedMemory;
+use connections::{Connected, ConnectionLimit};
+use terms::{Meter, Terms};
 
 /// What the table is made of. The model has another one.
 mod sync {
@@ -43,6 +53,8 @@ pub struct Counted {
     buckets: SharedMemory<[[sync::Word; table::WAYS]; BUCKETS]>,
     /// With a key that nobody outside knows, so that nobody chooses whose word he shares.
     hasher: RandomState,
+    /// The connections of each that are open.
+    connected: Connected,
 }
 
 /// Decides whether requests are within the limits.
@@ -53,6 +65,20 @@ pub struct Limiter {
     /// Networks that no limit is for.
     exempt: Vec<Network>,
     counted: Counted,
+    /// The same, for who verifies passwords.
+    wrong_passwords: Arc<dyn WrongPasswords>,
+    /// Decides about connections, if there is a limit of them.
+    connections: Option<Arc<ConnectionLimit>>,
+    counters: SharedMemory<Counters>,
+}
+
+/// What there may not be more of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// Requests.
+    Requests(Rate),
+    /// Bytes that are sent.
+    Bytes(Volume),
 }
 
 /// A limit that a request is over.
@@ -60,8 +86,8 @@ pub struct Limiter {
 pub struct Exceeded {
     /// Which one of the site, counted from 1; 0 for the one of all sites.
     pub limit: usize,
-    /// What it is.
-    pub rate: Rate,
+    /// What it is a limit of.
+    pub of: Limited,
     /// Seconds until the next request is admitted.
     pub wait_s: u64,
 }
@@ -72,7 +98,39 @@ impl Counted {
     /// # Errors
     /// No room in the address space.
     pub fn new() -> Result<Counted, Errno> {
-        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher: RandomState::new() })
+        let connected = Connected::new()?;
+        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher: RandomState::new(), connected })
+    }
+
+    /// The same, where `processes` count connections.
+    pub fn among(self, processes: usize) -> Counted {
+        Counted { connected: self.connected.among(processes), ..self }
+    }
+
+    /// The same, for the process of number `number`.
+    pub fn of(self, number: usize) -> Counted {
+        Counted { connected: self.connected.of(number), ..self }
+    }
+
+    /// Process `number` has ended, and its connections with it.
+    pub fn clear(&self, number: usize) {
+        self.connected.clear(number);
+    }
+}
+
+impl WrongPasswords for Counted {
+    fn wait(&self, of: (u32, (bool, u64)), rate: Rate, now: Instant) -> Option<u64> {
+        let arrival = table::arrival(&*self.buckets, self.hasher.hash_one((of, "wrong")));
+        match rate.decide(arrival, now.ms() * TICKS_PER_MS) {
+            Decision::Admitted(_) => None,
+            Decision::Refused(ticks) => Some(ticks),
+        }
+    }
+
+    fn count(&self, of: (u32, (bool, u64)), rate: Rate, now: Instant) {
+        let hash = self.hasher.hash_one((of, "wrong"));
+        // One that is not taken any more is one that was verified meanwhile: it does not count.
+        _ = table::take(&*self.buckets, hash, rate, now.ms() * TICKS_PER_MS);
     }
 }
 
@@ -83,62 +141,95 @@ impl fmt::Debug for Counted {
 }
 
 impl Limiter {
-    /// What `settings` say, with what has been counted.
-    pub fn new(settings: &Settings, counted: Counted) -> Limiter {
-        Limiter { rate: settings.request_limit, exempt: settings.limit_exempt.clone(), counted }
+    /// What `settings` say, with what has been counted. What is refused of connections goes to `counters`.
+    pub fn new(settings: &Settings, counted: Counted, counters: SharedMemory<Counters>) -> Limiter {
+        let connections = ConnectionLimit::new(settings, &counted.connected, &counters);
+        let wrong_passwords: Arc<dyn WrongPasswords> = Arc::new(counted.clone());
+        let (rate, exempt) = (settings.request_limit, settings.limit_exempt.clone());
+        Limiter { rate, exempt, counted, wrong_passwords, connections, counters }
+    }
+
+    /// What decides about connections, if anything does.
+    pub fn connections(&self) -> Option<&Arc<ConnectionLimit>> {
+        self.connections.as_ref()
+    }
+
+    /// What counts wrong passwords.
+    pub fn wrong_passwords(&self) -> &Arc<dyn WrongPasswords> {
+        &self.wrong_passwords
     }
 
     /// The same counts, for an engine with other settings.
     pub fn with(&self, settings: &Settings) -> Limiter {
-        Limiter::new(settings, self.counted.clone())
+        Limiter::new(settings, self.counted.clone(), self.counters.clone())
     }
 
-    /// Whether there is any limit.
+    /// Whether there is any limit of requests.
     pub fn has_any(&self, sites: &Sites) -> bool {
         self.rate.is_some() || sites.have_limits()
     }
 
-    /// Counts a request of `client`, and says which limit it is over, if any. Peers on Unix sockets have none.
+    /// Counts a request of `client`, and says what applies to its answer. Peers on Unix sockets have no limits.
+    ///
+    /// # Errors
+    /// It is over a limit.
     pub fn count(
         &self,
         sites: &Sites,
         translate: &Translate<'_>,
         client: Option<IpAddr>,
         now: Instant,
-    ) -> Option<Exceeded> {
-        let client = client.filter(|client| !self.exempt.iter().any(|network| network.contains(*client)))?;
+    ) -> Result<Option<Box<Terms>>, Exceeded> {
+        let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
+        let Some(client) = client.filter(is_limited) else { return Ok(None) };
         let network = network_of(client);
-        let of_all = self.rate.and_then(|rate| self.take(rate, 0, (u32::MAX, network), now));
-        let of_site = || self.of_site(sites.find(translate.host), translate, network, now);
-        of_all.or_else(|| if sites.have_limits() { of_site() } else { None })
+        if let Some(rate) = self.rate {
+            self.take(rate, 0, (u32::MAX, network), now)?;
+        }
+        match sites.have_limits() {
+            true => self.of_site(sites.find(translate.host), translate, network, now),
+            false => Ok(None),
+        }
     }
 
-    fn of_site(&self, site: &Site, translate: &Translate<'_>, network: (bool, u64), now: Instant) -> Option<Exceeded> {
+    fn of_site(
+        &self,
+        site: &Site,
+        translate: &Translate<'_>,
+        network: (bool, u64),
+        now: Instant,
+    ) -> Result<Option<Box<Terms>>, Exceeded> {
         let limits = &site.settings.limits;
         let mut made = Vec::new();
-        let path = match limits.is_empty() || path::is_normal(translate.path) {
-            true => translate.path,
-            // However a path is spelled, it is the same one. What cannot be normalised is refused, and counts where all do.
-            false => {
-                let _ = path::normalise(translate.path, &mut made);
-                if made.is_empty() { b"/" } else { &made[..] }
-            }
-        };
+        let path = if limits.is_empty() { translate.path } else { counted_path(translate.path, &mut made) };
+        let mut terms = Terms::default();
         let fitting = limits.iter().enumerate().filter(|(_, limit)| path.starts_with(limit.path.as_bytes()));
-        fitting.map(|(at, limit)| (at + 1, limit.rate)).find_map(|(number, rate)| {
+        for (number, limit) in fitting.map(|(at, limit)| (at + 1, limit)) {
             let place = (site.index << 8 | number as u32 & 0xff, network);
-            self.take(rate, number, place, now)
-        })
+            if let Some(rate) = limit.rate {
+                self.take(rate, number, place, now)?;
+            }
+            if let Some(volume) = limit.volume {
+                let hash = self.counted.hasher.hash_one((place, "bytes"));
+                let arrival = table::arrival(&*self.counted.buckets, hash);
+                if let Some(ticks) = volume.wait(arrival, now.ms() * TICKS_PER_MS) {
+                    return Err(Exceeded { limit: number, of: Limited::Bytes(volume), wait_s: seconds(ticks) });
+                }
+                terms.meters.push(Meter::new(self.counted.clone(), hash, volume, now));
+            }
+            if let Some(bandwidth) = limit.bandwidth {
+                let slower = terms.bandwidth.map_or(bandwidth, |other| bandwidth.slower(other));
+                terms.bandwidth = Some(slower);
+            }
+        }
+        Ok(terms.any())
     }
 
-    fn take(&self, rate: Rate, limit: usize, place: (u32, (bool, u64)), now: Instant) -> Option<Exceeded> {
+    fn take(&self, rate: Rate, limit: usize, place: (u32, (bool, u64)), now: Instant) -> Result<(), Exceeded> {
         let hash = self.counted.hasher.hash_one(place);
         match table::take(&*self.counted.buckets, hash, rate, now.ms() * TICKS_PER_MS) {
-            Decision::Admitted(_) => None,
-            Decision::Refused(ticks) => {
-                let wait_s = ticks.div_ceil(1000 * TICKS_PER_MS);
-                Some(Exceeded { limit, rate, wait_s })
-            }
+            Decision::Admitted(_) => Ok(()),
+            Decision::Refused(ticks) => Err(Exceeded { limit, of: Limited::Requests(rate), wait_s: seconds(ticks) }),
         }
     }
 }
@@ -148,18 +239,41 @@ impl Exceeded {
     /// (draft-ietf-httpapi-ratelimit-headers). None if the fields of the site leave no room for them.
     pub fn answer(&self, site: &Site) -> Option<Resource> {
         let mut fields = headers::fields(&site.routes.plain().rules.headers, 429);
-        let Exceeded { limit, rate, wait_s } = self;
-        let name = if *limit == 0 { "server".to_owned() } else { format!("site-{limit}") };
+        let Exceeded { limit, of, wait_s } = self;
+        let (what, policy) = match of {
+            Limited::Requests(rate) => ("", format!("q={};w={}", rate.burst(), rate.window_s())),
+            Limited::Bytes(volume) => {
+                ("-bytes", format!("q={};qu=\"content-bytes\";w={}", volume.burst(), volume.window_s()))
+            }
+        };
+        let name = if *limit == 0 { "server".to_owned() } else { format!("site-{limit}{what}") };
         let own = [
             ("Retry-After", wait_s.to_string()),
             ("RateLimit", format!("\"{name}\";r=0;t={wait_s}")),
-            ("RateLimit-Policy", format!("\"{name}\";q={};w={}", rate.burst(), rate.window_s())),
+            ("RateLimit-Policy", format!("\"{name}\";{policy}")),
         ];
         fields.retain(|(field, _)| !own.iter().any(|(own, _)| own.eq_ignore_ascii_case(field)));
         fields.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        let cause = "There were too many requests from your network. Please wait a little.";
+        let cause = match of {
+            Limited::Requests(_) => "There were too many requests from your network. Please wait a little.",
+            Limited::Bytes(_) => "Your network has got as much as it may for now. Please come again later.",
+        };
         answers::error(429, cause, &Extras::of(&fields)).ok()
     }
+}
+
+fn seconds(ticks: u64) -> u64 {
+    ticks.div_ceil(1000 * TICKS_PER_MS)
+}
+
+/// The path that limits are compared with. However a path is spelled, it is the same one. What cannot be normalised is refused, and counts
+/// where all do.
+fn counted_path<'a>(path: &'a [u8], made: &'a mut Vec<u8>) -> &'a [u8] {
+    if path::is_normal(path) {
+        return path;
+    }
+    let _ = path::normalise(path, made);
+    if made.is_empty() { b"/" } else { &made[..] }
 }
 
 /// Whom a limit counts together: a /32 of IPv4, a /64 of IPv6.
@@ -205,6 +319,26 @@ mod tests {
             assert!(refused < 50, "{refused}");
             let again = networks.filter(|network| takes(&counted, *network, rate, 500 + second * 2000)).count();
             assert!(again < 1000, "{again}");
+        }
+    }
+
+    #[test]
+    fn wrong_passwords_of_one_network_are_held_back_and_those_of_another_are_not() {
+        let (counted, rate) = (Counted::new().unwrap(), "10/m".parse().unwrap());
+        // Another process.
+        let processes = [counted.clone(), counted];
+        let at = Instant::from_ms;
+        let (one, other) = ((0, network_of("192.0.2.1".parse().unwrap())), (0, (false, 7)));
+        for number in 0..10 {
+            assert_eq!(processes[0].wait(one, rate, at(1000)), None);
+            processes[number % 2].count(one, rate, at(1000));
+        }
+        for counted in &processes {
+            let wait = counted.wait(one, rate, at(1000)).expect("ten are enough");
+            assert!(wait <= 6 * 1000 * TICKS_PER_MS);
+            assert_eq!(counted.wait(other, rate, at(1000)), None);
+            assert_eq!(counted.wait((1, one.1), rate, at(1000)), None, "another site");
+            assert_eq!(counted.wait(one, rate, at(7000)), None);
         }
     }
 

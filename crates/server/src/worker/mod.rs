@@ -32,6 +32,7 @@ pub mod spawner;
 pub(crate) mod testing;
 pub mod transport;
 pub mod turn_budget;
+pub mod uplink;
 
 /// What control is made of. The models have another one.
 mod sync {

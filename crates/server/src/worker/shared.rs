@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use lamna_policy::schedule::Schedule;
 use lamna_proto::limits::Limits;
 use rustix::io::Errno;
 
@@ -25,11 +26,13 @@ use crate::sys::shared_memory::SharedMemory;
 use crate::tls::{Endpoint, Tickets};
 use crate::worker::confinement::Confinement;
 use crate::worker::connection_counter::ConnectionCounter;
+use crate::worker::connection_table::ConnectionState;
 use crate::worker::control::Control;
 use crate::worker::helpers::fork_server::ForkServer;
 use crate::worker::limiter::Limiter;
 use crate::worker::migration::handover::Handover;
 use crate::worker::migration::transfer::Receiver;
+use crate::worker::uplink::{self, Uplink};
 
 /// What all workers of an engine have in common. Read by all, written only through atomics and locks off the hot path.
 /// An engine that takes the place of another has its own, with the same content but for what concerns the engine itself.
@@ -49,6 +52,12 @@ pub struct Shared {
     pub proxies: TrustedProxies,
     /// How much clients may ask for.
     pub limiter: Limiter,
+    /// Who goes on when several connections can, or several jobs wait for the disk.
+    pub schedule: Schedule,
+    /// The link that is sent over, if its rate is known.
+    pub uplink: Option<Uplink>,
+    /// When that is free, whether its rate is known or not.
+    pub uplink_free: uplink::Free,
     /// Bounds on what peers may use.
     pub limits: Arc<Limits>,
     /// Where connections come from.
@@ -94,7 +103,18 @@ impl Shared {
     pub fn looks_at_clients(&self) -> bool {
         let Shared { log, sites, proxies, limiter, listeners, .. } = self;
         let have_proxies = listeners.iter().any(|listener| listener.proxies().is_some());
-        have_proxies || log.is_some() || sites.look_at_clients() || !proxies.is_empty() || limiter.has_any(sites)
+        have_proxies
+            || log.is_some()
+            || sites.look_at_clients()
+            || !proxies.is_empty()
+            || limiter.has_any(sites)
+            || limiter.connections().is_some()
+    }
+
+    /// Counts a connection that another process has had among those of its client network.
+    pub fn keep(&self, slot: ConnectionState) -> ConnectionState {
+        let seat = self.limiter.connections().and_then(|limit| limit.keep(slot.client));
+        slot.seated(seat)
     }
 
     /// The score at the scoreboard of worker `index` of this process.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lamna_policy::schedule::Schedule;
 use lamna_proto::limits::Limits;
 
 use crate::cache::Store;
@@ -42,8 +43,11 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
         abilities: Arc::default(),
         sending: Plan::default(),
         h2c: true,
-        limiter: Limiter::new(&settings, Counted::new().unwrap()),
+        limiter: Limiter::new(&settings, Counted::new().unwrap(), SharedMemory::default()),
         proxies: TrustedProxies::default(),
+        schedule: Schedule::default(),
+        uplink: None,
+        uplink_free: SharedMemory::default(),
         limits: Arc::new(Limits::default()),
         listeners: Arc::default(),
         tls: None,

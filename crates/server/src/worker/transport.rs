@@ -47,6 +47,8 @@ struct Secured {
     has_told: bool,
     /// The socket is of no use any more.
     is_broken: bool,
+    /// The socket gave all that there was room for when it was last asked: no event tells of what is left there.
+    was_full: bool,
 }
 
 /// What receiving has given.
@@ -73,7 +75,7 @@ impl Transport {
         let to_be_secured = endpoint.is_some() && listener.is_for_plain_http();
         let secured = endpoint.filter(|_| listener.speaks_tls()).map(|endpoint| {
             let session = TlsSession::new(endpoint.clone());
-            Box::new(Secured { session, since: now, has_told: false, is_broken: false })
+            Box::new(Secured { session, since: now, has_told: false, is_broken: false, was_full: false })
         });
         Transport { socket, secured, shut: false, to_be_secured, header: None }
     }
@@ -104,9 +106,14 @@ impl Transport {
     }
 
     /// What requests come over.
-    pub fn over(&self) -> Over {
-        let certificate = self.negotiated().map(|negotiated| negotiated.identity);
-        Over { certificate, is_to_be_secured: self.to_be_secured }
+    pub fn over(&self) -> Over<'_> {
+        let negotiated = self.negotiated();
+        Over {
+            certificate: negotiated.map(|negotiated| negotiated.identity),
+            client_subject: negotiated.and_then(|negotiated| negotiated.client.as_deref()),
+            is_to_be_secured: self.to_be_secured,
+            socket: Some(self.socket.as_fd()),
+        }
     }
 
     /// Whether another process can go on with it. Keys stay where they were made, and so does what a proxy has said.
@@ -208,14 +215,15 @@ impl Transport {
     /// Receives once for `connection`. Returns whether there may be more; `ending` says that the end is on its way.
     pub fn receive(&mut self, connection: &mut Connection, ending: bool, now: Instant) -> bool {
         let Transport { socket, secured, header, .. } = self;
-        let (mut is_full, socket) = (false, socket.as_fd());
+        let (mut asked, socket) = (None, socket.as_fd());
         let from_socket = |space: &mut [u8]| {
             let room = space.len();
+            asked = Some(false);
             match rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut *space, RecvFlags::empty())) {
                 Ok((_, 0)) => Received::End,
                 Ok((_, bytes)) => {
                     // Fewer than there was room for: nothing more is there, and more will be an event.
-                    is_full = bytes == room;
+                    asked = Some(bytes == room);
                     Received::Bytes(bytes)
                 }
                 Err(Errno::AGAIN) => Received::Nothing,
@@ -226,6 +234,15 @@ impl Transport {
         let received = match secured {
             None => receive_plain(connection, now, source),
             Some(secured) => secured.receive(connection, now, source),
+        };
+        let is_full = match (&mut self.secured, asked) {
+            (Some(secured), Some(is_full)) => {
+                secured.was_full = is_full;
+                is_full
+            }
+            // The session had something left, and the socket has what it had.
+            (Some(secured), None) => secured.was_full,
+            (None, asked) => asked == Some(true),
         };
         matches!(received, Received::Bytes(_)) && (is_full || ending) || self.has_buffered_input()
     }

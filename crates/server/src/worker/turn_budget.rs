@@ -16,12 +16,21 @@ pub const TURN_BYTES: u64 = 1 << 20;
 /// third at the receiver (docs/engines.md).
 const FILE_WEIGHT: u64 = TURN_BYTES / QUANTUM_BYTES;
 
-/// Leaves of a range of a file what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one
-/// that is sent counts as.
+/// Leaves of content what may be sent in a turn of which `used` bytes have been. Returns how many bytes each one that is sent counts as.
 pub fn within_turn(transmit: &mut Transmit<'_>, used: u64) -> u64 {
-    let Some(Segment::File { length, .. }) = &mut transmit.segment else { return 1 };
-    *length = (TURN_BYTES.saturating_sub(used) / FILE_WEIGHT).clamp(1, *length);
-    FILE_WEIGHT
+    let left = TURN_BYTES.saturating_sub(used);
+    match &mut transmit.segment {
+        None => 1,
+        Some(Segment::Shared(content)) => {
+            let length = left.clamp(1, TURN_BYTES) as usize;
+            *content = &content[..length.min(content.len())];
+            1
+        }
+        Some(Segment::File { length, .. }) => {
+            *length = (left / FILE_WEIGHT).clamp(1, *length);
+            FILE_WEIGHT
+        }
+    }
 }
 
 /// Steps of handshakes between two looks at all connections. One takes up to a quarter of a millisecond, where an answer from the cache
@@ -51,6 +60,19 @@ impl Handshakes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn content_in_memory_is_cut_to_what_is_left_of_a_turn_and_never_to_nothing() {
+        let content = vec![0; TURN_BYTES as usize + 5];
+        for (used, length) in [(0, TURN_BYTES), (TURN_BYTES - 7, 7), (TURN_BYTES, 1), (TURN_BYTES + 1, 1)] {
+            let mut transmit = Transmit { bytes: b"", segment: Some(Segment::Shared(&content)), more: false };
+            assert_eq!(within_turn(&mut transmit, used), 1);
+            assert_eq!(transmit.segment.map(|segment| segment.length()), Some(length));
+        }
+        let mut short = Transmit { bytes: b"", segment: Some(Segment::Shared(b"short")), more: false };
+        within_turn(&mut short, 0);
+        assert_eq!(short.segment.map(|segment| segment.length()), Some(5));
+    }
 
     #[test]
     fn a_batch_has_so_many_steps_of_handshakes() {

@@ -67,9 +67,11 @@ struct Site {
     /// Keys and values, as they are written.
     keys: Vec<(&'static str, String)>,
     aliases: Vec<(String, String)>,
-    /// The paths that begin so, and their rate.
-    limits: Vec<(String, String)>,
+    /// The paths that begin so, a key and its value.
+    limits: Vec<(String, &'static str, String)>,
     routes: Vec<Route>,
+    /// Names and hashes of passwords.
+    users: Vec<(String, String)>,
 }
 
 /// A `[[site.route]]`.
@@ -158,11 +160,15 @@ impl Draft {
                 line(format_args!("hosts = {}", list(&site.hosts)));
             }
             site.keys.iter().for_each(|(key, value)| line(format_args!("{key} = {value}")));
+            if !site.users.is_empty() {
+                let users = site.users.iter().map(|(name, hash)| format!("{} = {}", quoted(name), quoted(hash)));
+                line(format_args!("users = {{ {} }}", users.collect::<Vec<_>>().join(", ")));
+            }
             for (prefix, root) in &site.aliases {
                 line(format_args!("\n[[site.alias]]\nprefix = {}\nroot = {}", quoted(prefix), quoted(root)));
             }
-            for (path, rate) in &site.limits {
-                line(format_args!("\n[[site.limit]]\npath = {}\nrequests = {}", quoted(path), quoted(rate)));
+            for (path, key, value) in &site.limits {
+                line(format_args!("\n[[site.limit]]\npath = {}\n{key} = {}", quoted(path), quoted(value)));
             }
             for route in &site.routes {
                 line(format_args!("\n# line {}\n[[site.route]]", route.line));
@@ -188,8 +194,8 @@ fn denied() -> [(&'static str, String); 2] {
     [("rewrite", quoted("/.denied")), ("try", "[]".to_owned())]
 }
 
-const DENIED_WORDS: &str = "access cannot be restricted here, so what it is for is answered with 404";
-const PASSED_WORDS: &str = "requests are not passed to other programs, so what it is for is answered with 404";
+const DENIED_WORDS: &str = "until then what it is for is answered with 404";
+const PASSED_WORDS: &str = "what another program answers, and cannot be asked for here, is answered with 404";
 
 /// A priority beyond that of all that is allowed.
 const DENIED_PRIORITY: &str = "100000";

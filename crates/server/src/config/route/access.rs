@@ -8,15 +8,18 @@ use std::sync::Arc;
 use toml::Spanned;
 
 use super::condition::Network;
+use super::services;
 use super::shapes::{AccessTable, AccessValue};
-use crate::config::access::{ACTIONS, AccessRule, AccessRules, Accounts, Allowed, check_user, token_hash};
+use crate::config::access::{
+    ACTIONS, AccessRule, AccessRules, Accounts, Allowed, SUBJECT_CHARACTERS_MAX, check_user, token_hash,
+};
 use crate::config::file::{Text, Texts};
 use crate::config::validate::Checker;
 
 /// What `access` says.
 pub(in crate::config) fn access(given: &Spanned<AccessValue>, checker: &mut Checker<'_>) -> AccessRules {
     let tables = match given.get_ref() {
-        AccessValue::One(table) => std::slice::from_ref(table),
+        AccessValue::One(table) => std::slice::from_ref(&**table),
         AccessValue::Several(tables) => tables,
     };
     let mut rules = AccessRules::default();
@@ -55,18 +58,49 @@ fn whom(table: &AccessTable, given: &Spanned<AccessValue>, checker: &mut Checker
         networks
     };
     let (allow, deny) = (networks(&table.allow), networks(&table.deny));
-    let rule = AccessRule { users: names(&table.users), tokens: names(&table.tokens), allow, deny };
-    let says = [&table.users, &table.tokens, &table.allow, &table.deny].iter().any(|one| one.is_some());
+    let rule = AccessRule {
+        users: names(&table.users),
+        tokens: names(&table.tokens),
+        certificates: names(&table.certificates),
+        service: table.service.as_ref().and_then(|given| services::judge(given, checker)).map(Arc::new),
+        allow,
+        deny,
+    };
+    for name in rule.certificates.iter().filter(|name| *name != "*" && !is_subject(name)) {
+        let message = "is no subject of a certificate as it is compared: expected names as in \"CN=ada,O=Example\", in the order of the certificate";
+        checker.problem(given.span(), format!("`{}` {message}", name.escape_debug()));
+    }
+    let says =
+        [&table.users, &table.tokens, &table.certificates, &table.allow, &table.deny].iter().any(|one| one.is_some());
+    let says = says || table.service.is_some();
+    if let Some(service) = table.service.as_ref().filter(|_| rule.asks_for_credentials()) {
+        let message = "`service` decides alone: `users`, `tokens` and `certificates` are for a rule of their own";
+        checker.problem(service.span(), message);
+    }
     // An empty list is not taken for no list: it would let everybody in.
-    let lists = [&table.users, &table.tokens, &table.allow];
+    let lists = [&table.users, &table.tokens, &table.certificates, &table.allow];
     if lists.iter().any(|list| list.as_ref().is_some_and(|list| list.get_ref().0.is_empty())) {
         checker.problem(given.span(), "an empty list in `access` lets nobody in: leave it out, or name somebody");
     }
     if table.anyone == says {
-        let message = "`access` says who may: users, tokens, allow or deny; or else anyone = true";
+        let message =
+            "`access` says who may: users, tokens, certificates, service, allow or deny; or else anyone = true";
         checker.problem(given.span(), message);
     }
     if table.anyone { Allowed::Anyone } else { Allowed::Only(Arc::new(rule)) }
+}
+
+/// Whether a certificate can have this subject, in the form that is compared. What stands in it for what cannot be written (`?`, U+FFFD), and
+/// what may have been cut off, is nobody's name: several certificates would have it.
+fn is_subject(text: &str) -> bool {
+    let is_name = |part: &str| {
+        let Some((key, value)) = part.split_once('=') else { return false };
+        let is_exact = |character: char| !(character.is_control() || "\"\\?\u{fffd}".contains(character));
+        ["CN", "C", "L", "ST", "O", "OU"].contains(&key)
+            && (1..SUBJECT_CHARACTERS_MAX).contains(&value.chars().count())
+            && value.chars().all(is_exact)
+    };
+    text.split(',').all(is_name)
 }
 
 /// The users and tokens of a site.
@@ -117,4 +151,20 @@ pub(in crate::config) fn accounts(
         }
     }
     accounts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_what_exactly_one_name_is_written_as() {
+        for good in ["CN=ada", "CN=ada lovelace,O=Example", "C=DE,ST=x,L=y,O=z=1,OU=w,CN=a", "CN=*.example.org"] {
+            assert!(is_subject(good), "{good}");
+        }
+        let long = format!("CN={}", "a".repeat(SUBJECT_CHARACTERS_MAX));
+        for bad in ["", "ada", "CN=", "cn=ada", "CN=a?b", "CN=a\u{fffd}", "CN=a, O=b", "DC=a", "CN=a\"b", &long] {
+            assert!(!is_subject(bad), "{bad}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use lamna_proto::message::Request;
+use lamna_proto::message::{Method, Request};
 use regex::bytes::Regex;
 
 use super::pattern::compile;
@@ -133,7 +133,7 @@ impl Test {
         let request = asked.request;
         match &self.condition {
             Condition::Method(methods) => {
-                let token = asked.method.or(request.map(Request::method_token));
+                let token = asked.method.or(request.map(method_of));
                 token.is_some_and(|token| methods.iter().any(|method| method.as_bytes() == token))
             }
             Condition::Protocol(names) => {
@@ -257,6 +257,11 @@ impl fmt::Display for Network {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.address, self.bits)
     }
+}
+
+/// The method by which a request asks. A WebSocket is asked for by GET, over HTTP/2 with another word (RFC 8441).
+fn method_of(request: Request<'_>) -> &[u8] {
+    if request.head.method == Method::Connect { b"GET" } else { request.method_token() }
 }
 
 #[cfg(test)]

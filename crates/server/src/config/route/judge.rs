@@ -14,6 +14,7 @@ use super::conflicts;
 use super::filters;
 use super::gateways;
 use super::headers::{HeaderRule, Statuses};
+use super::kept_answers;
 use super::matcher::Matcher;
 use super::pattern::{Pattern, compile};
 use super::shapes::{CorsTable, FieldValue, HeaderTable, Headers, MatchTable, RouteTable, SwitchOr, TextsOr, Value};
@@ -95,6 +96,7 @@ fn route(table: &Spanned<RouteTable>, checker: &mut Checker<'_>) -> RouteSetting
     route.error_pages = site::error_pages(&given.error_pages, checker);
     route.cors = given.cors.as_ref().map_or(Switch::Unset, |given| cors(given, checker));
     route.gateway = gateways::judge(given, checker);
+    route.answer_cache = kept_answers::judge(given.cache.as_ref(), checker);
     route.filters = given.filters.as_ref().and_then(|given| filters::judge(given, checker));
     route.changes = ChangeRules { upload: given.upload, delete: given.delete, mkdir: given.mkdir };
     route.access = given.access.as_ref().map(|given| access::access(given, checker)).unwrap_or_default();
@@ -116,9 +118,6 @@ fn conflicts_within(table: &Spanned<RouteTable>, route: &RouteSettings, checker:
     if is_answered && (redirects || looks) {
         let message = "an application answers this route, so that `redirect`, `rewrite` and `try` have nothing to do";
         checker.problem(table.span(), message);
-    }
-    if is_answered && route.filters.as_ref().is_some_and(|filters| !filters.is_empty()) {
-        checker.problem(table.span(), "`filters` are for files, and an application answers this route");
     }
     let (bytes, most) = (route.headers.iter().map(HeaderRule::bytes).sum::<usize>(), site::HEADERS_BYTES_MAX);
     if bytes > most {

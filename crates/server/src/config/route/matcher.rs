@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
+use lamna_filter::{Chain, Step};
 use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 
 use super::RouteSettings;
@@ -52,7 +53,7 @@ struct Route {
 }
 
 /// What of a request besides its path decides about the routes of a path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Dependence {
     /// Routes whose paths match and that ask for more.
     pub conditional: Vec<RouteId>,
@@ -60,12 +61,14 @@ pub struct Dependence {
     pub origin: bool,
     /// Whether it matters which host is asked.
     pub host: bool,
+    /// What finds out what a query asks a filter for.
+    pub recipes: Option<Chain>,
 }
 
 impl Dependence {
     /// Whether the path alone decides.
     pub fn is_of_path(&self) -> bool {
-        self.conditional.is_empty() && !self.origin && !self.host
+        self.conditional.is_empty() && !self.origin && !self.host && self.recipes.is_none()
     }
 }
 
@@ -135,7 +138,12 @@ impl Matcher {
 
     /// Whether for some path more than the path decides.
     pub fn depends_on_requests(&self) -> bool {
-        let depends = |route: &Route| !route.tests.is_empty() || names_host(&route.settings);
+        let has_recipes = |steps: &Vec<Step>| Chain::new(steps).is_ok_and(|chain| chain.has_recipes());
+        let depends = |route: &Route| {
+            !route.tests.is_empty()
+                || names_host(&route.settings)
+                || route.settings.filters.as_ref().is_some_and(has_recipes)
+        };
         !self.origins.is_empty() || self.routes.iter().any(depends)
     }
 
@@ -176,7 +184,10 @@ impl Matcher {
         let by_path = self.by_path(path);
         let has_origins =
             |id: &RouteId| matches!(&self.route(*id).cors, super::Switch::Set(cors) if !cors.is_for_any());
+        let filters = by_path.iter().find_map(|id| self.route(*id).filters.as_ref());
+        let recipes = filters.and_then(|steps| Chain::new(steps).ok()).filter(Chain::has_recipes);
         Dependence {
+            recipes,
             origin: by_path.iter().any(has_origins),
             host: by_path.iter().any(|id| names_host(self.route(*id))),
             conditional: by_path.into_iter().filter(|id| !self.routes[usize::from(*id)].tests.is_empty()).collect(),

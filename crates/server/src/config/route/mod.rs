@@ -10,6 +10,8 @@
 //! routes are written decides nothing. Pure, but for `files`, which reads two files of a site when settings are loaded.
 
 mod access;
+mod cgi;
+mod checks;
 pub mod condition;
 mod conflicts;
 mod files;
@@ -17,9 +19,12 @@ mod filters;
 mod gateways;
 pub mod headers;
 mod judge;
+mod kept_answers;
 pub mod matcher;
 pub mod pattern;
+mod programs;
 mod report;
+mod services;
 pub(super) mod shapes;
 #[cfg(test)]
 mod table_tests;
@@ -36,6 +41,7 @@ use pattern::{Pattern, Specificity};
 use template::Template;
 
 use super::access::AccessRules;
+use super::answer_cache::AnswerCache;
 use super::gateway::GatewaySettings;
 
 pub(super) use access::{access, accounts};
@@ -43,6 +49,7 @@ pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
 pub(super) use judge::routes;
 pub(super) use report::{render, report};
+pub(super) use services::render_service;
 
 /// One route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +80,8 @@ pub struct RouteSettings {
     pub cors: Switch<Cors>,
     /// The application that answers.
     pub gateway: Switch<GatewaySettings>,
+    /// How the answers of applications are kept.
+    pub answer_cache: Switch<AnswerCache>,
     /// What files pass through. Empty: nothing, whatever less specific routes say.
     pub filters: Option<Vec<Step>>,
     /// What clients may change.
@@ -257,6 +266,8 @@ pub struct Rules {
     pub cors: Option<Cors>,
     /// The application that answers.
     pub gateway: Option<GatewaySettings>,
+    /// How its answers are kept; none if they are not.
+    pub answer_cache: Option<AnswerCache>,
     /// What files pass through.
     pub filters: Option<Vec<Step>>,
     /// What clients may change, where that differs from the site.
@@ -279,7 +290,7 @@ impl Rules {
 pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -> Rules {
     let mut rules = Rules::default();
     let (mut redirect, mut rewrite, mut cors) = (Switch::Unset, Switch::Unset, Switch::Unset);
-    let mut gateway = Switch::Unset;
+    let (mut gateway, mut answer_cache) = (Switch::Unset, Switch::Unset);
     let mut sets_caching = false;
     for (number, route) in routes {
         let of = |set: &HeaderRule| set.names().any(|name| name.eq_ignore_ascii_case("Cache-Control"));
@@ -318,6 +329,13 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
                 gateway => gateway.clone(),
             };
         }
+        if answer_cache == Switch::Unset {
+            answer_cache = match &route.answer_cache {
+                // What an application answers is kept only if that is said here or more specifically.
+                Switch::Unset if matches!(route.gateway, Switch::Set(_)) => Switch::Off,
+                cache => cache.clone(),
+            };
+        }
         rules.index = rules.index.or_else(|| route.index.clone());
         rules.filters = rules.filters.or_else(|| route.filters.clone());
         rules.changes = rules.changes.or(route.changes);
@@ -332,6 +350,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
     rules.rewrite = rewrite.into_set();
     rules.cors = cors.into_set();
     rules.gateway = gateway.into_set();
+    rules.answer_cache = answer_cache.into_set().filter(|_| rules.gateway.is_some());
     rules
 }
 
@@ -416,6 +435,24 @@ mod tests {
         let said = RouteSettings { headers: vec![set("b")], ..route("/a/*") };
         assert_eq!(merged(&[said.clone(), immutable.clone()]).immutable, None);
         assert_eq!(merged(&[immutable, said]).immutable, Some(Immutable::Hashed));
+    }
+
+    #[test]
+    fn answers_are_kept_where_that_is_said_of_their_application() {
+        let application = || {
+            let upstream = crate::config::gateway::UpstreamSettings::new("127.0.0.1:1".parse().unwrap());
+            Switch::Set(GatewaySettings::new(crate::config::gateway::GatewayProtocol::Http, vec![upstream]))
+        };
+        let kept = || Switch::Set(AnswerCache::default());
+        let all = RouteSettings { gateway: application(), answer_cache: kept(), ..route("/*") };
+        let other = RouteSettings { gateway: application(), ..route("/a/*") };
+        let off = RouteSettings { answer_cache: Switch::Off, ..route("/b/*") };
+        let some = RouteSettings { answer_cache: kept(), ..route("/c/*") };
+        assert!(merged(std::slice::from_ref(&all)).answer_cache.is_some());
+        assert!(merged(&[other.clone(), all.clone()]).answer_cache.is_none());
+        assert!(merged(&[off, all]).answer_cache.is_none());
+        assert!(merged(&[some.clone(), other]).answer_cache.is_some());
+        assert!(merged(&[some]).answer_cache.is_none(), "there is no application");
     }
 
     #[test]

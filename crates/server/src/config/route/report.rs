@@ -8,6 +8,7 @@ use super::condition::{Condition, ValueTest};
 use super::filters;
 use super::gateways;
 use super::headers::HeaderRule;
+use super::kept_answers;
 use super::matcher::Matcher;
 use super::pattern::Pattern;
 use super::{Cors, Immutable, RouteSettings, Rules, Source, Switch, merge};
@@ -63,6 +64,11 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
         Switch::Unset => {}
         Switch::Off => line("cors", "false".into()),
         Switch::Set(cors) => line("cors", cors_table(cors)),
+    }
+    match &route.answer_cache {
+        Switch::Unset => {}
+        Switch::Off => line("cache", "false".into()),
+        Switch::Set(cache) => line("cache", kept_answers::render(cache)),
     }
     if let Some(steps) = &route.filters {
         line("filters", filters::render(steps));
@@ -124,6 +130,7 @@ fn push_comment(text: &mut String, line: &str) {
 fn lines_of(rules: &Rules) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(rules.gateway.as_ref().map(gateways::describe));
+    lines.extend(rules.answer_cache.as_ref().map(kept_answers::describe));
     if let Some((redirect, _)) = &rules.redirect {
         let missing = if redirect.if_missing { ", where there is nothing" } else { "" };
         lines.push(format!("redirect to {} with {}{missing}", redirect.to.text(), redirect.status));

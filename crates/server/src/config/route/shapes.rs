@@ -31,6 +31,8 @@ pub(in crate::config) struct RouteTable {
     pub(super) cors: Option<Spanned<SwitchOr<CorsTable>>>,
     pub(super) proxy: Option<Spanned<SwitchOr<GatewayTable>>>,
     pub(super) fastcgi: Option<Spanned<SwitchOr<GatewayTable>>>,
+    pub(super) cgi: Option<Spanned<SwitchOr<CgiTable>>>,
+    pub(super) cache: Option<Spanned<SwitchOr<AnswerCacheTable>>>,
     pub(super) filters: Option<Vec<Spanned<FilterStep>>>,
     pub(super) upload: Option<bool>,
     pub(super) delete: Option<bool>,
@@ -55,8 +57,55 @@ pub(super) struct GatewayTable {
     pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
     pub(super) timeout_ms: Option<Spanned<Amount>>,
     pub(super) body_bytes_max: Option<Spanned<Amount>>,
+    pub(super) buffer: Option<Spanned<SwitchOrAmount>>,
+    pub(super) buffer_directory: Option<Text>,
+    pub(super) check: Option<Spanned<SwitchOr<CheckTable>>>,
+    pub(super) send_proxy: Option<Text>,
+    pub(super) ca: Option<Text>,
+    pub(super) server_name: Option<Text>,
+    pub(super) verify: Option<Spanned<bool>>,
     pub(super) extensions: Option<Spanned<Texts>>,
     pub(super) index: Option<Spanned<Texts>>,
+    pub(super) command: Option<Spanned<Texts>>,
+    pub(super) instances: Option<Spanned<Amount>>,
+}
+
+/// `cgi = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct CgiTable {
+    pub(super) extensions: Option<Spanned<Texts>>,
+    pub(super) index: Option<Spanned<Texts>>,
+    pub(super) interpreters: BTreeMap<Text, Text>,
+    pub(super) programs_max: Option<Spanned<Amount>>,
+    pub(super) time_max_ms: Option<Spanned<Amount>>,
+    pub(super) output_bytes_max: Option<Spanned<Amount>>,
+    pub(super) body_bytes_max: Option<Spanned<Amount>>,
+    pub(super) socket: Option<Text>,
+}
+
+/// `check = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct CheckTable {
+    pub(super) path: Option<Text>,
+    pub(super) interval_ms: Option<Spanned<Amount>>,
+    pub(super) timeout_ms: Option<Spanned<Amount>>,
+    pub(super) status: Option<Spanned<Statuses>>,
+    pub(super) passes: Option<Spanned<Amount>>,
+    pub(super) misses: Option<Spanned<Amount>>,
+}
+
+/// `cache = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct AnswerCacheTable {
+    pub(super) fresh_s: Option<Spanned<Amount>>,
+    pub(super) stale_if_error_s: Option<Spanned<Amount>>,
+    pub(super) bytes_max: Option<Spanned<Amount>>,
+    pub(super) ignore_query: Option<Spanned<Texts>>,
+    pub(super) ignore_cookies: Option<Spanned<Texts>>,
+    pub(super) ignore_reload: bool,
 }
 
 /// `match = { ... }`
@@ -154,6 +203,13 @@ pub(in crate::config) enum SwitchOr<T> {
     Table(T),
 }
 
+/// `true`, `false` or an amount.
+#[derive(Debug)]
+pub(super) enum SwitchOrAmount {
+    Is(bool),
+    Amount(Amount),
+}
+
 /// One table of `access`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
@@ -162,15 +218,33 @@ pub(in crate::config) struct AccessTable {
     pub(super) anyone: bool,
     pub(super) users: Option<Spanned<Texts>>,
     pub(super) tokens: Option<Spanned<Texts>>,
+    pub(super) certificates: Option<Spanned<Texts>>,
+    pub(super) service: Option<Spanned<Box<ServiceTable>>>,
     pub(super) allow: Option<Spanned<Texts>>,
     pub(super) deny: Option<Spanned<Texts>>,
+}
+
+/// `service = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(in crate::config) struct ServiceTable {
+    pub(super) to: Option<Spanned<Texts>>,
+    pub(super) path: Option<Text>,
+    pub(super) fields: Option<Spanned<Texts>>,
+    pub(super) user: Option<Text>,
+    pub(super) host: Option<Spanned<Text>>,
+    pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
+    pub(super) timeout_ms: Option<Spanned<Amount>>,
+    pub(super) ca: Option<Text>,
+    pub(super) server_name: Option<Text>,
+    pub(super) verify: Option<Spanned<bool>>,
 }
 
 /// The value of `access`.
 #[derive(Debug)]
 pub(in crate::config) enum AccessValue {
     /// `{ ... }`
-    One(AccessTable),
+    One(Box<AccessTable>),
     /// `[{ ... }, { ... }]`
     Several(Vec<AccessTable>),
 }
@@ -279,6 +353,26 @@ impl<T: DeserializeOwned> Shape for SwitchOr<T> {
     }
 }
 
+impl Shape for SwitchOrAmount {
+    const EXPECTED: &'static str = "true, false or a size as in \"64 KiB\"";
+
+    fn of_bool(is: bool) -> Option<Self> {
+        Some(SwitchOrAmount::Is(is))
+    }
+
+    fn of_number(number: i64) -> Option<Self> {
+        Some(SwitchOrAmount::Amount(Amount::Number(number)))
+    }
+
+    fn of_texts(mut texts: Vec<String>) -> Option<Self> {
+        (texts.len() == 1).then(|| SwitchOrAmount::Amount(Amount::Text(texts.remove(0))))
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(_: A) -> Option<Result<Self, A::Error>> {
+        None
+    }
+}
+
 impl Shape for Value {
     const EXPECTED: &'static str = "true, false, a string, a list of strings or { regex = \"...\" }";
 
@@ -365,7 +459,7 @@ impl Shape for AccessValue {
     const EXPECTED: &'static str = "a table as in { users = [\"*\"] }, or a list of such tables";
 
     fn of_map<'de, A: MapAccess<'de>>(map: A) -> Option<Result<Self, A::Error>> {
-        Some(AccessTable::deserialize(MapAccessDeserializer::new(map)).map(AccessValue::One))
+        Some(Box::deserialize(MapAccessDeserializer::new(map)).map(AccessValue::One))
     }
 
     fn of_list<'de, A: SeqAccess<'de>>(list: A) -> Option<Result<Self, A::Error>> {
@@ -383,4 +477,4 @@ macro_rules! read_by_shape {
     )*};
 }
 
-read_by_shape!(TextsOr<T>, SwitchOr<T>, Value, FieldValue, FilterStep, Statuses, Headers, AccessValue);
+read_by_shape!(TextsOr<T>, SwitchOr<T>, SwitchOrAmount, Value, FieldValue, FilterStep, Statuses, Headers, AccessValue);

@@ -36,6 +36,7 @@ headers = { X-A = "1", X-B = ["2", "3"], X-C = false }
 match = ["*.css", "/{a,b}/*.js"]
 priority = -2
 immutable = "all"
+cache = true
 cors = true
 
 [[site.route]]
@@ -43,6 +44,7 @@ match = { regex = "^/users/(?<id>[0-9]+)$", method = "GET", host = ["*.example.o
 rewrite = "/user/${id}.html"
 try = ["$path", "$path.html"]
 index = ["a.html"]
+cache = { fresh_s = 3, ignore_query = ["utm_*"], ignore_cookies = "_ga", ignore_reload = true, bytes_max = "2MiB" }
 filters = ["markdown", { name = "insert", where = "head", html = "<link>" }]
 error_pages = { "404" = "/gone.html" }
 
@@ -52,6 +54,7 @@ redirect = { to = "https://example.org/de/$1", status = 308, if_missing = true }
 
 [[site.route]]
 match = "/kept"
+cache = false
 upload = true
 delete = false
 mkdir = true

@@ -11,6 +11,7 @@
 pub(super) mod manual;
 pub mod row;
 pub mod table;
+mod values;
 
 pub use row::{Kind, Section, Setting, Unit, Value};
 pub use table::SETTINGS;

@@ -2,11 +2,11 @@
 //!
 //! Owns: the rows. The header of [`setting`](super) says what comes from a row, and docs/extending.md how to add one.
 
-use std::path::{Path, PathBuf, absolute};
-
 use lamna_policy::cache::{Algorithm, Objective};
+use lamna_policy::schedule::Schedule;
 
 use super::row::{Kind, Objection, Part, Section, Setting, Unit};
+use super::values::{account_name, at, path, put, text_of};
 use crate::config::acme::{check_contact, check_directory_url};
 use crate::config::address::{AdminAddress, host_name};
 use crate::config::architecture::Architecture;
@@ -17,9 +17,7 @@ use crate::config::looks::{check_address, check_admin, check_log, check_log_file
 use crate::config::proxies::{ForwardedField, UNIX};
 use crate::config::route::condition::Network;
 use crate::config::sending::SendStrategy;
-use crate::config::settings::{
-    CachePages, Choice, HELPERS_MAX, HelperKind, ListenAddress, LogFormat, LogTarget, Settings,
-};
+use crate::config::settings::{CachePages, Choice, HELPERS_MAX, HelperKind, LogFormat, LogTarget, Settings};
 use crate::config::{profile, token};
 
 /// Far more than processors are event loops that wait for each other.
@@ -31,6 +29,10 @@ const PROCESSES: u64 = 1024;
 const COPY_BYTES: u64 = 256 * 1024;
 /// More would hold a processor for minutes.
 const COMPRESS_BYTES: u64 = 64 << 20;
+/// More than a system has ports.
+const CONNECTIONS: u64 = 1_000_000;
+/// Faster than any machine has today.
+const UPLINK_BYTES_PER_S: u64 = 1 << 40;
 const DAY_MS: u64 = 86_400_000;
 
 /// A number in a field of the settings. The conversions lose nothing: bounds fit the field.
@@ -223,6 +225,16 @@ pub static SETTINGS: &[Setting] = &[
     )
     .more(": docs/limits.md"),
     Setting::new(
+        "connection_limit",
+        number!(Count, 0..=CONNECTIONS, connection_limit),
+        "How many connections each client network may have open at once; 0 for any number: docs/limits.md",
+    ),
+    Setting::new(
+        "network_bytes_max",
+        number!(Bytes, 0..=16 << 40, network_bytes_max),
+        "The most memory that waiting connections of each client network hold in a process; 0 for any amount: docs/limits.md",
+    ),
+    Setting::new(
         "limit_exempt",
         Kind::List {
             form: "networks",
@@ -397,6 +409,27 @@ pub static SETTINGS: &[Setting] = &[
         "Content of more bytes is not compressed",
     )
     .more(", nor of more than an eighth of a shard of the cache (docs/caches.md)"),
+    Setting::new(
+        "schedule",
+        Kind::Word {
+            words: || Schedule::ALL.map(Schedule::name).to_vec(),
+            aliases: Vec::new,
+            get: |settings| settings.schedule.name(),
+            set: |settings, word| put(&mut settings.schedule, word.parse().ok()),
+        },
+        "Who goes on when several connections can, or several jobs wait for the disk: in order, by turns, or who has the least left",
+    )
+    .more(": docs/scheduling.md")
+    .flag(Section::Engines)
+    .order(),
+    Setting::new(
+        "uplink_bytes_per_s",
+        number!(Bytes, 0..=UPLINK_BYTES_PER_S, uplink_bytes_per_s),
+        "What the link carries in a second that answers are sent over, as in 12MB: no more is sent, so that `schedule` decides what \
+         waits; 0 if nothing is to be kept to",
+    )
+    .flag(Section::Engines)
+    .order(),
     Setting::new(
         "send",
         word!(SendStrategy, sending.strategy),
@@ -650,39 +683,6 @@ pub const NAMES: [&str; SETTINGS.len()] = {
     }
     names
 };
-
-fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
-    *place = value?;
-    Some(())
-}
-
-/// The absolute path that a text means.
-fn path(text: &str, base: &Path) -> Result<PathBuf, String> {
-    if text.is_empty() || text.contains('\0') {
-        return Err("is not a path".to_owned());
-    }
-    let path = base.join(text);
-    // It fails without a working directory only; what uses the path then says what is wrong with it.
-    Ok(absolute(&path).unwrap_or(path))
-}
-
-/// An address whose path, if it is one, is relative to `base`.
-fn at(address: ListenAddress, base: &Path) -> Result<ListenAddress, String> {
-    match address {
-        ListenAddress::Unix(socket) => Ok(ListenAddress::Unix(path(&socket.to_string_lossy(), base)?)),
-        tcp @ ListenAddress::Tcp(_) => Ok(tcp),
-    }
-}
-
-/// The name or the number of a user or a group.
-fn account_name(text: &str) -> Result<String, String> {
-    let is_name = !text.is_empty() && !text.contains([':', '/', '\0']) && !text.starts_with('-');
-    if is_name { Ok(text.to_owned()) } else { Err("is not the name of a user or a group".to_owned()) }
-}
-
-fn text_of(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
 
 /// What was found by looking, as an objection.
 fn advised(found: Result<(), (String, String)>) -> Result<(), Objection> {

@@ -12,7 +12,7 @@ use lamna_proto::resource::Resource;
 use lamna_proto::time::Instant;
 
 use super::authorization::name_and_password;
-use super::{Guard, Held, Network, Tag};
+use super::{Guard, Held, Tag, Tries};
 
 /// Verifies what somebody shows.
 pub(super) struct Verify {
@@ -21,7 +21,7 @@ pub(super) struct Verify {
     pub(super) tag: Tag,
     /// Name and password, in Base64.
     pub(super) encoded: Vec<u8>,
-    pub(super) network: Option<Network>,
+    pub(super) tries: Tries,
     /// What is answered if it is wrong.
     pub(super) refused: Arc<Resource>,
     /// What is answered if others take so long that it cannot be verified.
@@ -65,7 +65,7 @@ impl Program for Verify {
             return Ran::Again;
         }
         // Many may have waited for their turn while others guessed wrong.
-        if self.guard.wait_s(self.network, input.now).is_some() {
+        if self.tries.wait_s(input.now).is_some() {
             return Ran::Again;
         }
         match self.verify() {
@@ -74,7 +74,7 @@ impl Program for Verify {
                 Ran::Again
             }
             None => {
-                self.guard.count_wrong(self.network, input.now);
+                self.tries.count(input.now);
                 Ran::Answer(self.refused.clone())
             }
         }

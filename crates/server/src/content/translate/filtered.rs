@@ -2,12 +2,13 @@
 //!
 //! Owns: what a chain makes of a file as a resource, made once for each state of the file and kept as any file in memory is, with a strong
 //! validator of its own. Guarantees: with [`Wait::No`] no filter runs, so that it does where the engine has what
-//! may take long done. A file that cannot be filtered is answered with 500, never as it is. Does not filter what applications answer.
+//! may take long done. A file that cannot be filtered is answered with 500, never as it is. What applications answer is filtered
+//! while it comes (`gateway`).
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use lamna_filter::{Fault, Run};
+use lamna_filter::{Bounds, Content as Filtered, Fault, Run};
 use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
@@ -16,22 +17,40 @@ use rustix::io::Errno;
 
 use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
 use crate::cache::{Entry, Store};
-use crate::content::media_type;
+use crate::content::{answers, media_type};
 use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, Wait};
 use crate::log::errors::{Level, Peer};
 
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
-pub(super) const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: u64 = 16 << 20;
+
+/// What is made because a query asks for it takes long and much memory. So one is made after the other in each process, and one processor
+/// at least has something else to do.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// What files of a route pass through, and the media type of what comes out.
+pub(super) type Filters = (Run, String);
 
 impl Question<'_> {
-    /// What `run` makes of a file.
+    /// The filters that have something to do with a file of `media_type`, if any has.
+    pub(super) fn filters(&self, media_type: &str) -> Option<Filters> {
+        let chain = &self.rules.filters;
+        if chain.is_empty() {
+            return None;
+        }
+        let mut content = Filtered { query: self.recipe.map(str::to_owned), ..Filtered::new(media_type) };
+        let run = chain.start(&mut content, Bounds::whole(BYTES_MAX))?;
+        Some((run, content.media_type))
+    }
+
+    /// What filters make of a file.
     pub(super) fn filtered(
         &self,
         open: Open,
         status: Status,
         is_immutable: bool,
-        run: Run<'_>,
+        (run, media_type): Filters,
     ) -> Result<Arc<Entry>, Blocked> {
         let stamps = Stamps::new(vec![open.stamp]);
         if let Some(Previous { entry, events }) = self.previous.filter(|previous| self.holds(previous, &stamps)) {
@@ -49,17 +68,24 @@ impl Question<'_> {
             None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps),
         };
         let is_steady = stamps.settled && stamp == open.stamp;
-        let media_type = run.media_type().to_owned();
-        let made = match apply(run, &content) {
+        let made = match self.recipe {
+            None => apply(run, &content),
+            Some(_) => {
+                let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+                apply(run, &content)
+            }
+        };
+        let made = match made {
             Ok(made) => made,
             Err(fault) => return self.fault(&fault, status, stamps),
         };
         let media = media_type::by_name(&open.name);
         let makes_codings =
             media.compressible && is_steady && status.0 == 200 && self.site.compression.applies_to(made.len() as u64);
-        let vary = makes_codings.then_some("Accept-Encoding");
+        let by_format = self.recipe.filter(|recipe| recipe.contains("format=auto")).map(|_| "Accept");
+        let vary = makes_codings.then_some("Accept-Encoding").or(by_format);
         let kind = Kindred { media_type: &media_type, vary, status, is_immutable };
-        let stamp = stamp.of_derived(self.rules.filters.number(), made.len() as u64);
+        let stamp = stamp.of_derived(self.rules.filters.number(self.recipe), made.len() as u64);
         let state = State { coding: Coding::Identity, stamp, is_steady };
         let representation = Arc::new(self.describe(&state, &kind, Content::Held(&made))?);
         let variants = match makes_codings {
@@ -99,6 +125,15 @@ impl Question<'_> {
 
     /// What is answered in place of a file that cannot be filtered, for as long as it stays as it is.
     fn fault(&self, fault: &Fault, status: Status, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
+        let asked_for = match fault {
+            Fault::Request(_) => Some(400),
+            Fault::Unreadable(_) => Some(422),
+            Fault::TooLarge(_) | Fault::Content(_) => None,
+        };
+        if let Some(code) = asked_for {
+            let page = answers::error(code, &format!("{fault}."), &self.rules.extras(code));
+            return self.error_page(code, &page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new), stamps);
+        }
         self.report(Peer::Failed, || (Level::Error, format!("it cannot be filtered: {fault}")));
         match status.0 {
             200 => self.error_page(500, &self.rules.errors.failed, stamps),
@@ -108,7 +143,7 @@ impl Question<'_> {
     }
 }
 
-fn apply(mut run: Run<'_>, content: &[u8]) -> Result<Vec<u8>, Fault> {
+fn apply(mut run: Run, content: &[u8]) -> Result<Vec<u8>, Fault> {
     let mut made = Vec::new();
     run.take(content, &mut made)?;
     run.finish(&mut made)?;

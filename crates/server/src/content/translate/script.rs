@@ -19,6 +19,8 @@ use crate::upstream::group::Group;
 /// Who runs a file.
 pub(super) struct Runner<'a> {
     group: &'a Arc<Group>,
+    /// Which paths lead beneath the root.
+    prefix: &'a [u8],
     /// The root that the file is beneath; none for the directory of a user.
     root: Option<&'a Root>,
 }
@@ -38,7 +40,7 @@ impl Question<'_> {
         };
         let of_request = self.rules.gateway.as_ref().filter(runs);
         let group = of_request.or_else(|| routes.runner(&[prefix, name].concat()).filter(runs))?;
-        Some(Runner { group, root })
+        Some(Runner { group, prefix, root })
     }
 
     /// Index files that are scripts, where the route says nothing of index files.
@@ -52,17 +54,20 @@ impl Question<'_> {
         // Directories of users are theirs alone: nothing of them is run by the application of the site.
         let root = runner.root.ok_or(Blocked::Failed(Errno::NOENT))?.path();
         let stamps = Stamps::new(vec![open.stamp]);
-        let is_same =
-            |known: &Script| known.root == root && known.name[1..] == *open.name && known.path_info == path_info;
+        let prefix = runner.prefix;
+        let is_same = |known: &Script| {
+            let is_file = known.root == root && known.prefix == prefix && known.name[1..] == *open.name;
+            is_file && known.path_info == path_info
+        };
         let holds = |previous: &Previous<'_>| {
-            previous.entry.script.as_deref().is_some_and(is_same) && previous.entry.stamps == stamps && stamps.settled
+            previous.entry.script().is_some_and(is_same) && previous.entry.stamps == stamps && stamps.settled
         };
         if let Some(Previous { entry, events }) = self.previous.filter(holds) {
             entry.confirm(self.now_ms, events);
             return Ok(entry.clone());
         }
         let (group, name) = (runner.group.clone(), [b"/", &*open.name].concat());
-        let script = Script { group, root, name, path_info: path_info.to_vec() };
+        let script = Script { group, root, prefix: prefix.to_vec(), name, path_info: path_info.to_vec() };
         Ok(Arc::new(Entry::of_script(script, self.rules.errors.not_found.clone(), stamps, self.now_ms)))
     }
 
@@ -82,8 +87,11 @@ impl Question<'_> {
     }
 }
 
-/// Whether the last part of `name` ends with one of these, and is more than that.
+/// Whether the last part of `name` ends with one of these, and is more than that. Without any, every name does.
 fn has_extension(name: &[u8], extensions: &[String]) -> bool {
+    if extensions.is_empty() {
+        return true;
+    }
     let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let dot = memchr::memrchr(b'.', file);
     dot.is_some_and(|dot| dot > 0 && extensions.iter().any(|one| file[dot + 1..] == *one.as_bytes()))

@@ -47,6 +47,7 @@ fn question<'a>(
         site,
         rules: site.routes.plain(),
         host: b"",
+        recipe: None,
         path,
         view: View::default(),
         wait,

@@ -5,6 +5,7 @@
 
 use std::os::fd::AsRawFd;
 
+use lamna_proto::conn::Interest;
 use lamna_proto::workspace::Workspace;
 
 use super::Pool;
@@ -118,6 +119,11 @@ impl<'a> StageContext<'a> {
         }
         let turn = drive::turn(slot, token, context, &mut hands);
         *workspace = Some(slot.connection.reclaim());
+        // What it holds on its way from stage to stage is no burden of its peer's.
+        let is_on_its_way = |interest: Interest| interest.done || interest.send && slot.writable || !tasks.is_empty();
+        if matches!(turn, Turn::Waits(interest) if !is_on_its_way(interest)) {
+            slot.weigh();
+        }
         turn
     }
 

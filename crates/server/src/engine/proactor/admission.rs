@@ -77,13 +77,11 @@ impl Worker<'_> {
         match accepted {
             Ok(socket) => {
                 let client = if self.base.shared.looks_at_clients() { client_of(socket.as_fd()) } else { None };
-                let slot = self.base.acceptor.admit(
-                    self.base.shared,
-                    listener,
-                    Accepted { socket, client },
-                    self.base.context.now,
-                );
-                self.begin(slot);
+                let accepted = Accepted { socket, client };
+                let now = self.base.context.now;
+                if let Some(slot) = self.base.acceptor.admit(self.base.shared, listener, accepted, now) {
+                    self.begin(slot);
+                }
                 let (scoreboard, connections) = (&self.base.shared.scoreboard, self.base.slots.count());
                 let passes = self.base.acceptor.pass_if_over_share(scoreboard, connections, self.base.context.now);
                 if more && !passes && !self.base.acceptor.has_room_for_many(scoreboard, connections) {

@@ -75,7 +75,7 @@ impl Disk {
         Disk {
             shared: shared.clone(),
             lookups: CoalescedLookups::default(),
-            job_queue: JobQueue::default(),
+            job_queue: JobQueue::new(shared.schedule),
             wanted: Vec::new(),
             helpers: HelperThreads::new(shared.clone(), index),
             runners: Runners::new(shared.clone(), index),
@@ -135,7 +135,7 @@ impl Disk {
         let waiting = |wanted| Waiting { wanted, since: Instant::now() };
         if wanted.pending.is_some() {
             let target = wanted.target.clone();
-            let number = self.job_queue.add(waiting(wanted), 1);
+            let number = self.job_queue.add(waiting(wanted), 1, 1);
             self.lookups.place(&target, Some(Place::JobQueue(number)));
         } else {
             // What is compared is known, and a hot file is behind it.

@@ -41,7 +41,9 @@ pub(super) struct RingHands<'h> {
 impl Io for RingHands<'_> {
     /// Hands the connection what has arrived.
     fn receive(&mut self, connection: &mut ConnectionState, now: Instant) {
-        let ConnectionState { transport, connection, readable, client, .. } = connection;
+        let slot = connection;
+        slot.begin_receiving();
+        let ConnectionState { transport, connection, .. } = slot;
         let ring_connection = &mut *self.ring_connection;
         let received = transport.receive_from(connection, now, |space| match ring_connection.take(space) {
             0 => match ring_connection.end {
@@ -55,8 +57,8 @@ impl Io for RingHands<'_> {
             }
         });
         let has_more = matches!(received, Received::Bytes(_)) && ring_connection.is_readable();
-        *client = transport.take_client().or(*client);
-        *readable = has_more || transport.has_buffered_input();
+        slot.take_client();
+        slot.readable = has_more || slot.transport.has_buffered_input();
     }
 
     /// What the ring has taken counts as sent: it will be, or the connection ends.
@@ -67,8 +69,8 @@ impl Io for RingHands<'_> {
         let content = connection.connection.segment_buffer();
         let mut transmit = connection.connection.poll_transmit()?;
         let socket = connection.transport.as_fd();
+        let weight = within_turn(&mut transmit, used);
         if matches!(transmit.segment, Some(Segment::File { .. })) {
-            let weight = within_turn(&mut transmit, used);
             let sent = context.sender.send(socket, &transmit);
             if sent == Sent::Part(0) {
                 self.ring_connection.out = Some(Out::Poll(self.ring.poll_writable(socket, Tag::Out(self.token))));

@@ -71,7 +71,7 @@ impl Driver<'_> {
     fn take_arrival(&mut self) -> Option<ConnectionState> {
         let receiver = self.shared.receiver.as_ref().filter(|receiver| !receiver.is_over())?;
         match receiver.take(&*self.shared.sites, self.context.now) {
-            Arrival::Connection(slot) => Some(*slot),
+            Arrival::Connection(slot) => Some(self.shared.keep(*slot)),
             Arrival::Nothing => None,
             Arrival::Crowded => {
                 self.wait(None, Some(self.context.now.after_ms(PAUSE_MS)));

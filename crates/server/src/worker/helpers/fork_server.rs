@@ -153,6 +153,7 @@ fn help(tasks: &OwnedFd, settings: &Settings) -> Option<()> {
                     site,
                     rules: &site.routes.effective(parts.path, parts.outcome),
                     host: Routes::host_of(parts.outcome),
+                    recipe: Routes::recipe_of(parts.outcome),
                     path: parts.path,
                     view: View::default(),
                     wait: Wait::Yes,

@@ -1,22 +1,25 @@
-//! In which order jobs are taken up that wait for the disk: what most wait for comes first.
+//! In which order jobs are taken up that wait for the disk: what most wait for comes first; under the schedule `srpt`, what has the fewest
+//! reads left for each who waits for it, by powers of two.
 //!
 //! Owns: jobs that nobody has taken up. Guarantees: each is taken once; a job that more are waiting for goes before one that
 //! fewer are, and equals in the order in which they came, so that a disk that is asked for more than it can do frees as many
 //! as it can; whoever is the oldest is passed over [`PASSED_OVER_MAX`] times in a row at most, so that no job waits more than
 //! that many times longer than in a line, and one more time. Knows nothing of what jobs are.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use lamna_policy::schedule::{self, Schedule};
 
 /// Jobs, as of one worker. Adding, taking and wanting cost O(log jobs).
 #[derive(Debug)]
 pub struct JobQueue<T> {
     /// Those that come before all others.
     at_once: VecDeque<T>,
-    /// The others in the order in which they came, each with how many wait for it.
-    waiting: BTreeMap<JobId, (usize, T)>,
-    /// The most wanted first, and of equals the oldest.
-    most_wanted: BTreeSet<(Reverse<usize>, JobId)>,
+    /// The others in the order in which they came.
+    waiting: BTreeMap<JobId, (Claim, T)>,
+    /// The one to be taken first, and of equals the oldest.
+    ranks: BTreeSet<(u64, JobId)>,
+    schedule: Schedule,
     next: u64,
     /// Jobs that were taken in a row while the oldest waited.
     passed_over: u32,
@@ -29,25 +32,51 @@ pub struct JobId(u64);
 /// So that of the disk's time a quarter at least goes to whoever has waited longest.
 pub const PASSED_OVER_MAX: u32 = 3;
 
-impl<T> Default for JobQueue<T> {
-    fn default() -> JobQueue<T> {
-        JobQueue {
-            at_once: VecDeque::new(),
-            waiting: BTreeMap::new(),
-            most_wanted: BTreeSet::new(),
-            next: 0,
-            passed_over: 0,
+/// What a job costs, and how many wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Claim {
+    wanted: usize,
+    /// Reads until those who wait have all that they want.
+    reads: u64,
+}
+
+impl Claim {
+    /// The least is taken first.
+    fn rank(self, schedule: Schedule) -> u64 {
+        let waiting = u32::try_from(self.wanted).unwrap_or(u32::MAX);
+        match schedule {
+            Schedule::Fifo | Schedule::RoundRobin => u64::from(u32::MAX - waiting),
+            Schedule::Srpt => u64::from(schedule::Claim::shared(self.reads, waiting).remaining.max(1).ilog2()),
         }
     }
 }
 
+impl<T> Default for JobQueue<T> {
+    fn default() -> JobQueue<T> {
+        JobQueue::new(Schedule::default())
+    }
+}
+
 impl<T> JobQueue<T> {
-    /// Adds a job that so many wait for.
-    pub fn add(&mut self, job: T, wanted: usize) -> JobId {
+    /// No jobs; those that come are taken up in this order.
+    pub fn new(schedule: Schedule) -> JobQueue<T> {
+        JobQueue {
+            at_once: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            ranks: BTreeSet::new(),
+            schedule,
+            next: 0,
+            passed_over: 0,
+        }
+    }
+
+    /// Adds a job that so many wait for, of so many reads with those that will follow it.
+    pub fn add(&mut self, job: T, wanted: usize, reads: u64) -> JobId {
         let number = JobId(self.next);
         self.next += 1;
-        self.waiting.insert(number, (wanted, job));
-        self.most_wanted.insert((Reverse(wanted), number));
+        let claim = Claim { wanted, reads };
+        self.waiting.insert(number, (claim, job));
+        self.ranks.insert((claim.rank(self.schedule), number));
         number
     }
 
@@ -58,10 +87,10 @@ impl<T> JobQueue<T> {
 
     /// One more waits for a job. Nothing if it has been taken up.
     pub fn want(&mut self, number: JobId) {
-        let Some((wanted, _)) = self.waiting.get_mut(&number) else { return };
-        self.most_wanted.remove(&(Reverse(*wanted), number));
-        *wanted += 1;
-        self.most_wanted.insert((Reverse(*wanted), number));
+        let Some((claim, _)) = self.waiting.get_mut(&number) else { return };
+        self.ranks.remove(&(claim.rank(self.schedule), number));
+        claim.wanted += 1;
+        self.ranks.insert((claim.rank(self.schedule), number));
     }
 
     /// The job to take up now.
@@ -71,11 +100,11 @@ impl<T> JobQueue<T> {
 
     fn take_waiting(&mut self) -> Option<T> {
         let oldest = *self.waiting.first_key_value()?.0;
-        let most_wanted = self.most_wanted.first()?.1;
-        let number = if self.passed_over == PASSED_OVER_MAX { oldest } else { most_wanted };
+        let first = self.ranks.first()?.1;
+        let number = if self.passed_over == PASSED_OVER_MAX { oldest } else { first };
         self.passed_over = if number == oldest { 0 } else { self.passed_over + 1 };
-        let (wanted, job) = self.waiting.remove(&number)?;
-        self.most_wanted.remove(&(Reverse(wanted), number));
+        let (claim, job) = self.waiting.remove(&number)?;
+        self.ranks.remove(&(claim.rank(self.schedule), number));
         Some(job)
     }
 
@@ -102,9 +131,9 @@ mod tests {
     #[test]
     fn what_most_wait_for_comes_first_and_equals_in_the_order_in_which_they_came() {
         let mut job_queue = JobQueue::default();
-        job_queue.add("one", 1);
-        let popular = job_queue.add("popular", 1);
-        job_queue.add("another", 1);
+        job_queue.add("one", 1, 1);
+        let popular = job_queue.add("popular", 1, 1);
+        job_queue.add("another", 1, 1);
         job_queue.add_at_once("known");
         job_queue.want(popular);
         assert_eq!(all(&mut job_queue), ["known", "popular", "one", "another"]);
@@ -115,14 +144,35 @@ mod tests {
     #[test]
     fn who_waits_alone_is_passed_over_three_times_in_a_row() {
         let mut job_queue = JobQueue::default();
-        job_queue.add("alone", 1);
-        job_queue.add("alone, too", 1);
+        job_queue.add("alone", 1, 1);
+        job_queue.add("alone, too", 1, 1);
         for _ in 0..20 {
-            job_queue.add("popular", 2);
+            job_queue.add("popular", 2, 1);
         }
         let taken = all(&mut job_queue);
         assert_eq!(taken.iter().position(|job| *job == "alone"), Some(3));
         assert_eq!(taken.iter().position(|job| *job == "alone, too"), Some(7));
+    }
+
+    #[test]
+    fn under_srpt_what_has_the_fewest_reads_left_for_each_who_waits_comes_first() {
+        let mut job_queue = JobQueue::new(Schedule::Srpt);
+        job_queue.add("long", 1, 100);
+        let shared = job_queue.add("long, for many", 1, 100);
+        job_queue.add("short", 1, 1);
+        job_queue.add("short, too", 1, 1);
+        (0..150).for_each(|_| job_queue.want(shared));
+        assert_eq!(all(&mut job_queue), ["long, for many", "short", "short, too", "long"]);
+    }
+
+    #[test]
+    fn under_srpt_a_long_job_is_passed_over_three_times_in_a_row() {
+        let mut job_queue = JobQueue::new(Schedule::Srpt);
+        job_queue.add("long", 1, 1000);
+        for _ in 0..20 {
+            job_queue.add("short", 1, 1);
+        }
+        assert_eq!(all(&mut job_queue).iter().position(|job| *job == "long"), Some(PASSED_OVER_MAX as usize));
     }
 
     #[derive(Clone, Debug)]
@@ -148,7 +198,7 @@ mod tests {
                 match step {
                     Step::Add(wanted) => {
                         waiting.push((numbers.len(), wanted));
-                        numbers.push(job_queue.add(numbers.len(), wanted));
+                        numbers.push(job_queue.add(numbers.len(), wanted, 1));
                     }
                     Step::Want(job) if job < numbers.len() => {
                         job_queue.want(numbers[job]);

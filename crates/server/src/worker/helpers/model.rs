@@ -28,17 +28,19 @@ mod sync {
 use std::sync::Arc;
 use std::time::Duration;
 
+use lamna_policy::schedule::Schedule;
+
 use super::job_queue;
 use crate::loom_support::{Tally, check, spawn};
 use queue::Queue;
 
 /// A worker that submits two jobs to at most so many helpers, which rest for so long; then it is gone. Everybody leaves.
 fn run(helpers_max: usize, rest_time: Duration, waits: bool) -> Tally {
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::new(Schedule::default()));
     let done = Tally::default();
     let mut helpers = Vec::new();
     for job in 0..2 {
-        let (number, hires) = queue.submit(helpers_max, |job_queue| job_queue.add(job, 1));
+        let (number, hires) = queue.submit(helpers_max, |job_queue| job_queue.add(job, 1, 1));
         queue.want(number);
         if hires {
             let (queue, done) = (queue.clone(), done.clone());
@@ -80,9 +82,9 @@ fn what_is_left_when_it_is_over_is_done_and_everybody_leaves() {
 #[test]
 fn a_worker_whose_last_helper_could_not_be_made_has_all_that_is_left_to_do() {
     check(|| {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue::new(Schedule::default()));
         let done = Tally::default();
-        let (_, hires) = queue.submit(2, |job_queue| job_queue.add(0, 1));
+        let (_, hires) = queue.submit(2, |job_queue| job_queue.add(0, 1, 1));
         assert!(hires);
         let (helped, noted) = (queue.clone(), done.clone());
         let helper = spawn(move || {
@@ -90,7 +92,7 @@ fn a_worker_whose_last_helper_could_not_be_made_has_all_that_is_left_to_do() {
                 noted.note(job);
             }
         });
-        let (_, hires) = queue.submit(2, |job_queue| job_queue.add(1, 1));
+        let (_, hires) = queue.submit(2, |job_queue| job_queue.add(1, 1, 1));
         if hires && queue.has_lost_all() {
             while let Some(job) = queue.take() {
                 done.note(job);

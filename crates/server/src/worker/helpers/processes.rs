@@ -63,7 +63,7 @@ impl HelperProcesses {
     /// No descriptors or memory.
     pub fn new(shared: Arc<Shared>, worker: usize, helpers_max: usize) -> Result<HelperProcesses, Errno> {
         let helpers = (0..helpers_max.max(1)).map(|_| None).collect();
-        let (idle, waiting, finished) = (Vec::new(), JobQueue::default(), VecDeque::new());
+        let (idle, waiting, finished) = (Vec::new(), JobQueue::new(shared.schedule), VecDeque::new());
         Ok(HelperProcesses {
             shared,
             worker,
@@ -257,7 +257,8 @@ impl Helpers for HelperProcesses {
             return None;
         }
         Counters::count(&self.shared.abilities.counters.helper_jobs);
-        let number = self.waiting.add(job, wanted);
+        let reads = job.reads();
+        let number = self.waiting.add(job, wanted, reads);
         self.assign();
         Some(number)
     }

@@ -8,6 +8,8 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use lamna_policy::schedule::Schedule;
+
 use super::job_queue::{JobId, JobQueue};
 use super::sync::{Condvar, Mutex, MutexGuard, rest};
 
@@ -29,14 +31,13 @@ struct State<T> {
     is_over: bool,
 }
 
-impl<T> Default for Queue<T> {
-    fn default() -> Queue<T> {
-        let state = State { job_queue: JobQueue::default(), helpers: 0, resting: 0, is_over: false };
+impl<T> Queue<T> {
+    /// No jobs and no helpers; jobs are taken up in the order of `schedule`.
+    pub(super) fn new(schedule: Schedule) -> Queue<T> {
+        let state = State { job_queue: JobQueue::new(schedule), helpers: 0, resting: 0, is_over: false };
         Queue { state: Mutex::new(state), changed: Condvar::new() }
     }
-}
 
-impl<T> Queue<T> {
     /// Adds what `add` adds. Returns what that returns, and whether a helper has to be made, who counts from now on: there are
     /// fewer than `helpers_max`, and nobody rests who could take it up.
     pub(super) fn submit<R>(&self, helpers_max: usize, add: impl FnOnce(&mut JobQueue<T>) -> R) -> (R, bool) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use lamna_policy::schedule::Schedule;
 use lamna_proto::exchange::program::{Input, Program, Ran};
 use lamna_proto::time::Instant;
 
@@ -64,7 +65,7 @@ impl Runners {
     /// Runners for worker `worker`, none yet.
     pub fn new(shared: Arc<Shared>, worker: usize) -> Runners {
         let (sender, finished) = unbounded();
-        let pool = Arc::new(Pool { shared, worker, queue: Queue::default(), finished: sender });
+        let pool = Arc::new(Pool { shared, worker, queue: Queue::new(Schedule::default()), finished: sender });
         Runners { pool, finished }
     }
 

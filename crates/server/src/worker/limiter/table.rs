@@ -45,3 +45,20 @@ fn find(bucket: &[Word; WAYS], tag: u64) -> (usize, u64, u64) {
     }
     (oldest.0, oldest.1, 0)
 }
+
+/// The arrival time of whoever has `hash`; 0 if he is new.
+pub(super) fn arrival(buckets: &[[Word; WAYS]], hash: u64) -> u64 {
+    find(&buckets[(hash % buckets.len() as u64) as usize], hash & !TIME).2
+}
+
+/// Moves the arrival time of whoever has `hash`.
+pub(super) fn change(buckets: &[[Word; WAYS]], hash: u64, next: impl Fn(u64) -> u64) {
+    let bucket = &buckets[(hash % buckets.len() as u64) as usize];
+    let tag = hash & !TIME;
+    loop {
+        let (place, known, arrival) = find(bucket, tag);
+        if bucket[place].compare_exchange(known, tag | next(arrival) & TIME, Relaxed, Relaxed).is_ok() {
+            return;
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to case, which is
 //! not carried over and stands in no list.
 
+mod gateway;
 mod matcher;
 mod syntax;
 #[cfg(test)]
@@ -71,9 +72,9 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
 /// What is so here without a word about it.
 const NEEDLESS: &[&str] = &["encode", "vars"];
 
-const RESTRICTS: &[&str] = &["basicauth", "basic_auth", "forward_auth", "authorize", "authenticate"];
+const RESTRICTS: &[&str] = &["authorize", "authenticate"];
 
-const PASSES: &[&str] = &["reverse_proxy", "php_fastcgi", "php_server", "php", "proxy"];
+const PASSES: &[&str] = &["php_server", "php", "proxy"];
 
 /// Where directives stand.
 struct Place<'p> {
@@ -96,7 +97,7 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
     let has = |name: &str| site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == name));
     let has_root = site.keys.iter().any(|(key, _)| *key == "root");
     let serves_files = directives.iter().any(|line| line.word(0) == "file_server");
-    if !has_root && !has("redirect") {
+    if !has_root && !has("redirect") && (!has("proxy") || serves_files) {
         if !serves_files {
             return draft.lose(site.line, "this site: nothing that it does is carried over, so it is left out");
         }
@@ -168,6 +169,8 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         Ok(matcher) => matcher,
         Err(why) => return draft.lose(line.line, format!("`{text}`{}: {why}", all_of(line))),
     };
+    let mut keys_so_far = site.routes.iter().flat_map(|route| &route.keys);
+    let has_service = keys_so_far.any(|(_, value)| value.starts_with("{ service"));
     let mut push = |key: &'static str, value: String, draft: &mut Draft| match matcher.to_toml() {
         Ok(matches) => site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value)] }),
         Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
@@ -209,8 +212,62 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             Some(_) => draft.lose(line.line, format!("`{text}`: snippets with arguments are not done")),
             None => draft.lose(line.line, format!("`{text}`: import that file by itself")),
         },
+        "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, draft) {
+            // As Caddy does without a word about it.
+            Ok((key @ "fastcgi", value)) if !some_try => match matcher.to_toml() {
+                Ok(matches) => {
+                    let tried = ("try", list(&["$path", "/index.php"]));
+                    site.routes.push(Route { line: line.line, keys: vec![("match", matches), (key, value), tried] });
+                }
+                Err(why) => draft.lose(line.line, format!("`{text}`: {why}")),
+            },
+            Ok((key, value)) => push(key, value, draft),
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}, so what it is for is answered with 404"));
+                let are_scripts = line.word(0) == "php_fastcgi" && matcher.is_any();
+                let matcher = if are_scripts { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
+                deny(line, Ok(matcher), site, draft);
+            }
+        },
+        "forward_auth" => match gateway::service(line, words, draft).and_then(|value| alone(value, site)) {
+            Ok(value) => match matcher.to_toml() {
+                Ok(matches) => {
+                    let keys = vec![("match", matches), ("access", value)];
+                    site.routes.push(Route { line: line.line, keys });
+                }
+                Err(_) => deny(line, matcher.to_toml().map(|_| matcher), site, draft),
+            },
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, Ok(matcher), site, draft);
+            }
+        },
+        "basicauth" | "basic_auth" => match gateway::users(line, words) {
+            Ok(_) if has_service => {
+                draft.lose(line.line, format!("`{text}`: a service decides as well; {DENIED_WORDS}"));
+                deny(line, Ok(matcher), site, draft);
+            }
+            Ok(users) => {
+                let names: Vec<&String> = users.iter().map(|(name, _)| name).collect();
+                push("access", format!("{{ users = {} }}", list(&names)), draft);
+                for (name, hash) in users {
+                    if !site.users.iter().any(|(other, _)| *other == name) {
+                        site.users.push((name, hash));
+                    }
+                }
+            }
+            Err(why) => {
+                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+                deny(line, Ok(matcher), site, draft);
+            }
+        },
         name if RESTRICTS.contains(&name) || PASSES.contains(&name) => {
             let why = if RESTRICTS.contains(&name) { DENIED_WORDS } else { PASSED_WORDS };
+            let why = if RESTRICTS.contains(&name) {
+                format!("no other server is asked who is let in; {why}")
+            } else {
+                why.to_owned()
+            };
             draft.lose(line.line, format!("`{text}`: {why}"));
             let is_of_programs = name.starts_with("php") && matcher.is_any();
             let matcher = if is_of_programs { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
@@ -218,6 +275,15 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         }
         "tls" => draft.lose(line.line, format!("`{text}`: TLS is not carried over")),
         _ => draft.lose(line.line, format!("`{text}`{}: nothing here stands for it", all_of(line))),
+    }
+}
+
+/// A value of `access`, unless another kind of it is there: Caddy asks for both, and here one would stand in the place of the other.
+fn alone(value: String, site: &Site) -> Result<String, String> {
+    let mut others = site.routes.iter().flat_map(|route| &route.keys).filter(|(key, _)| *key == "access");
+    match others.all(|(_, other)| *other == value) {
+        true => Ok(value),
+        false => Err("who is let in is decided in another way as well".to_owned()),
     }
 }
 

@@ -77,21 +77,62 @@ fn a_site_without_braces_is_one() {
 #[test]
 fn what_is_not_carried_over_is_said_with_its_line() {
     let (sites, lost) = imported(
-        "example.org {\n root * ROOT/www\n file_server\n basicauth {\n  a b\n }\n reverse_proxy /api/* b:80\n \
+        "example.org {\n root * ROOT/www\n file_server\n basicauth {\n  a b\n }\n reverse_proxy /api/* ftp://b\n \
          header X-A {host}\n @odd expression a\n redir @odd /b\n respond \"hello\"\n tls internal\n \
-         handle /c/* {\n  php_fastcgi d\n }\n templates\n}\n",
+         handle /c/* {\n  php_fastcgi {args[0]}\n }\n templates\n}\n",
     );
     let lines: Vec<usize> = lost.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [1, 4, 7, 8, 9, 10, 11, 12, 14, 16], "{lost:#?}");
-    assert!(lost[1].1.contains("answered with 404"), "{lost:#?}");
+    assert!(lost[1].1.contains("lamna hash-password") && lost[1].1.contains("answered with 404"), "{lost:#?}");
     let denied = ["/*", "/api/*", "/c/*"];
     let titles: Vec<String> = sites[0].routes.iter().map(|route| route.title()).collect();
     assert_eq!(titles, denied, "nothing is served that is restricted or another program's");
 }
 
 #[test]
+fn applications_and_passwords_are_carried_over() {
+    let hash = "$argon2id$v=19$m=19456,t=2,p=1$on/b61dKzYasEN2gMTR7BQ$Lm/Gny5Yq2noexBHQUVwOin50H8YfQ1u0wA1k0fpv+A";
+    let (sites, lost) = imported(&format!(
+        "http://a.example {{\n reverse_proxy 10.0.0.1:80 10.0.0.2:80 {{\n  lb_policy round_robin\n  header_up Host b\n }}\n}}\n\
+         http://b.example {{\n root * ROOT/www\n file_server\n php_fastcgi unix//run/php.sock\n \
+         reverse_proxy /api/* localhost:3000\n basic_auth /in/* argon2id {{\n  ada {hash}\n }}\n}}\n"
+    ));
+    assert_eq!(lost, []);
+    let settings = crate::config::settings::Settings { sites, ..Default::default() };
+    let text = crate::config::render(&settings);
+    for line in ["10.0.0.2:80", "host = \"b\"", "unix:/run/php.sock", "localhost:3000", "\"/index.php\"", "ada"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn services_that_say_who_is_let_in_are_carried_over() {
+    let (sites, lost) = imported(
+        "http://a.example {\n root * ROOT/www\n file_server\n forward_auth /in/* authelia:9091 {\n  uri /api/authz/forward-auth\n  \
+         copy_headers Remote-User Remote-Groups\n }\n}\n",
+    );
+    assert_eq!(lost, []);
+    let text = crate::config::render(&crate::config::settings::Settings { sites, ..Default::default() });
+    for part in ["authelia:9091", "path = \"/api/authz/forward-auth\"", "fields = [\"Remote-User\", \"Remote-Groups\"]"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // What is not carried over, or asked for beside something else, is not served.
+    for (directives, why) in [
+        ("forward_auth /in/* a:1 {\n  uri /x{uri}\n }", "written out"),
+        ("forward_auth /in/* a:1 {\n  uri /x\n }\n forward_auth /in/b/* a:2 {\n  uri /x\n }", "another way"),
+    ] {
+        let (sites, lost) =
+            imported(&format!("http://a.example {{\n root * ROOT/www\n file_server\n {directives}\n}}\n"));
+        assert!(lost.iter().any(|(_, words)| words.contains(why)), "{lost:?}");
+        let text = crate::config::render(&crate::config::settings::Settings { sites, ..Default::default() });
+        assert!(text.contains("/.denied"), "{text}");
+    }
+}
+
+#[test]
 fn a_site_of_which_nothing_is_carried_over_is_left_out() {
-    let text = "http://a.example {\n reverse_proxy b:1\n}\nhttp://c.example {\n root * ROOT/www\n file_server {\n  hide .git\n }\n php_fastcgi d\n}\n";
+    let text = "http://a.example {\n templates\n}\nhttp://c.example {\n root * ROOT/www\n file_server {\n  hide .git\n }\n php_fastcgi {a}\n}\n";
     let (sites, lost) = imported(text);
     assert_eq!((sites.len(), &*sites[0].hosts[0]), (1, "c.example"));
     let titles: Vec<String> = sites[0].routes.iter().map(|route| route.title()).collect();

@@ -1,10 +1,11 @@
-//! Limits of requests of nginx: `limit_req_zone` and `limit_req`.
+//! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_rate` and `limit_rate_after`.
 //!
 //! Owns: which of them mean the same here, and words for the others.
 //! Of several levels with limits nginx takes the innermost, and here all limits count that fit. So a limit is carried over where
 //! no other level says something else.
 
 use lamna_policy::limit::{Period, Rate};
+use lamna_policy::volume::Bandwidth;
 
 use super::location::Location;
 use super::syntax::Directive;
@@ -61,7 +62,7 @@ impl Limit {
 pub(super) fn push(of_server: &[Limit], locations: &[Location], site: &mut Site, draft: &mut Draft) {
     let has_others = locations.iter().any(|one| !one.limits.is_empty());
     let mut add = |limit: &Limit, path: Option<&str>| match path {
-        Some(path) => site.limits.push((path.to_owned(), limit.rate.clone())),
+        Some(path) => site.limits.push((path.to_owned(), "requests", limit.rate.clone())),
         None => {
             let why = "a limit is for all paths that begin alike, and another location is among them";
             draft.lose(limit.line, format!("`{}`: {why}", limit.text));
@@ -71,12 +72,77 @@ pub(super) fn push(of_server: &[Limit], locations: &[Location], site: &mut Site,
         add(limit, (!has_others).then_some("/"));
     }
     for one in locations {
-        let is_apart =
-            || locations.iter().all(|other| std::ptr::eq(other, one) || other.pattern.is_apart_from(&one.pattern));
-        let path = match &one.pattern {
-            Pattern::Prefix(path) if is_apart() => Some(&**path),
-            _ => None,
+        one.limits.iter().for_each(|limit| add(limit, path_of(one, locations)));
+    }
+}
+
+/// What the paths of a location begin with, if no other location is for any of them.
+fn path_of<'l>(one: &'l Location, locations: &[Location]) -> Option<&'l str> {
+    let is_apart =
+        || locations.iter().all(|other| std::ptr::eq(other, one) || other.pattern.is_apart_from(&one.pattern));
+    match &one.pattern {
+        Pattern::Prefix(path) if is_apart() => Some(&**path),
+        _ => None,
+    }
+}
+
+/// How fast a block is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Speed {
+    /// Where it is said, and how.
+    said: Option<(usize, String)>,
+    bytes_per_s: u64,
+    after: u64,
+}
+
+impl Speed {
+    /// Takes over what a directive says.
+    pub(super) fn take(&mut self, directive: &Directive, draft: &mut Draft) {
+        let Some(bytes) = bytes(directive.argument(0)) else {
+            return draft.lose(directive.line, format!("`{}`: it is no number of bytes", directive.text()));
         };
-        one.limits.iter().for_each(|limit| add(limit, path));
+        if directive.name == "limit_rate_after" {
+            return self.after = bytes;
+        }
+        self.bytes_per_s = bytes;
+        self.said = Some((directive.line, directive.text()));
+    }
+
+    fn bandwidth(&self) -> Option<Bandwidth> {
+        let text = format!("{}/s after {}", self.bytes_per_s, self.after);
+        text.parse().ok().filter(|_| self.bytes_per_s > 0)
+    }
+}
+
+/// `100`, `100k`, `5m`.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()?.to_ascii_lowercase() {
+        b'k' => (&text[..text.len() - 1], 1 << 10),
+        b'm' => (&text[..text.len() - 1], 1 << 20),
+        b'g' => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Writes how fast a server and its locations are sent. Of several levels nginx takes the innermost, and here the slowest applies.
+pub(super) fn push_speeds(of_server: &Speed, locations: &[Location], site: &mut Site, draft: &mut Draft) {
+    let has_others = locations.iter().any(|one| one.speed.is_some());
+    let mut add = |speed: &Speed, path: Option<&str>| {
+        let Some((line, text)) = &speed.said else { return };
+        match (path, speed.bandwidth()) {
+            (Some(path), Some(bandwidth)) => site.limits.push((path.to_owned(), "bandwidth", bandwidth.to_string())),
+            // None at all.
+            _ if speed.bytes_per_s == 0 => {}
+            (_, None) => draft.lose(*line, format!("`{text}`: the least is 1 KiB in a second")),
+            (None, _) => {
+                let why = "a limit is for all paths that begin alike, and another location is among them";
+                draft.lose(*line, format!("`{text}`: {why}"));
+            }
+        }
+    };
+    add(of_server, (!has_others).then_some("/"));
+    for one in locations {
+        one.speed.iter().for_each(|speed| add(speed, path_of(one, locations)));
     }
 }

@@ -3,25 +3,28 @@
 //! Of several locations nginx takes one, and here routes that fit come together: so a location says explicitly what others are not to
 //! say for it.
 
+use super::limit::Speed;
 use super::syntax::Directive;
-use super::{Action, Limit, Names, Scope, acts, inherited, pages, rewrite, table, unknown, with_caching};
+use super::{Action, Limit, Names, Scope, acts, inherited, pages, rewrite, settle, table, unknown, with_caching};
 use crate::config::import::{DENIED_PRIORITY, Draft, Route, Site, denied, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 
 /// A location that is carried over.
 pub(super) struct Location {
-    line: usize,
+    pub(super) line: usize,
     /// As nginx chooses: the greater one first.
     priority: i32,
     pub(super) pattern: Pattern,
     /// What it says of how often it may be asked.
     pub(super) limits: Vec<Limit>,
+    /// How fast it is sent, if it says so itself.
+    pub(super) speed: Option<Speed>,
     fields: Vec<(String, Vec<String>)>,
     /// Whether it has fields of its own, in place of those of the server.
     has_own_fields: bool,
     scope: Scope,
-    action: Action,
+    pub(super) action: Action,
     rewrites: Vec<Route>,
 }
 
@@ -34,7 +37,9 @@ pub(super) fn location(
     site: &mut Site,
     draft: &mut Draft,
 ) -> Option<Location> {
-    let inner = directive.block.as_deref().unwrap_or_default();
+    // What asks a service is carried over where it is named.
+    let is_asked = outer.services.has_to_itself(directive, &names.asked);
+    let inner = directive.block.as_deref().filter(|_| !is_asked).unwrap_or_default();
     let (line, order) = (directive.line, i32::try_from(at).unwrap_or(i32::MAX / 2));
     let found = match (directive.argument(0), directive.argument(1)) {
         ("=", path) => Ok((30_000, Pattern::Exact(path.to_owned()))),
@@ -54,6 +59,10 @@ pub(super) fn location(
     };
     let mut made = Site::default();
     let mut scope = outer.clone();
+    if inner.iter().any(|one| one.name == "proxy_set_header") {
+        scope.gateway.forget_host();
+    }
+    scope.access = outer.access.inherited_by(&inner.iter().collect::<Vec<_>>());
     let (mut own, mut limits, mut action) = (Vec::new(), Vec::new(), Action::default());
     for inner in inner {
         match &*inner.name {
@@ -74,9 +83,23 @@ pub(super) fn location(
     if scope.autoindex != outer.autoindex {
         draft.lose(line, format!("`autoindex` of `{}`: listings are for a whole site", directive.text()));
     }
+    settle(&scope, Some(&pattern), &mut action, draft);
+    action.is_denied |= is_asked;
+    let speed = (scope.speed != outer.speed).then(|| scope.speed.clone());
     let has_own_fields = !own.is_empty();
     let fields = if has_own_fields { own } else { scope.fields.clone() };
-    Some(Location { line, priority, pattern, limits, fields, has_own_fields, scope, action, rewrites: made.routes })
+    Some(Location {
+        line,
+        priority,
+        pattern,
+        limits,
+        speed,
+        fields,
+        has_own_fields,
+        scope,
+        action,
+        rewrites: made.routes,
+    })
 }
 
 fn alias(directive: &Directive, pattern: &Pattern, site: &mut Site, draft: &mut Draft) {
@@ -170,6 +193,20 @@ pub(super) fn push_location(one: &Location, all: &[Location], outer: &Scope, sit
             Some(tried) => keys.push(("try", list(tried))),
             None if acts(&|action| action.tried.is_some()) => keys.push(("try", "[]".into())),
             None => {}
+        }
+        let of_site = outer.access.value(&|path| outer.services.keys(path, &outer.upstreams));
+        let own = &one.action.access;
+        if *own != of_site || acts(&|action| action.access != *own) {
+            keys.push(("access", own.clone().unwrap_or_else(|| "{ anyone = true }".to_owned())));
+        }
+        for key in ["proxy", "fastcgi"] {
+            match &one.action.gateway {
+                Some((own, value)) if *own == key => keys.push((key, value.clone())),
+                _ if acts(&|action| action.gateway.as_ref().is_some_and(|(other, _)| *other == key)) => {
+                    keys.push((key, "false".into()));
+                }
+                _ => {}
+            }
         }
         if acts(&|action| action.redirect.is_some()) {
             keys.push(("redirect", "false".into()));

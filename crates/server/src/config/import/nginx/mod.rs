@@ -2,20 +2,27 @@
 //!
 //! Owns: which directives are carried over and how; locations are in `location`. What blocks inherit, they inherit here.
 
+mod access;
+mod gateway;
 mod limit;
 mod location;
+mod service;
 mod syntax;
 #[cfg(test)]
 mod tests;
 
-use super::{DENIED_WORDS, Draft, Imported, Note, PASSED_WORDS, Route, Site, is_program, list};
+use super::{Draft, Imported, Note, PASSED_WORDS, Route, Site, is_program, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::template::Template;
 use crate::config::site::{FieldUse, is_sendable, is_single};
+use access::{Access, Let};
+use gateway::{Gateway, Routed, Upstream};
 use lamna_policy::limit::Period;
 use limit::Limit;
+use limit::Speed;
 use location::{Location, location, push_action, push_location};
+use service::Services;
 use syntax::Directive;
 
 pub(super) fn import(text: &str) -> Result<Imported, Note> {
@@ -39,6 +46,15 @@ struct Scope {
     error_pages: Vec<(String, String)>,
     /// Names of zones, and the rates that requests of one client have in them.
     zones: Vec<(String, u32, Period)>,
+    /// Places under names.
+    upstreams: Vec<Upstream>,
+    /// Who is let in, unless a block says it for itself.
+    access: Access,
+    /// Locations that are asked who is let in.
+    services: Services,
+    /// What is said beside applications.
+    gateway: Gateway,
+    speed: Speed,
 }
 
 /// Where answers of a block come from.
@@ -48,6 +64,14 @@ struct Action {
     redirect: Option<String>,
     tried: Option<Vec<String>>,
     is_denied: bool,
+    /// The value of `access`.
+    access: Option<String>,
+    /// By which key, and how, an application answers.
+    gateway: Option<(&'static str, String)>,
+    /// What runs the scripts of all of the site.
+    scripts: Option<String>,
+    /// Scripts that are tried: line, directive, and what is tried.
+    programs: Vec<(usize, String, String)>,
 }
 
 /// What is so here without a word about it.
@@ -86,19 +110,21 @@ const NEEDLESS: &[&str] = &[
     "server_names_hash_bucket_size",
     "types_hash_bucket_size",
     "client_max_body_size",
-    "client_body_buffer_size",
     "log_not_found",
     "access_log_format",
 ];
 
-/// By which requests leave for another program.
-const PASSES: &[&str] = &["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
+/// By which requests leave for another program, in a way that is not spoken here.
+const PASSES: &[&str] = &["uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 fn main(directives: &[Directive], outer: &Scope, draft: &mut Draft) {
     let mut scope = outer.clone();
     let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
         directives.iter().partition(|one| matches!(&*one.name, "http" | "server"));
-    for directive in plain {
+    let upstreams = plain.iter().filter(|one| one.name == "upstream");
+    scope.upstreams.extend(upstreams.map(|one| gateway::upstream(one, draft)));
+    scope.access = outer.access.inherited_by(&plain);
+    for directive in plain.into_iter().filter(|one| one.name != "upstream") {
         let mut fields = Vec::new();
         if !inherited(directive, &mut scope, &mut fields, draft) {
             unknown(directive, draft);
@@ -134,8 +160,6 @@ fn unknown(directive: &Directive, draft: &mut Draft) {
         },
         "include" => "import that file by itself",
         "if" => "conditions of this kind are not understood: a [[site.route]] with `match` may say the same",
-        "upstream" => "requests are not passed to other servers",
-        "allow" | "satisfy" | "auth_basic" | "auth_basic_user_file" | "auth_request" | "internal" => DENIED_WORDS,
         name if name.starts_with("ssl") => "TLS is not carried over",
         _ => "nothing here stands for it",
     };
@@ -184,6 +208,19 @@ fn inherited(
             Some(value) if words.len() == 1 => scope.caching = value,
             _ => return false,
         },
+        "limit_rate" | "limit_rate_after" => scope.speed.take(directive, draft),
+        // What it is for is said where it is used.
+        "limit_conn_zone" | "limit_conn_status" | "limit_conn_log_level" | "limit_req_status" => {}
+        "limit_conn" => {
+            let why =
+                "connections are limited for all sites together, idle ones too: `connection_limit` (docs/limits.md)";
+            draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+        }
+        _ if access::is_about(directive) => {
+            scope.access.take(directive, draft);
+        }
+        _ if scope.access.take_field(directive, draft) => {}
+        _ if scope.gateway.take(directive, draft) => {}
         "limit_req_zone" => match limit::zone(directive) {
             Some(zone) => scope.zones.push(zone),
             None => return false,
@@ -261,8 +298,10 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
             _ => {}
         }
     }
-    let names = Names { hosts: site.hosts.clone(), has_tls };
+    let asked = [service::asked_by(directives), outer.access.asked_path().into_iter().collect()].concat();
+    let names = Names { hosts: site.hosts.clone(), asked, has_tls };
     let mut action = Action::default();
+    scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
         match &*directive.name {
             "listen" | "server_name" => {}
@@ -282,27 +321,75 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         .redirect
         .as_ref()
         .is_some_and(|to| !has_tls && own_hosts.chain(["\"https://$host".to_owned()]).any(|start| to.contains(&start)));
+    scope.services = Services::of(&locations, &scope.gateway);
+    settle(&scope, None, &mut action, draft);
     site_keys(&scope, redirects_all, &mut site, draft);
-    push_action(line, &action, &mut site);
+    if let Some(value) = &action.access {
+        site.keys.push(("access", value.clone()));
+    }
     if redirects_all {
         // Nothing gets as far as a location.
+        action.forget_programs(draft);
+        push_action(line, &action, &mut site);
         return draft.add(site);
     }
-    let read: Vec<Location> = locations
+    let mut read: Vec<Location> = locations
         .iter()
         .enumerate()
         .filter_map(|(at, one)| location(one, at, &scope, &names, &mut site, draft))
         .collect();
     limit::push(&limits, &read, &mut site, draft);
+    limit::push_speeds(&scope.speed, &read, &mut site, draft);
+    match read.iter().find_map(|one| Some((one.line, one.action.scripts.clone()?))) {
+        Some((line, value)) => {
+            // Scripts are run for all of the site: they stand for directories, and for what is tried last.
+            let keys = vec![("match", quoted("*")), ("priority", "-2".to_owned()), ("fastcgi", value)];
+            site.routes.push(Route { line, keys });
+            let is_index = |note: &Note| note.words.starts_with("`index.php` of `index ");
+            draft.lost.retain(|note| !is_index(note));
+        }
+        None => {
+            action.forget_programs(draft);
+            read.iter_mut().for_each(|one| one.action.forget_programs(draft));
+        }
+    }
+    push_action(line, &action, &mut site);
     for one in &read {
         push_location(one, &read, &scope, &mut site, draft);
     }
     draft.add(site);
 }
 
+/// Who is let in, and which application answers: once a block has been read to its end.
+fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, draft: &mut Draft) {
+    match scope.access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
+        Let::All => {}
+        Let::Nobody => action.is_denied = true,
+        Let::Some(value) => action.access = Some(value),
+    }
+    match scope.gateway.route(pattern, &scope.upstreams, draft) {
+        Routed::Nothing => {}
+        Routed::Denied => action.is_denied = true,
+        Routed::By(key, value) => action.gateway = Some((key, value)),
+        Routed::Scripts(value) => action.scripts = Some(value),
+    }
+}
+
+impl Action {
+    /// Nobody runs scripts: none is tried, or it would be sent.
+    fn forget_programs(&mut self, draft: &mut Draft) {
+        for (line, text, word) in self.programs.drain(..) {
+            draft.lose(line, format!("`{word}` of `{text}`: {PASSED_WORDS}"));
+        }
+        self.tried.iter_mut().for_each(|tried| tried.retain(|path| !is_program(path)));
+    }
+}
+
 /// What is known of a server when its directives refer to it.
 struct Names {
     hosts: Vec<String>,
+    /// Paths that are asked who is let in.
+    asked: Vec<String>,
     has_tls: bool,
 }
 
@@ -457,7 +544,11 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
                     word if word.starts_with(['@', '=']) => "only files can be tried, and 404 be the end",
                     word => match template(word, names) {
                         Ok(path) if path.contains('?') => "files have no query",
-                        Ok(path) if is_program(&path) => PASSED_WORDS,
+                        Ok(path) if is_program(&path) => {
+                            action.programs.push((directive.line, directive.text(), word.to_owned()));
+                            tried.push(path);
+                            continue;
+                        }
                         Ok(path) if path.starts_with(['/', '$']) => {
                             tried.push(path);
                             continue;
@@ -470,14 +561,9 @@ fn acts(directive: &Directive, names: &Names, action: &mut Action, draft: &mut D
             }
             action.tried = Some(tried);
         }
-        "deny" if directive.argument(0) == "all" => action.is_denied = true,
-        "auth_basic" if directive.argument(0) == "off" => {}
-        "deny" | "allow" | "satisfy" | "auth_basic" | "auth_request" | "internal" => {
-            draft.lose(directive.line, format!("`{}`: {DENIED_WORDS}", directive.text()));
-            action.is_denied = true;
-        }
         name if PASSES.contains(&name) => {
-            draft.lose(directive.line, format!("`{}`: {PASSED_WORDS}", directive.text()));
+            let way = name.trim_end_matches("_pass");
+            draft.lose(directive.line, format!("`{}`: {}", directive.text(), gateway::passed_words(way)));
             action.is_denied = true;
         }
         _ => return false,

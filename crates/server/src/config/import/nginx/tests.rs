@@ -68,7 +68,7 @@ http {
 fn what_is_not_carried_over_is_said_with_its_line() {
     let (sites, lost) = imported(
         "server {\n listen 443 ssl;\n server_name ~^a;\n root ROOT/www;\n ssl_certificate a.pem;\n location /api/ {\n  \
-         proxy_pass http://b;\n }\n location @c { return 404; }\n location / {\n  auth_basic x;\n  if ($a) { return 403; }\n  \
+         proxy_pass https://b;\n }\n location @c { return 404; }\n location / {\n  auth_basic x;\n  if ($a) { return 403; }\n  \
          add_header X-A $b;\n  try_files $uri @c;\n }\n resolver 1.1.1.1;\n location ~ ^/(?!a) { expires 1d; }\n}\n",
     );
     let lines: Vec<usize> = lost.iter().map(|(line, _)| *line).collect();
@@ -132,11 +132,176 @@ fn another_directory_of_a_location_is_an_alias() {
 }
 
 #[test]
+fn applications_are_asked_as_nginx_asks_them() {
+    let text = text_of(
+        "upstream app { server 10.0.0.1:3000 weight=2; server 10.0.0.2:3000; server unix:/run/spare.sock backup; keepalive 8; }\n\
+         server { root /; proxy_read_timeout 5s;\n location / { proxy_pass http://app; proxy_set_header Host $host; }\n \
+         location /one/ { proxy_pass http://127.0.0.1:9/one/; proxy_set_header X-Real-IP $remote_addr; }\n \
+         location /f { fastcgi_pass 127.0.0.1:9000; include fastcgi_params; } location /files/ { expires 1d; } }",
+    );
+    assert!(text.contains("# Everything in it is carried over."), "{text}");
+    let route = |title: &str| {
+        let (_, route) = text.split_once(&format!("match = {title}\n")).unwrap_or_else(|| panic!("{title}: {text}"));
+        route.split("\n\n").next().unwrap_or_default().to_owned()
+    };
+    let places = "[\"http://10.0.0.1:3000\", \"http://10.0.0.2:3000\", \"unix:/run/spare.sock\"]";
+    let all = format!("proxy = {{ to = {places}, weights = [2, 1, 0], timeout_ms = 5000 }}");
+    assert!(route("\"*\"").contains(&all), "{text}");
+    // It is told another host unless it is said.
+    let one = "proxy = { to = \"http://127.0.0.1:9\", host = \"127.0.0.1:9\", timeout_ms = 5000 }";
+    assert!(route("\"/one/*\"").contains(one), "{text}");
+    let fastcgi = "proxy = false\nfastcgi = { to = \"127.0.0.1:9000\", timeout_ms = 5000, extensions = [] }";
+    assert!(route("\"/f*\"").contains(fastcgi), "{text}");
+    assert!(route("\"/files/*\"").contains("proxy = false"), "{text}");
+}
+
+#[test]
+fn content_is_kept_where_nginx_says_so() {
+    let text = text_of(
+        "server { root /; client_body_buffer_size 16k;\n location / { proxy_pass http://a; proxy_request_buffering on; } \
+         location /s/ { proxy_pass http://a; proxy_set_header Host $host; proxy_request_buffering off; } \
+         location /f { fastcgi_pass 127.0.0.1:9; fastcgi_request_buffering on; client_body_buffer_size 1m; } }",
+    );
+    assert!(text.contains("# Everything in it is carried over."), "{text}");
+    assert!(text.contains("proxy = { to = \"http://a\", host = \"a\", buffer = 16384 }"), "{text}");
+    assert!(text.contains("proxy = \"http://a\"\n"), "{text}");
+    assert!(text.contains("fastcgi = { to = \"127.0.0.1:9\", buffer = 1048576, extensions = [] }"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_not_served() {
+    for (pass, why) in [
+        ("proxy_pass https://b", "does not verify the certificate"),
+        ("proxy_pass http://$b", "an address is written out"),
+        ("proxy_pass http://b/", "would be asked for `/` in place of `/a/`"),
+        ("uwsgi_pass b:1", "uwsgi is not spoken"),
+        ("fastcgi_pass https://b", "no address of FastCGI"),
+    ] {
+        let (sites, lost) = imported(&format!("server {{ root ROOT/www; location /a/ {{ {pass}; }} }}"));
+        assert!(lost.iter().any(|(_, words)| words.contains("404")), "{pass}: {lost:?}");
+        assert!(lost[0].1.contains(why), "{pass}: {lost:?}");
+        assert_eq!(sites[0].routes.len(), 1, "{pass}");
+    }
+}
+
+#[test]
+fn php_is_run_and_tried_and_without_it_no_script_is() {
+    let server = |php: &str| {
+        format!(
+            "server {{ root /; index index.php index.html; location / {{ try_files $uri $uri/ /index.php?$args; }} \
+             location ~ \\.php$ {{ include snippets/fastcgi-php.conf; {php} }} }}"
+        )
+    };
+    let text = text_of(&server("fastcgi_pass unix:/run/php/php-fpm.sock;"));
+    assert!(text.contains("# Everything in it is carried over."), "{text}");
+    assert!(text.contains("match = \"*\"\npriority = -2\nfastcgi = \"unix:/run/php/php-fpm.sock\""), "{text}");
+    assert!(text.contains("try = [\"$path\", \"/index.php\"]"), "{text}");
+    let text = text_of(&server("fastcgi_pass $a;"));
+    assert!(!text.contains("\"/index.php\"") && text.contains("rewrite = \"/.denied\""), "{text}");
+}
+
+#[test]
+fn networks_that_are_let_in_are_carried_over_where_they_mean_the_same() {
+    let access = |rules: &str| {
+        let (sites, lost) = imported(&format!("server {{ root ROOT/www; location /a/ {{ {rules} }} }}"));
+        let routes = sites[0].routes.iter().map(crate::config::route::render).collect::<String>();
+        let line = routes.lines().find(|line| line.starts_with("access") || line.starts_with("rewrite"));
+        (line.unwrap_or_default().to_owned(), lost.len())
+    };
+    let allowed = "allow = [\"10.0.0.0/8\", \"192.0.2.1/32\"]";
+    let (line, lost) = access("deny 10.1.0.0/16; allow 10.0.0.0/8; allow 192.0.2.1; deny all;");
+    assert!(line.contains(allowed) && line.contains("deny = [\"10.1.0.0/16\"]") && lost == 0, "{line}");
+    let (line, lost) = access("deny 192.0.2.0/24;");
+    assert!(line.contains("deny = [\"192.0.2.0/24\"]") && !line.contains("allow") && lost == 0, "{line}");
+    assert_eq!(access("allow all;"), (String::new(), 0));
+    assert_eq!(access("deny all;"), ("rewrite = \"/.denied\"".to_owned(), 0));
+    for other in ["allow 10.0.0.1; deny 10.0.0.0/8;", "allow unix:; deny all;"] {
+        let (line, lost) = access(other);
+        assert!(line == "rewrite = \"/.denied\"" && lost > 0, "{other}: {line}");
+    }
+    let (sites, lost) =
+        imported("http { allow 10.0.0.0/8; deny all; server { root ROOT/www; location /a/ { allow all; } } }");
+    assert_eq!(lost, []);
+    let site = crate::config::render(&crate::config::settings::Settings { sites, ..Default::default() });
+    assert!(site.contains("allow = [\"10.0.0.0/8\"]") && site.contains("anyone = true"), "{site}");
+}
+
+#[test]
+fn services_that_say_who_is_let_in_are_carried_over() {
+    let (sites, lost) = imported(
+        r#"http { upstream app { server 10.0.0.1:80; } server {
+    root ROOT/www;
+    auth_request /verify;
+    auth_request_set $user $upstream_http_remote_user;
+    location / { proxy_pass http://app; proxy_set_header Remote-User $user; }
+    location /open/ { auth_request off; }
+    location /office/ { allow 10.0.0.0/8; deny all; }
+    location = /verify {
+        internal;
+        proxy_pass http://127.0.0.1:9091/api/verify;
+        proxy_pass_request_body off;
+        proxy_set_header Content-Length "";
+        proxy_set_header X-Original-URI $request_uri;
+    }
+} }"#,
+    );
+    assert_eq!(lost, []);
+    let routes: Vec<String> = sites[0].routes.iter().map(|route| format!("{:?}", route.access)).collect();
+    let of = |path: &str| {
+        let at = sites[0].routes.iter().position(|route| route.title().contains(path)).expect(path);
+        routes[at].clone()
+    };
+    let text = crate::config::render(&crate::config::settings::Settings { sites: sites.clone(), ..Default::default() });
+    assert!(text.contains("path = \"/api/verify\"") && text.contains("fields = [\"Remote-User\"]"), "{text}");
+    assert!(of("/open/").contains("Anyone"), "{text}");
+    assert!(of("/office/").contains("api/verify") && of("/office/").contains("allow: [Network"), "{text}");
+    assert!(text.contains("/.denied"), "nobody else asks the location: {text}");
+}
+
+#[test]
+fn a_service_that_cannot_be_asked_lets_nobody_in() {
+    for (location, why) in [
+        ("", "there is no location"),
+        ("location = /verify { return 200; }", "passes no request on"),
+        ("location = /verify { proxy_pass https://a; }", "does not verify"),
+        ("location = /verify { proxy_pass http://a$is_args; }", "written out"),
+    ] {
+        let text = text_of(&format!("server {{ root /; location /in/ {{ auth_request /verify; }} {location} }}"));
+        assert!(text.contains(why) && text.contains("rewrite = \"/.denied\""), "{location}: {text}");
+    }
+    // A password that is not asked for any more does not let other networks in.
+    let text = text_of("server { root /; allow 10.0.0.0/8; deny all; location /open/ { auth_basic off; } }");
+    assert!(!text.contains("anyone"), "{text}");
+}
+
+#[test]
+fn what_is_restricted_for_all_sites_is_not_served() {
+    let text = text_of("http { auth_basic x; auth_basic_user_file a; server { root /; } }");
+    assert!(text.contains("lamna hash-password") && text.contains("rewrite = \"/.denied\""), "{text}");
+}
+
+#[test]
+fn how_fast_answers_are_sent_is_carried_over_where_it_means_the_same() {
+    let speeds = |text: &str| {
+        let (sites, lost) = imported(&format!("server {{ root ROOT/www; {text} }}"));
+        let speed = |one: &crate::config::settings::SiteLimit| (one.path.clone(), one.bandwidth.unwrap().to_string());
+        (sites[0].limits.iter().map(speed).collect::<Vec<_>>(), lost.len())
+    };
+    let one = |path: &str, text: &str| vec![(path.to_owned(), text.to_owned())];
+    assert_eq!(speeds("limit_rate 500k; limit_rate_after 5m;"), (one("/", "500KiB/s after 5MiB"), 0));
+    assert_eq!(speeds("location /v/ { limit_rate 1m; }"), (one("/v/", "1MiB/s"), 0));
+    assert_eq!(speeds("limit_rate 1m; location /v/ { limit_rate 0; }"), (vec![], 1));
+    assert_eq!(speeds("limit_rate 100;"), (vec![], 1));
+    assert_eq!(speeds("limit_conn a 10;"), (vec![], 1));
+}
+
+#[test]
 fn limits_of_requests_are_carried_over_where_they_mean_the_same() {
     let zones = "limit_req_zone $binary_remote_addr zone=a:10m rate=10r/s; limit_req_zone $uri zone=b:1m rate=1r/s;\n";
     let rates = |text: &str| {
         let (sites, lost) = imported(&format!("http {{ {zones} server {{ root ROOT/www;\n{text} }} }}"));
-        let rates: Vec<_> = sites[0].limits.iter().map(|one| (one.path.clone(), one.rate.to_string())).collect();
+        let rates: Vec<_> =
+            sites[0].limits.iter().map(|one| (one.path.clone(), one.rate.unwrap().to_string())).collect();
         (rates, lost.into_iter().filter(|(line, _)| *line > 1).map(|(line, _)| line).collect::<Vec<_>>())
     };
     let limit = |path: &str, rate: &str| vec![(path.to_owned(), rate.to_owned())];

@@ -1,5 +1,7 @@
 //! What holds for every row of the table.
 
+use std::path::Path;
+
 use super::*;
 use std::collections::BTreeSet;
 

@@ -1,0 +1,197 @@
+//! The answers that are being asked for, and waiting for them without a thread.
+//!
+//! Owns: the protocol between who leads and who waits. Guarantees: as `answer_flights` says, checked against every interleaving in
+//! `model`. Does not know what lands, nor how bells ring.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::sync::{Arc, PoisonError};
+
+use super::sync::{AcqRel, Acquire, AtomicU64, Mutex, MutexGuard};
+use crate::cache::two_generation_map::Key;
+
+/// Wakes who waits.
+pub(in crate::cache) trait Ring: Clone + Debug {
+    fn ring(&self);
+}
+
+/// The flights under way.
+#[derive(Debug)]
+pub(super) struct Table<T, B> {
+    pub(super) under_way: Mutex<HashMap<Name, Arc<Flight<T, B>>>>,
+    /// How often flights were made void, whichever.
+    voids: AtomicU64,
+}
+
+/// A key in values of its own.
+pub(super) type Name = (u32, Box<[u8]>);
+
+#[derive(Debug)]
+pub(super) struct Flight<T, B> {
+    state: Mutex<State<T, B>>,
+}
+
+#[derive(Debug)]
+struct State<T, B> {
+    landed: Option<T>,
+    is_void: bool,
+    /// Those who wait, by number, in order: the model runs each order of ringing by itself.
+    bells: BTreeMap<u64, B>,
+    last_number: u64,
+}
+
+/// See [`super::Lead`]. What is dropped without having landed has landed with nothing to share.
+#[derive(Debug)]
+pub(super) struct Lead<T: Nothing, B: Ring> {
+    table: Arc<Table<T, B>>,
+    name: Name,
+    flight: Arc<Flight<T, B>>,
+    has_landed: bool,
+}
+
+/// See [`super::Wait`].
+#[derive(Debug)]
+pub(super) struct Wait<T, B: Ring> {
+    flight: Arc<Flight<T, B>>,
+    number: u64,
+    bell: B,
+}
+
+/// What lands when whoever leads is gone.
+pub(in crate::cache) trait Nothing: Clone {
+    fn nothing() -> Self;
+}
+
+impl<T, B> Default for Table<T, B> {
+    fn default() -> Table<T, B> {
+        Table { under_way: Mutex::new(HashMap::new()), voids: AtomicU64::new(0) }
+    }
+}
+
+impl<T: Nothing, B: Ring> Table<T, B> {
+    /// Whoever gets this asks for `key`; nothing if somebody does already.
+    pub(super) fn lead(self: &Arc<Self>, key: Key<'_>) -> Option<Lead<T, B>> {
+        let name = name(key);
+        let mut under_way = lock(&self.under_way);
+        if under_way.contains_key(&name) {
+            return None;
+        }
+        let state = State { landed: None, is_void: false, bells: BTreeMap::new(), last_number: 0 };
+        let flight = Arc::new(Flight { state: Mutex::new(state) });
+        under_way.insert(name.clone(), flight.clone());
+        Some(Lead { table: self.clone(), name, flight, has_landed: false })
+    }
+
+    /// Whether anybody asks for `key`.
+    pub(super) fn is_under_way(&self, key: Key<'_>) -> bool {
+        lock(&self.under_way).contains_key(&name(key))
+    }
+
+    /// Waits for who asks for `key`, if anybody does. `bell` rings when it lands.
+    pub(super) fn wait(&self, key: Key<'_>, bell: B) -> Option<Wait<T, B>> {
+        let flight = lock(&self.under_way).get(&name(key))?.clone();
+        let number = {
+            let mut state = lock(&flight.state);
+            state.last_number += 1;
+            let number = state.last_number;
+            match state.landed {
+                // Between the two locks. It is seen when it is looked at.
+                Some(_) => bell.ring(),
+                None => _ = state.bells.insert(number, bell.clone()),
+            }
+            number
+        };
+        Some(Wait { flight, number, bell })
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        let flights: Vec<_> = lock(&self.under_way).values().cloned().collect();
+        flights.iter().map(|flight| lock(&flight.state).bells.len()).sum()
+    }
+
+    /// How often [`Table::void`] was called.
+    pub(super) fn voids(&self) -> u64 {
+        self.voids.load(Acquire)
+    }
+
+    /// Makes the flights void of which `is_meant` holds: who asks for the same from now on begins another one.
+    pub(super) fn void(&self, is_meant: &dyn Fn(Key<'_>) -> bool) {
+        self.voids.fetch_add(1, AcqRel);
+        let mut gone = Vec::new();
+        lock(&self.under_way).retain(|(site, path), flight| {
+            let is_void = is_meant(Key { site: *site, path });
+            if is_void {
+                gone.push(flight.clone());
+            }
+            !is_void
+        });
+        gone.iter().for_each(|flight| lock(&flight.state).is_void = true);
+    }
+}
+
+impl<T: Nothing, B: Ring> Lead<T, B> {
+    pub(super) fn land(mut self, landed: T) {
+        self.end(landed);
+    }
+
+    pub(super) fn is_void(&self) -> bool {
+        lock(&self.flight.state).is_void
+    }
+
+    pub(super) fn is_awaited(&self) -> bool {
+        !lock(&self.flight.state).bells.is_empty()
+    }
+
+    fn end(&mut self, landed: T) {
+        self.has_landed = true;
+        {
+            let mut under_way = lock(&self.table.under_way);
+            // One that was made void may have a successor.
+            if under_way.get(&self.name).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+                under_way.remove(&self.name);
+            }
+        }
+        let bells = {
+            let mut state = lock(&self.flight.state);
+            // What has been changed meanwhile is not for those who came before that either: they ask again.
+            state.landed = Some(if state.is_void { T::nothing() } else { landed });
+            std::mem::take(&mut state.bells)
+        };
+        bells.values().for_each(Ring::ring);
+    }
+}
+
+impl<T: Nothing, B: Ring> Drop for Lead<T, B> {
+    fn drop(&mut self) {
+        if !self.has_landed {
+            self.end(T::nothing());
+        }
+    }
+}
+
+impl<T: Clone, B: Ring> Wait<T, B> {
+    pub(super) fn landed(&self) -> Option<T> {
+        lock(&self.flight.state).landed.clone()
+    }
+
+    pub(super) fn bell(&self) -> &B {
+        &self.bell
+    }
+}
+
+impl<T, B: Ring> Drop for Wait<T, B> {
+    fn drop(&mut self) {
+        lock(&self.flight.state).bells.remove(&self.number);
+        // A ring that still waits for it lets it go.
+        self.bell.ring();
+    }
+}
+
+fn name(key: Key<'_>) -> Name {
+    (key.site, key.path.into())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,106 @@
+//! How a gateway comes to a connection: the choice of a place, where that is, and what begins before the request.
+//!
+//! Owns: the states of [`Gateway`] before `Talking`, and how long a process is awaited that the server has started.
+
+use std::os::fd::OwnedFd;
+
+use lamna_policy::upstream::Attempt;
+use lamna_policy::upstream::retry::{Effect, Retries};
+use lamna_proto::exchange::program::{Next, Ran};
+use lamna_proto::gateway::GatewayError;
+use rustix::io::Errno;
+
+use super::{Gateway, Problem, RETRIES_MAX, State};
+use crate::gateway::report;
+use crate::upstream::dial::Dial;
+use crate::upstream::group::Located;
+use crate::upstream::link::{Link, send_preface};
+
+/// How often it is tried whether a process listens that the server has started.
+const PAUSE_MS: u32 = 20;
+/// How long that is awaited where another place is left.
+const PAUSES_MS: u32 = 1_000;
+/// How often a name is looked at that is being looked up.
+const LOCATE_MS: u32 = 20;
+
+impl Gateway {
+    /// Chooses a place, and a connection to it.
+    pub(super) fn choose(&mut self) -> Result<(), Problem> {
+        let may_retry = !self.has_begun_content
+            && match self.retries_of() {
+                Retries::Idempotent => self.effect != Effect::Any,
+                _ => self.effect == Effect::Safe,
+            };
+        let attempt = self.group.begin(self.now, &self.tried, may_retry);
+        // Where no other place is left, the client is told why the last one failed.
+        let none_left = || Problem::of(self.failed.unwrap_or(GatewayError::NoneAvailable));
+        let attempt = attempt.ok_or_else(none_left)?;
+        let index = attempt.index();
+        self.attempt = Some(attempt);
+        let kept = if self.dials { None } else { self.group.take(index, self.now) };
+        match kept {
+            Some(link) => {
+                self.talk_over(link);
+                self.was_kept = true;
+            }
+            None => {
+                let is_last = self.retries == RETRIES_MAX || self.is_last_place();
+                let timeout = self.group.settings.connect_timeout_ms;
+                self.deadline = match self.group.settings.programs.is_empty() || is_last {
+                    true => self.now.after_ms(timeout),
+                    false => self.now.after_ms(timeout.min(PAUSES_MS)),
+                };
+                self.state = State::Locating(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all other places have been tried.
+    pub(super) fn is_last_place(&self) -> bool {
+        self.tried.len() + 1 >= self.group.settings.upstreams.len()
+    }
+
+    /// Nobody listens. A process that the server has started may only just begin to: it is tried again after a while.
+    pub(super) fn pause(&mut self, errno: Errno) -> Result<(), Problem> {
+        let index = self.attempt.as_ref().map(Attempt::index);
+        match index.filter(|_| !self.group.settings.programs.is_empty() && self.now < self.deadline) {
+            Some(index) => {
+                self.state = State::Pausing(index, self.now.after_ms(PAUSE_MS).min(self.deadline));
+                Ok(())
+            }
+            None => Err(Problem::with(GatewayError::Unreachable, &errno)),
+        }
+    }
+
+    /// Where the place is. Nothing if it is known.
+    pub(super) fn locate(&mut self, index: usize) -> Result<Option<Ran>, Problem> {
+        match self.group.locate(index) {
+            Located::At(destination) => {
+                self.state = State::Dialling(Dial::new(destination));
+                Ok(None)
+            }
+            Located::Unknown if self.now < self.deadline => {
+                let again = self.now.after_ms(LOCATE_MS).min(self.deadline);
+                Ok(Some(Ran::Waits(Next { until: Some(again), ..Next::default() })))
+            }
+            Located::Unknown => Err(Problem::of(GatewayError::ConnectTimedOut)),
+            Located::Failed(why) => {
+                report::unresolved((&self.site, &self.called), &self.group.name(index), &why);
+                Err(Problem::of(GatewayError::Unreachable))
+            }
+        }
+    }
+
+    /// The connection is there. Where TLS is spoken, it is not to be talked over yet.
+    pub(super) fn greet(&mut self, socket: OwnedFd) -> Result<(), Problem> {
+        let index = self.attempt.as_ref().map_or(0, Attempt::index);
+        send_preface(&socket, &self.preface).map_err(|errno| Problem::with(GatewayError::Closed, &errno))?;
+        match self.group.session(index) {
+            Ok(None) => self.talk_over(Link::new(socket, None)),
+            Ok(session) => self.state = State::Greeting(Link::new(socket, session)),
+            Err(why) => return Err(Problem::with(GatewayError::Handshake, &why)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! What has been read of an answer, and its head as the client gets it.
+//!
+//! Owns: [`Reading`], [`stream_head`].
+
+use std::ops::Range;
+
+use lamna_proto::exchange::program::{Part, StreamHead};
+use lamna_proto::gateway::AnswerHead;
+use lamna_proto::message::Status;
+
+use super::websocket;
+use crate::content::route::Effective;
+
+/// What came of receiving.
+#[derive(Debug, Default)]
+pub(super) struct Receipt {
+    pub(super) part: Option<Part>,
+    pub(super) has_received: bool,
+    /// More is there, most likely.
+    pub(super) has_more: bool,
+}
+
+/// What is being read of what was received.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) part: Part,
+    /// Where in the buffer its content is.
+    pub(super) content: Vec<Range<usize>>,
+    pub(super) content_bytes: usize,
+    /// Up to here it has been read.
+    pub(super) at: usize,
+}
+
+impl Reading {
+    pub(super) fn add(&mut self, range: Range<usize>) {
+        self.content_bytes += range.len();
+        match self.content.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ if range.is_empty() => {}
+            _ => self.content.push(range),
+        }
+    }
+}
+
+/// The head as the client gets it, with what the routes do to its fields.
+pub(super) fn stream_head(head: &AnswerHead<'_>, rules: Option<&Effective>) -> StreamHead {
+    let mut lines = Vec::new();
+    match rules.filter(|rules| rules.changes_answers()) {
+        None => head.fields.iter().for_each(|(name, value)| push_line(&mut lines, name, value)),
+        Some(rules) => {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let mut fields = head.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
+            rules.change(head.status, &mut fields);
+            fields.iter().for_each(|(name, value)| push_line(&mut lines, name.as_bytes(), value.as_bytes()));
+        }
+    }
+    StreamHead { status: Status(head.status), fields: lines, length: head.content_bytes, tunnels: false }
+}
+
+fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+}
+
+/// The head of a tunnel: what the application has agreed to, or, where the client has opened a stream for it, that it has.
+pub(super) fn tunnel_head(head: &AnswerHead<'_>, is_stream: bool) -> StreamHead {
+    if !is_stream {
+        return StreamHead { tunnels: true, ..stream_head(head, None) };
+    }
+    let mut fields = Vec::new();
+    let kept = head.fields.iter().filter(|(name, _)| !websocket::is_of_handshake(name));
+    kept.for_each(|(name, value)| push_line(&mut fields, name, value));
+    StreamHead { status: Status(200), fields, length: None, tunnels: true }
+}

@@ -1,0 +1,182 @@
+//! The server's side of a FastCGI request, as the runner reads it (FastCGI 1.0, sections 3.3, 3.4, 5 and 6.2).
+//!
+//! Owns: records ([`Records`]) and the variables of a request. Guarantees: what is held is one record and the variables, both bounded. Speaks
+//! with nobody but this server, and so takes one request for each connection.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+
+use lamna_proto::gateway::fastcgi::{HEADER_BYTES, RECORD_BYTES_MAX, header, kind};
+
+/// All variables of a request. The server bounds heads far below that.
+const VARIABLES_BYTES_MAX: usize = 4 << 20;
+
+/// A record that has arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) kind: u8,
+    pub(super) content: Vec<u8>,
+}
+
+/// Bytes that have arrived, and are not a whole record yet.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    held: Vec<u8>,
+}
+
+impl Records {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// The next whole record.
+    pub(super) fn next(&mut self) -> Option<Record> {
+        let &[_, kind, _, _, high, low, padding, _] = self.held.first_chunk::<HEADER_BYTES>()?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let end = HEADER_BYTES + length + usize::from(padding);
+        if self.held.len() < end {
+            return None;
+        }
+        let content = self.held[HEADER_BYTES..HEADER_BYTES + length].to_vec();
+        self.held.drain(..end);
+        Some(Record { kind, content })
+    }
+}
+
+/// Adds a record, or several if there is more content than one has.
+pub(super) fn write(kind: u8, content: &[u8], to: &mut Vec<u8>) {
+    let one = |content: &[u8], to: &mut Vec<u8>| {
+        to.extend_from_slice(&header(kind, content.len() as u16)); // At most RECORD_BYTES_MAX.
+        to.extend_from_slice(content);
+    };
+    if content.is_empty() {
+        return one(content, to);
+    }
+    content.chunks(RECORD_BYTES_MAX).for_each(|part| one(part, to));
+}
+
+/// Reads until the variables of a request are there. None if this is no request.
+///
+/// # Errors
+/// The connection has ended before, or nothing came in time.
+pub(super) fn variables(
+    stream: &mut impl Read,
+    records: &mut Records,
+) -> io::Result<Option<Vec<(OsString, OsString)>>> {
+    let mut params = Vec::new();
+    let mut has_begun = false;
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        while let Some(record) = records.next() {
+            match record.kind {
+                kind::BEGIN_REQUEST => has_begun = true,
+                kind::PARAMS if has_begun && record.content.is_empty() => return Ok(pairs(&params)),
+                kind::PARAMS if has_begun && params.len() < VARIABLES_BYTES_MAX => params.extend(record.content),
+                _ => return Ok(None),
+            }
+        }
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => records.push(&buffer[..bytes]),
+        }
+    }
+}
+
+/// Names and values (section 3.4). None if they are cut short.
+fn pairs(mut bytes: &[u8]) -> Option<Vec<(OsString, OsString)>> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let name = length(&mut bytes)?;
+        let value = length(&mut bytes)?;
+        let (name, rest) = bytes.split_at_checked(name)?;
+        let (value, rest) = rest.split_at_checked(value)?;
+        bytes = rest;
+        let text = |part: &[u8]| OsString::from_vec(part.to_vec());
+        let is_variable = !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.contains(&0);
+        if is_variable {
+            found.push((text(name), text(value)));
+        }
+    }
+    Some(found)
+}
+
+/// A length of one byte or four.
+fn length(bytes: &mut &[u8]) -> Option<usize> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < 128 {
+        *bytes = rest;
+        return Some(usize::from(first));
+    }
+    let (four, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    usize::try_from(u32::from_be_bytes(*four) & 0x7fff_ffff).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn request(params: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write(kind::BEGIN_REQUEST, &[0, 1, 0, 0, 0, 0, 0, 0], &mut bytes);
+        if !params.is_empty() {
+            write(kind::PARAMS, params, &mut bytes);
+        }
+        write(kind::PARAMS, b"", &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn variables_are_those_that_were_given() {
+        let long = "x".repeat(200);
+        let mut params = b"\x01\x02Abc".to_vec();
+        params.extend([4, 128, 0, 0, 200]);
+        params.extend_from_slice(format!("LONG{long}").as_bytes());
+        let found = variables(&mut &request(&params)[..], &mut Records::default()).unwrap().unwrap();
+        let expected = [("A", "bc"), ("LONG", &*long)].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_cut_short_is_no_request() {
+        assert!(variables(&mut &request(b"\x05\x05abc")[..], &mut Records::default()).unwrap().is_none());
+        let whole = request(b"\x01\x02Abc");
+        assert!(variables(&mut &whole[..whole.len() - 1], &mut Records::default()).is_err());
+    }
+
+    #[test]
+    fn what_would_be_no_variable_is_left_out() {
+        let found = variables(&mut &request(b"\x03\x01a=bc\x01\x01n\0\x01\x01Ab")[..], &mut Records::default());
+        assert_eq!(found.unwrap().unwrap(), [("A".into(), "b".into())]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic_however_they_are_divided(
+            bytes: Vec<u8>, params: Vec<u8>, parts in 1_usize..9,
+        ) {
+            let mut records = Records::default();
+            let _ = variables(&mut &bytes[..], &mut records);
+            let _ = pairs(&params);
+            let mut divided = Records::default();
+            let mut whole = Records::default();
+            whole.push(&bytes);
+            let found: Vec<Record> = bytes.chunks(parts).flat_map(|part| {
+                divided.push(part);
+                std::iter::from_fn(|| divided.next()).collect::<Vec<_>>()
+            }).collect();
+            prop_assert_eq!(found, std::iter::from_fn(|| whole.next()).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(content in prop::collection::vec(any::<u8>(), 0..200_000)) {
+            let (mut bytes, mut records) = (Vec::new(), Records::default());
+            write(kind::STDIN, &content, &mut bytes);
+            records.push(&bytes);
+            let found: Vec<u8> = std::iter::from_fn(|| records.next()).flat_map(|record| record.content).collect();
+            prop_assert_eq!(found, content);
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Limits of connections by client network: who has as many open as it may have gets no further one, and what they hold together is bounded.
+//!
+//! Owns: [`ConnectionLimit`], which decides for one connection when it is accepted or when a proxy has named its client, and [`Seat`],
+//! by which a connection is counted until it ends, in whatever engine or thread. Guarantees: no network is refused for connections
+//! that have ended; an exempt client costs one comparison for each exempt network, any other a hash and one exchange.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lamna_proto::limits::UNCOUNTED_BYTES_MAX;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+
+use super::crowd::{self, Entry};
+use super::{network_of, sync};
+use crate::config::proxies::TrustedProxies;
+use crate::config::route::condition::Network;
+use crate::config::settings::Settings;
+use crate::listen::Listener;
+use crate::log::errors::{Level, Peer, report_peer};
+use crate::metrics::counters::Counters;
+use crate::sys::shared_memory::SharedMemory;
+
+/// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
+const BUCKETS: usize = 1 << 16;
+
+/// The open connections of each client network. Clones, and what a fork copies, are the same.
+#[derive(Clone)]
+pub struct Connected {
+    buckets: SharedMemory<[[sync::Word; crowd::WAYS]; BUCKETS]>,
+    /// Bytes of memory that these connections hold while they wait, at the same places.
+    held: SharedMemory<[[sync::Word; crowd::WAYS]; BUCKETS]>,
+    /// With a key that nobody outside knows.
+    hasher: RandomState,
+    /// Processes that may count at the same time, each in a part of its own.
+    parts: usize,
+    /// The part of this process.
+    own: usize,
+}
+
+/// What one engine lets in.
+pub struct ConnectionLimit {
+    /// The most of a network.
+    most: u64,
+    /// The most bytes that those of a network hold in one process.
+    most_bytes: u64,
+    exempt: Vec<Network>,
+    proxies: TrustedProxies,
+    connected: Connected,
+    counters: SharedMemory<Counters>,
+}
+
+/// By which a connection is counted. It leaves when this is dropped.
+pub struct Seat {
+    limit: Arc<ConnectionLimit>,
+    /// None until a proxy has named the client.
+    place: Option<u32>,
+    /// Bytes that it holds.
+    held: u64,
+}
+
+/// A network has as many connections as it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crowded;
+
+impl Connected {
+    /// Nothing is connected, and one process counts.
+    ///
+    /// # Errors
+    /// No room in the address space.
+    pub fn new() -> Result<Connected, Errno> {
+        let (buckets, held) = (SharedMemory::zeroed()?, SharedMemory::zeroed()?);
+        Ok(Connected { buckets, held, hasher: RandomState::new(), parts: 1, own: 0 })
+    }
+
+    /// The same, with a part for each of `processes`.
+    pub fn among(self, processes: usize) -> Connected {
+        Connected { parts: processes.clamp(1, BUCKETS), ..self }
+    }
+
+    /// The same, for the process of number `number`.
+    pub(super) fn of(self, number: usize) -> Connected {
+        Connected { own: number % self.parts, ..self }
+    }
+
+    /// Process `number` has ended.
+    pub fn clear(&self, number: usize) {
+        for table in [&*self.buckets, &*self.held] {
+            crowd::clear(table, self.parts, number % self.parts);
+        }
+    }
+
+    fn enter(&self, client: IpAddr, most: u64) -> Entry {
+        let hash = self.hasher.hash_one(network_of(client));
+        crowd::enter(&*self.buckets, self.parts, self.own, hash, most)
+    }
+}
+
+impl ConnectionLimit {
+    /// What `settings` say, if they say any; with what is connected.
+    pub fn new(
+        settings: &Settings,
+        connected: &Connected,
+        counters: &SharedMemory<Counters>,
+    ) -> Option<Arc<ConnectionLimit>> {
+        let unless_any = |most: u64| if most > 0 { most } else { u64::MAX };
+        let most = unless_any(settings.connection_limit);
+        let most_bytes = unless_any(settings.network_bytes_max);
+        if (most, most_bytes) == (u64::MAX, u64::MAX) {
+            return None;
+        }
+        let (exempt, proxies) = (settings.limit_exempt.clone(), settings.proxies.clone());
+        let (connected, counters) = (connected.clone(), counters.clone());
+        Some(Arc::new(ConnectionLimit { most, most_bytes, exempt, proxies, connected, counters }))
+    }
+
+    /// Counts a connection from `client` that was taken from `listener`. One that a proxy is to say something about is counted when
+    /// that has been said.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn admit(self: &Arc<Self>, client: Option<IpAddr>, listener: &Listener) -> Result<Option<Seat>, Crowded> {
+        match listener.proxies() {
+            Some(_) => Ok(Some(Seat { limit: self.clone(), place: None, held: 0 })),
+            None => self.enter(client, self.most),
+        }
+    }
+
+    /// Counts a connection that is there already, whatever the limit.
+    pub fn keep(self: &Arc<Self>, client: Option<IpAddr>) -> Option<Seat> {
+        self.enter(client, u64::MAX).ok().flatten()
+    }
+
+    fn enter(self: &Arc<Self>, client: Option<IpAddr>, most: u64) -> Result<Option<Seat>, Crowded> {
+        let Some(client) = client.filter(|client| !self.is_exempt(*client)) else { return Ok(None) };
+        match self.connected.enter(client, most) {
+            Entry::Counted(place) => Ok(Some(Seat { limit: self.clone(), place: Some(place), held: 0 })),
+            Entry::Uncounted => Ok(None),
+            Entry::Refused => {
+                self.counters.connections_limited.fetch_add(1, Relaxed);
+                report_peer(Peer::Crowded, "", "", || {
+                    let most = self.most;
+                    let what = format!("{client} is refused a connection: its network has {most} (`connection_limit`)");
+                    (Level::Warning, what)
+                });
+                Err(Crowded)
+            }
+        }
+    }
+
+    /// A proxy has the connections of all its clients.
+    fn is_exempt(&self, client: IpAddr) -> bool {
+        self.exempt.iter().any(|network| network.contains(client)) || self.proxies.trust(Some(client))
+    }
+}
+
+impl Seat {
+    /// A proxy has named the client of a connection that was not counted yet.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn name(self, client: IpAddr) -> Result<Option<Seat>, Crowded> {
+        match self.place {
+            Some(_) => Ok(Some(self)),
+            None => self.limit.enter(Some(client), self.limit.most),
+        }
+    }
+
+    /// The connection waits, and holds so many bytes of memory meanwhile.
+    pub fn hold(&mut self, bytes: usize) {
+        // What nearly every connection holds is not worth a write to memory that others read.
+        let bytes = if bytes > UNCOUNTED_BYTES_MAX { bytes as u64 } else { 0 };
+        let Some(word) = self.word().filter(|_| bytes != self.held) else { return };
+        if bytes > self.held {
+            word.fetch_add(bytes - self.held, Relaxed);
+        } else {
+            word.fetch_sub(self.held - bytes, Relaxed);
+        }
+        self.held = bytes;
+    }
+
+    /// Whether its network holds more than it may, and this connection some of it. Then it is to end.
+    pub fn is_too_heavy(&self) -> bool {
+        let limit = &self.limit;
+        let is_over = self.held > 0 && self.word().is_some_and(|word| word.load(Relaxed) > limit.most_bytes);
+        if is_over {
+            limit.counters.connections_limited.fetch_add(1, Relaxed);
+            report_peer(Peer::Crowded, "", "", || {
+                let most = limit.most_bytes;
+                let what = format!(
+                    "a connection is closed: those of its network hold more than {most} bytes (`network_bytes_max`)"
+                );
+                (Level::Warning, what)
+            });
+        }
+        is_over
+    }
+
+    fn word(&self) -> Option<&sync::Word> {
+        let Connected { held, parts, own, .. } = &self.limit.connected;
+        self.place.map(|place| crowd::word(&**held, *parts, *own, place))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hold(0);
+        if let Some(place) = self.place {
+            let Connected { buckets, parts, own, .. } = &self.limit.connected;
+            crowd::leave(&**buckets, *parts, *own, place);
+        }
+    }
+}
+
+/// Tells a peer that speaks plain HTTP, and is refused, to come again. What has not arrived is not waited for.
+pub fn turn_away(socket: BorrowedFd<'_>) {
+    let mut request = [0; 4096];
+    // A connection that is closed with bytes unread is reset, and the answer may be lost.
+    let arrived = match rustix::net::recv(socket, &mut request, RecvFlags::DONTWAIT) {
+        Ok((_, bytes)) if bytes < request.len() => &request[..bytes],
+        _ => return,
+    };
+    // HTTP/2 by prior knowledge begins with `PRI`: it would not understand.
+    if arrived.is_empty() || arrived.starts_with(b"PRI ") {
+        return;
+    }
+    let mut answer = [0; 512];
+    let mut rest = &mut answer[..];
+    let content = "There are too many connections from your network. Please close some.\n";
+    let written = write!(
+        rest,
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Retry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n{content}",
+        content.len()
+    );
+    let left = rest.len();
+    if written.is_ok() {
+        let length = answer.len() - left;
+        let _ = rustix::net::send(socket, &answer[..length], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let _ = rustix::net::shutdown(socket, Shutdown::Write);
+    }
+}
+
+impl fmt::Debug for Connected {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connected").field("parts", &self.parts).field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ConnectionLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ConnectionLimit").field("most", &self.most).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Seat").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(connected: &Connected, most: u64) -> Arc<ConnectionLimit> {
+        let settings = Settings { connection_limit: most, ..Settings::default() };
+        ConnectionLimit::new(&settings, connected, &SharedMemory::default()).unwrap()
+    }
+
+    fn enter(limit: &Arc<ConnectionLimit>, client: &str) -> Result<Option<Seat>, Crowded> {
+        limit.enter(client.parse().ok(), limit.most)
+    }
+
+    #[test]
+    fn a_network_has_no_more_connections_than_it_may_and_gets_one_for_each_that_ends() {
+        let limit = limit(&Connected::new().unwrap(), 2);
+        let first = enter(&limit, "2001:db8::1").unwrap();
+        let second = enter(&limit, "2001:db8::2").unwrap();
+        assert!(enter(&limit, "2001:db8::3").is_err());
+        assert!(enter(&limit, "2001:db8:0:1::3").is_ok(), "another network");
+        drop(first);
+        let third = enter(&limit, "2001:db8::3").unwrap();
+        assert!(third.is_some() && enter(&limit, "2001:db8::1").is_err());
+        drop((second, third));
+        assert!(enter(&limit, "2001:db8::1").is_ok());
+        assert_eq!(limit.counters.connections_limited.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn who_is_exempt_is_not_counted() {
+        let limit = limit(&Connected::new().unwrap(), 1);
+        let seats: Vec<_> = (0..3).map(|_| enter(&limit, "127.0.0.1")).collect();
+        assert!(seats.iter().all(|seat| matches!(seat, Ok(None))));
+        assert!(matches!(limit.enter(None, 1), Ok(None)), "a Unix socket");
+    }
+
+    #[test]
+    fn a_network_that_holds_too_much_loses_the_connections_that_hold_it_until_it_holds_less() {
+        let settings = Settings { network_bytes_max: 100_000, connection_limit: 0, ..Settings::default() };
+        let connected = Connected::new().unwrap();
+        let limit = ConnectionLimit::new(&settings, &connected, &SharedMemory::default()).unwrap();
+        let mut seats: Vec<Seat> = (0..3).map(|_| enter(&limit, "192.0.2.1").unwrap().unwrap()).collect();
+        let mut other = enter(&limit, "192.0.2.2").unwrap().unwrap();
+        other.hold(99_000);
+        seats[0].hold(60_000);
+        seats[1].hold(50_000);
+        // As much as most connections hold.
+        seats[2].hold(UNCOUNTED_BYTES_MAX);
+        assert_eq!([0, 1, 2].map(|at| seats[at].is_too_heavy()), [true, true, false]);
+        assert!(!other.is_too_heavy());
+        seats[1].hold(10_000);
+        assert!(!seats[0].is_too_heavy());
+        drop((seats, other));
+        let is_zero = |table: &[[sync::Word; crowd::WAYS]]| table.iter().flatten().all(|word| word.load(Relaxed) == 0);
+        assert!(is_zero(&*connected.held) && is_zero(&*connected.buckets));
+    }
+
+    #[test]
+    fn what_travels_is_counted_beyond_the_limit_and_lets_nobody_else_in() {
+        let limit = limit(&Connected::new().unwrap(), 1);
+        let client: Option<IpAddr> = "192.0.2.1".parse().ok();
+        let seats: Vec<_> = (0..3).map(|_| limit.keep(client)).collect();
+        assert!(seats.iter().all(Option::is_some) && limit.enter(client, 1).is_err());
+        drop(seats);
+        assert!(limit.enter(client, 1).is_ok());
+    }
+
+    #[test]
+    fn processes_count_together_and_one_that_was_killed_leaves_nothing() {
+        let connected = Connected::new().unwrap().among(3);
+        let limits: Vec<_> = (0..3).map(|number| limit(&connected.clone().of(number), 2)).collect();
+        let client = "192.0.2.1";
+        let first = enter(&limits[0], client).unwrap();
+        let second = enter(&limits[1], client).unwrap();
+        assert!(limits.iter().all(|limit| enter(limit, client).is_err()));
+        // Killed.
+        std::mem::forget(second);
+        connected.clear(1);
+        let third = enter(&limits[2], client).unwrap();
+        assert!(limits.iter().all(|limit| enter(limit, client).is_err()));
+        drop((first, third));
+        assert!(enter(&limits[1], client).is_ok());
+    }
+
+    #[test]
+    fn where_there_is_no_room_to_count_connections_are_let_in() {
+        let connected = Connected::new().unwrap().among(BUCKETS);
+        let limit = limit(&connected, 1);
+        let seats: Vec<_> = (0..100_u8).map(|number| enter(&limit, &format!("192.0.2.{number}"))).collect();
+        assert!(seats.iter().all(Result::is_ok));
+        let counted = seats.iter().flatten().flatten().count();
+        assert_eq!(counted, crowd::WAYS);
+    }
+}
