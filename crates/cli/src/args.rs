@@ -2,21 +2,25 @@
 //!
 //! Owns: what can be typed; flags of settings come from their rows (`setting_args`). Judges single values only; what depends on the file or the machine is `config`'s business.
 
-// Help texts: brackets belong to addresses.
-#![allow(rustdoc::broken_intra_doc_links)]
+// Help texts: brackets belong to addresses, and addresses are no links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use lamna_policy::limit::Rate;
+use lamna_server::config::access::{check_user, hash_password};
 use lamna_server::config::acme::check_name;
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
 use lamna_server::config::settings::ListenAddress;
-use lamna_server::config::upstream_address::UpstreamAddress;
+use lamna_server::config::upstream_address::{AddressError, UpstreamAddress};
 use lamna_server::config::{Overrides, field_from_text};
+use lamna_server::process::cgi_runner::{self, Limits};
 
-use crate::exit;
+use crate::exit::{self, Exit, Failed};
 use crate::setting_args::{SetArgs, SettingArgs};
 
 const SIGNALS: &str = "\
@@ -68,6 +72,9 @@ pub(crate) enum Command {
     /// Print a configuration of nginx or Caddy as one of this server
     #[command(after_help = exit::HELP)]
     Import(ImportArgs),
+    /// Say whom limits would have met, by an access log: docs/limits.md
+    #[command(after_help = exit::HELP)]
+    Limit(LimitArgs),
     /// Ask or order a running server: status, figures, engine, reload, upgrade, drain
     #[command(after_help = exit::HELP)]
     Ctl(CtlArgs),
@@ -86,6 +93,38 @@ pub(crate) enum Command {
     /// Simulate each architecture on other machines (runs lamna-lab)
     #[command(disable_help_flag = true)]
     Sim(LaboratoryArgs),
+    /// Run CGI programs for a server, which starts this itself
+    #[command(hide = true)]
+    CgiRunner(CgiRunnerArgs),
+}
+
+/// What programs may take, and how they are started.
+#[derive(Debug, Args)]
+pub(crate) struct CgiRunnerArgs {
+    #[arg(long)]
+    programs_max: usize,
+    #[arg(long)]
+    time_max_ms: u64,
+    #[arg(long)]
+    output_bytes_max: u64,
+    /// END=PROGRAM
+    #[arg(long)]
+    interpreter: Vec<String>,
+}
+
+impl CgiRunnerArgs {
+    /// Runs programs until it is told to end.
+    pub(crate) fn run(&self) -> Result<(), Failed> {
+        let pairs = self.interpreter.iter().filter_map(|pair| pair.split_once('='));
+        let limits = Limits {
+            programs_max: self.programs_max,
+            time_max: Duration::from_millis(self.time_max_ms),
+            output_bytes_max: self.output_bytes_max,
+            interpreters: pairs.map(|(end, program)| (end.to_owned(), program.to_owned())).collect(),
+        };
+        let refused = |error| Failed { exit: Exit::Usage, report: format!("lamna: a server starts this: {error}") };
+        cgi_runner::run(&limits).map_err(refused)
+    }
 }
 
 /// What to check.
@@ -133,6 +172,54 @@ pub(crate) struct ImportArgs {
     /// Whose it is [default: Caddy's if the name of the file begins with Caddyfile, or else nginx's]
     #[arg(long, value_name = "SERVER", value_parser = ["nginx", "caddy"])]
     pub(crate) from: Option<String>,
+}
+
+/// What about limits.
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    #[command(subcommand)]
+    pub(crate) command: LimitCommand,
+}
+
+/// What about limits.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LimitCommand {
+    /// Count the requests of a log, and say which networks the limits of a configuration, or another limit, would have met, and when
+    #[command(after_help = exit::HELP)]
+    Preview(PreviewArgs),
+}
+
+/// Which log, and which limits.
+#[derive(Debug, Args)]
+pub(crate) struct PreviewArgs {
+    /// An access log of this server, in either format, or of nginx or Apache in the combined format; `-` for standard input. Several are
+    /// read one after the other, so the oldest comes first
+    #[arg(id = "logs", long = "log", value_name = "FILE", required = true)]
+    pub(crate) logs: Vec<PathBuf>,
+
+    /// This limit in place of the configured ones, as in \"20/s burst 100\"
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) requests: Option<Rate>,
+
+    /// Only paths that begin with this
+    #[arg(long, value_name = "PATH", requires = "requests")]
+    pub(crate) path: Option<String>,
+
+    /// How many networks to list for each limit
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    pub(crate) most: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The configuration whose limits they are
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    text.parse().map_err(|why| format!("`{text}` {why}"))
 }
 
 /// Words for `lamna-lab`, which judges them, and has the help.
@@ -183,12 +270,34 @@ pub(crate) enum CtlCommand {
         /// What a client would ask for: http://HOST/PATH, or /PATH for a client that names no host
         url: String,
     },
+    /// The answers of applications that are kept
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
     /// Take no new connection, finish what has begun, end
     Drain,
     /// Hand everything over to a new process of the executable
     Upgrade,
     /// Read the configuration again, and open the access log again
     Reload,
+}
+
+/// What about the answers of applications that are kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Use none of these any more: the next request asks the application
+    Purge {
+        /// Of this URL, with all that it varies by: http://HOST/PATH?QUERY, or /PATH of any host
+        #[arg(required_unless_present_any = ["prefix", "all"], conflicts_with_all = ["prefix", "all"])]
+        url: Option<String>,
+        /// Of all URLs that begin like this
+        #[arg(long, value_name = "URL", conflicts_with = "all")]
+        prefix: Option<String>,
+        /// Of all URLs
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 /// What about the architecture.
@@ -230,13 +339,19 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     spa: bool,
 
-    /// Pass every request on to the application there, as in http://127.0.0.1:3000 or unix:/run/app.sock: a reverse proxy
+    /// Ask for this name and password, whatever is asked for. In the place of the password, its hash by lamna hash-password: other users
+    /// of this machine see arguments. Can be repeated
+    #[arg(long, value_name = "NAME:PASSWORD", value_parser = user)]
+    auth: Vec<(String, String)>,
+
+    /// Pass every request on to the application there, as in http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock: a
+    /// reverse proxy
     #[arg(long, value_name = "ADDR", conflicts_with = "directory")]
     proxy: Option<UpstreamAddress>,
 
     /// Have the PHP files in the directory run by the FastCGI application there, as in unix:/run/php/php-fpm.sock or 127.0.0.1:9000.
     /// index.php stands for its directory; other files are served
-    #[arg(long, value_name = "ADDR", conflicts_with = "proxy")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "proxy", value_parser = plain_upstream)]
     fastcgi: Option<UpstreamAddress>,
 
     /// Listen at this port of loopback: the same as --listen PORT
@@ -319,6 +434,7 @@ impl ServeArgs {
             delete: self.delete,
             mkdir: self.mkdir,
             spa: self.spa,
+            users: self.auth.clone(),
             gateway: self.gateway(),
             certificate: self.certificate.clone().zip(self.key.clone()),
             tls: self.tls,
@@ -337,9 +453,30 @@ impl ServeArgs {
     }
 }
 
+fn plain_upstream(text: &str) -> Result<UpstreamAddress, String> {
+    let address: UpstreamAddress = text.parse().map_err(|error: AddressError| error.to_string())?;
+    match address.is_secure {
+        true => Err("uses TLS, and FastCGI has none: write HOST:PORT or unix:PATH".to_owned()),
+        false => Ok(address),
+    }
+}
+
 fn domain(text: &str) -> Result<String, String> {
     let name = text.trim_end_matches('.').to_ascii_lowercase();
     check_name(&name).map(|()| name).map_err(str::to_owned)
+}
+
+/// The name of a user, and the hash of the password.
+fn user(text: &str) -> Result<(String, String), String> {
+    let Some((name, password)) = text.split_once(':').filter(|(_, password)| !password.is_empty()) else {
+        return Err("expected a name, a colon and a password, or its hash".to_owned());
+    };
+    let hash = match password.starts_with("$argon2") {
+        true => password.to_owned(),
+        false => hash_password(password.as_bytes())?,
+    };
+    check_user(name, &hash).map_err(|why| format!("this user {why}"))?;
+    Ok((name.to_owned(), hash))
 }
 
 /// As it stands in a field: RFC 6454 7.

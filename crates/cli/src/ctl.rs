@@ -18,9 +18,10 @@ use lamna_server::config::setting::SETTINGS;
 use lamna_server::config::settings::ListenAddress;
 use lamna_server::config::token;
 use lamna_server::content::explain::Explanation;
+use lamna_server::content::purge::Purge;
 use serde_json::Value;
 
-use crate::args::{ArchCommand, CtlArgs, CtlCommand};
+use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand};
 use crate::exit::{Exit, Failed};
 use crate::explain;
 
@@ -76,6 +77,11 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
         CtlCommand::Explain { url } => {
             let content = serde_json::to_string(&explain::asked(url)?).expect("plain data can be written as JSON");
             HelperJob { tell: tell_explanation, ..order("/v1/explain", content) }
+        }
+        CtlCommand::Cache { command: CacheCommand::Purge { url, prefix, .. } } => {
+            let of = |url: &Option<String>| url.as_deref().map(explain::asked).transpose();
+            let purge = Purge { url: of(url)?, prefix: of(prefix)? };
+            order("/v1/cache/purge", serde_json::to_string(&purge).expect("plain data can be written as JSON"))
         }
         CtlCommand::Drain => order("/v1/drain", String::new()),
         CtlCommand::Upgrade => order("/v1/upgrade", String::new()),
@@ -165,7 +171,18 @@ fn tell_status(json: &str) -> Option<String> {
     for certificate in &status.certificates {
         page.line("certificate", certificate.describe(lamna_server::acme::status::now()));
     }
+    for upstream in &status.upstreams {
+        page.line("application", upstream.describe(ago));
+    }
+    for application in &status.applications {
+        page.line("started", application.describe(duration, ago));
+    }
     Some(page.text())
+}
+
+/// How long ago a time in seconds since 1970 was.
+fn ago(at: u64) -> String {
+    format!("{} ago", duration(lamna_server::acme::status::now().saturating_sub(at)))
 }
 
 /// What clients speak.
@@ -219,6 +236,15 @@ fn tell_stats(json: &str) -> Option<String> {
     let each = [("translations", caches.translations), ("entries", caches.entries), ("content", caches.content)];
     let each = each.map(|(name, stats)| format!("{name} {:.1} %", stats.hit_percent()));
     page.line("cache hits", format!("{}, content bytes {:.1} %", each.join(", "), caches.content_bytes.hit_percent()));
+    let answers: Vec<String> = stats
+        .kept_answers
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if !answers.is_empty() {
+        page.line("kept answers", answers.join(", "));
+    }
     page.line("names", format!("{} cached, {} would have blocked", disk.open_cached, disk.open_blocked));
     page.line("reads", format!("{} cached, {} would have blocked", disk.read_cached, disk.read_blocked));
     let waited_ms = disk.helper_wait_us / 1000;

@@ -6,6 +6,7 @@ mod exit;
 mod explain;
 mod import;
 mod laboratory;
+mod limit;
 mod setting_args;
 mod usage;
 mod welcome;
@@ -51,10 +52,12 @@ fn carry_out(command: &Command) -> Result<(), Failed> {
         Command::Explain(args) => explain::run(args),
         Command::HashPassword(args) => hash_password(args),
         Command::Import(args) => import::run(args),
+        Command::Limit(args) => limit::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Lab(args) => laboratory::run(None, args),
         Command::Load(args) => laboratory::run(Some("load"), args),
         Command::Replay(args) => laboratory::run(Some("replay"), args),
+        Command::CgiRunner(args) => args.run(),
         Command::Sim(args) => laboratory::run(Some("sim"), args),
         Command::Tune(args) => laboratory::run(Some("tune"), args),
     }

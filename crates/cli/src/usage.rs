@@ -31,9 +31,8 @@ const MISSING: [(&[&str], &str); 19] = [
         "Lamna speaks no WebDAV: --upload takes PUT, --delete DELETE and --mkdir MKCOL, and all of them forms in listings",
     ),
     (
-        &["auth", "basic-auth", "htpasswd", "password"],
-        "passwords are asked for where the configuration of a site says so with `access`; lamna hash-password prints what \
-         it takes",
+        &["basic-auth", "htpasswd", "password"],
+        "a password is asked for with --auth NAME:PASSWORD, or where the configuration of a site says so with `access`",
     ),
     (&["headers", "add-header"], "fields of answers are set with --header, as in --header 'X-Frame-Options: DENY'"),
     (&["allow-origin", "enable-cors"], "other origins are let in with --cors, or --cors=ORIGIN for one of them"),

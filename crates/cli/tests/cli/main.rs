@@ -226,7 +226,7 @@ fn what_lamna_does_not_have_is_said_in_one_line_with_what_to_do_instead() {
     for (flag, said) in [
         ("--https", "--certificate"),
         ("--http2", "--h2c"),
-        ("--auth", "hash-password"),
+        ("--basic-auth", "--auth"),
         ("--allow-origin=x", "--cors"),
         ("--headers=X-A: 1", "--header"),
         ("--browser", "--open"),

@@ -188,7 +188,7 @@ mod limits {
     fn with_too_little_address_space_it_is_said_what_is_too_little() {
         for engine in ENGINES {
             // With less, the system does not even load a program that was built for tests.
-            for limit in ["-v 45000", "-v 70000", "-v 102400"] {
+            for limit in ["-v 52000", "-v 70000", "-v 102400"] {
                 serves_or_says(engine, limit, "ulimit -v");
             }
         }

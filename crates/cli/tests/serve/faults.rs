@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -150,25 +150,31 @@ fn when_descriptors_run_out_idle_connections_make_room(engine: Engine) {
 }
 
 fn a_request_beyond_the_bound_is_refused_politely(engine: Engine) {
-    const WHOLE: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    // An application that takes requests and does not answer before it is told to.
+    let application = TcpListener::bind("127.0.0.1:0").unwrap();
+    let route =
+        format!("[[site.route]]\nmatch = \"/slow\"\nproxy = \"http://{}\"\n", application.local_addr().unwrap());
     let launch = Launch::new(engine).file("hello.txt", "hello\n").argument("--threads-max").argument("3");
-    let server = launch.start();
+    let server = launch.config(&format!("[[site]]\nroot = \"site\"\n{route}")).start();
     let ask = || {
         let mut client = server.connect();
-        client.send(WHOLE);
-        let response = client.receive(true).unwrap();
+        let response = client.get("/hello.txt").unwrap();
         (client, response)
     };
     let mut busy: Vec<_> = (0..3).map(|_| server.connect()).collect();
     for client in &mut busy {
-        client.send(&WHOLE[..10]);
+        client.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    let (mut client, refusal) =
-        eventually("all threads are busy", PATIENCE, || Some(ask()).filter(|(_, response)| response.status == 503));
+    // Each has a thread, which waits for the application.
+    let waiting: Vec<_> = (0..3).map(|_| application.accept().unwrap().0).collect();
+    let (mut client, refusal) = ask();
+    assert_eq!(refusal.status, 503);
     assert_eq!((refusal.field("Retry-After"), refusal.field("Connection")), (Some("1"), Some("close")));
     client.expect_end().unwrap();
+    for mut request in waiting {
+        request.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    }
     for mut client in busy {
-        client.send(&WHOLE[10..]);
         assert_eq!(client.receive(true).unwrap().status, 200);
     }
     eventually("a thread is free", PATIENCE, || (ask().1.status == 200).then_some(()));

@@ -1,5 +1,8 @@
 //! Files that pass through filters: what is served is a file of its own, in every engine, and never the one that was to be filtered.
 
+mod images;
+mod streams;
+
 use std::fs::{self, File};
 
 use crate::client::{PATIENCE, Response};
@@ -164,8 +167,9 @@ fn the_manual_says_what_happens(engine: Engine) {
     let (configurations, exchanges) = (fenced("toml"), fenced("text"));
     assert!(configurations.len() >= 3 && configurations.len() == exchanges.len());
     for (configuration, lines) in configurations.into_iter().zip(exchanges) {
+        let application = streams::Application::start();
         let launch = Launch::new(engine)
-            .config(configuration)
+            .config(&configuration.replace("127.0.0.1:3000", &application.address.to_string()))
             .file("guide.md", "# Guide\n\nSee [one](one.md).\n")
             .file("index.html", "<!doctype html><title>Home</title><p>Served by localhost:8080\n")
             .file("style.css", "p{}\n");

@@ -3,9 +3,20 @@
 //!
 //! Owns: an application of many manners ([`Application`]). It listens at a port of its own and ends with the test.
 
+mod buffered;
+mod cgi;
+mod checks;
 mod faults;
-mod php;
+mod kept;
+mod languages;
+pub(crate) mod php;
+mod programs;
+mod proxy_protocol;
+mod recipes;
+mod secure;
 mod smuggling;
+mod supervised;
+mod websocket;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use crate::client::{Client, PATIENCE, Response};
-use crate::control::order;
+use crate::control::{get, order, text};
 use crate::engine::{AMPED, Engine, for_engines};
 use crate::server::{Launch, Server, eventually};
 use crate::tree::pattern;
@@ -42,33 +53,59 @@ for_engines!([
     events_arrive_as_they_are_sent,
     a_web_socket_is_a_tunnel,
     an_application_learns_that_its_client_has_left,
+    how_places_are_doing_is_in_the_status_and_the_metrics,
 ]);
+
+/// A connection of an application.
+pub(crate) trait Line: Read + Write {
+    /// Says that nothing follows, where the end of the connection does not say so.
+    fn end(&mut self) {}
+}
+
+impl Line for TcpStream {}
 
 /// An application. Each path has a manner: see [`answer`].
 pub(crate) struct Application {
     pub(crate) address: SocketAddr,
+    /// Connections.
+    accepted: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
+    /// What it says to those who ask whether it is well.
+    pub(crate) well: Arc<AtomicBool>,
     /// Requests that somebody has waited for and given up.
     left: Arc<AtomicU64>,
 }
 
 impl Application {
     pub(crate) fn start() -> Application {
+        Application::start_over(|stream| stream)
+    }
+
+    /// What is said goes over `line_over` a stream.
+    pub(crate) fn start_over<L: Line>(line_over: impl Fn(TcpStream) -> L + Clone + Send + 'static) -> Application {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (over, left) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (is_over, leavers) = (over.clone(), left.clone());
+        let accepted = Arc::new(AtomicU64::new(0));
+        let well = Arc::new(AtomicBool::new(true));
+        let (is_over, leavers, count, is_well) = (over.clone(), left.clone(), accepted.clone(), well.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if is_over.load(Relaxed) {
                     return;
                 }
-                let (leavers, ends) = (leavers.clone(), is_over.clone());
-                // Its end is that of the connection: nothing that it says is of interest.
-                thread::spawn(move || converse(stream, &leavers, &ends));
+                count.fetch_add(1, Relaxed);
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                let (leavers, ends, line_over) = (leavers.clone(), is_over.clone(), line_over.clone());
+                let is_well = is_well.clone();
+                thread::spawn(move || {
+                    let mut line = BufReader::new(line_over(stream));
+                    // Its end is that of the connection: nothing that it says is of interest.
+                    converse(&mut line, &leavers, &ends, &is_well);
+                });
             }
         });
-        Application { address, over, left }
+        Application { address, accepted, over, left, well }
     }
 }
 
@@ -80,15 +117,17 @@ impl Drop for Application {
     }
 }
 
+/// Says something to whoever asked.
+fn say<L: Line>(line: &mut BufReader<L>, bytes: &[u8]) -> Option<()> {
+    line.get_mut().write_all(bytes).ok()
+}
+
 /// Answers requests until something ends the connection.
-fn converse(stream: TcpStream, left: &AtomicU64, over: &AtomicBool) -> Option<()> {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut stream = stream;
+fn converse<L: Line>(line: &mut BufReader<L>, left: &AtomicU64, over: &AtomicBool, well: &AtomicBool) -> Option<()> {
     loop {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head).ok()? == 0 {
+            if line.read_line(&mut head).ok()? == 0 {
                 return None;
             }
         }
@@ -96,87 +135,128 @@ fn converse(stream: TcpStream, left: &AtomicU64, over: &AtomicBool) -> Option<()
             return None;
         }
         let path = head.split(' ').nth(1)?.strip_prefix("/app")?.to_owned();
-        answer(&path, &head, &mut reader, &mut stream, left)?;
+        if path == "/well" {
+            let status = if well.load(Relaxed) { "200 OK" } else { "503 Service Unavailable" };
+            say(line, sized(status, 0).as_bytes())?;
+            continue;
+        }
+        answer(&path, &head, line, left)?;
     }
 }
 
 /// Nothing if the connection ends.
-fn answer(
-    path: &str,
-    head: &str,
-    reader: &mut BufReader<TcpStream>,
-    stream: &mut TcpStream,
-    left: &AtomicU64,
-) -> Option<()> {
+fn answer<L: Line>(path: &str, head: &str, line: &mut BufReader<L>, left: &AtomicU64) -> Option<()> {
     let number = path.rsplit('/').next()?.parse::<usize>().unwrap_or(0);
-    let mut say = |bytes: &[u8]| stream.write_all(bytes).ok();
     match path.split('/').nth(1)? {
-        "sized" => say(&[sized("200 OK", number).as_bytes(), &pattern(number, 3)].concat()),
+        "sized" => say(line, &[sized("200 OK", number).as_bytes(), &pattern(number, 3)].concat()),
         "chunked" => {
-            say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            say(line, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
             for chunk in pattern(number, 3).chunks(1_000) {
-                say(&[format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat())?;
+                say(line, &[format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat())?;
             }
-            say(b"0\r\n\r\n")
+            say(line, b"0\r\n\r\n")
         }
         "unsized" => {
-            say(b"HTTP/1.1 200 OK\r\n\r\n")?;
-            say(&pattern(number, 3))?;
+            say(line, b"HTTP/1.1 200 OK\r\n\r\n")?;
+            say(line, &pattern(number, 3))?;
+            line.get_mut().end();
             None
         }
-        "hints" => {
-            say(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        "unsized-cut" => {
+            say(line, b"HTTP/1.1 200 OK\r\n\r\n")?;
+            say(line, &pattern(number, 3)).and(None)
         }
-        "told" => say(&[sized("200 OK", head.len()).as_bytes(), head.as_bytes()].concat()),
+        "hints" => {
+            say(line, b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        }
+        "told" => say(line, &[sized("200 OK", head.len()).as_bytes(), head.as_bytes()].concat()),
+        "verify" if head.contains("\r\nCookie: ") => say(line, sized("200 OK\r\nRemote-User: ada", 0).as_bytes()),
+        "verify" => say(line, sized("401 Unauthorized\r\nWWW-Authenticate: Session", 0).as_bytes()),
         "echo" => {
-            let content = content_of(head, reader)?;
-            say(&[sized("200 OK", content.len()).as_bytes(), &content].concat())
+            let content = content_of(head, line)?;
+            say(line, &[sized("200 OK", content.len()).as_bytes(), &content].concat())
+        }
+        // How it was told of the content, and how much of it there was.
+        "framing" => {
+            let said = |name| field(head, name).unwrap_or("-").to_owned();
+            let framing = format!("{} {}", said("Content-Length"), said("Transfer-Encoding"));
+            let bytes = match field(head, "Content-Length") {
+                Some(length) => {
+                    std::io::copy(&mut line.by_ref().take(length.parse().ok()?), &mut std::io::sink()).ok()?
+                }
+                None => content_of(head, line)?.len() as u64,
+            };
+            let said = format!("{framing} {bytes}");
+            say(line, [sized("200 OK", said.len()).as_bytes(), said.as_bytes()].concat().as_slice())
         }
         "events" => {
-            say(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")?;
+            say(line, b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")?;
             // The next one comes when the client has left, and so never.
-            let is_gone = matches!(reader.read(&mut [0]), Ok(0) | Err(_));
+            let is_gone = matches!(line.read(&mut [0]), Ok(0) | Err(_));
             left.fetch_add(u64::from(is_gone), Relaxed);
             None
         }
         "silence" => {
-            let is_gone = matches!(reader.read(&mut [0]), Ok(0) | Err(_));
+            let is_gone = matches!(line.read(&mut [0]), Ok(0) | Err(_));
             left.fetch_add(u64::from(is_gone), Relaxed);
             None
         }
-        "web-socket" => {
-            say(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")?;
+        "web-socket" | "web-socket-of-others" => {
+            let others = path.contains("of-others").then(|| "b3RoZXJz".to_owned());
+            let accept = others.unwrap_or_else(|| accept_of(field(head, "Sec-WebSocket-Key").unwrap_or_default()));
+            let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Told: ";
+            let told = head.split(' ').next()?;
+            say(line, format!("{switch}{told}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())?;
             let mut bytes = [0; 1_000];
             loop {
-                let count = reader.read(&mut bytes).ok().filter(|count| *count > 0)?;
-                say(&bytes[..count])?;
+                let count = line.read(&mut bytes).ok().filter(|count| *count > 0)?;
+                say(line, &bytes[..count])?;
             }
         }
         "refuses" => {
-            say(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n")?;
+            say(line, b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n")?;
             None
         }
-        "cut" => say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this").and(None),
-        "cut-chunk" => say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").and(None),
-        "half" => say(b"HTTP/1.1 200 OK\r\nContent-Le").and(None),
-        "nonsense" => say(b"220 mail.example ESMTP\r\n\r\n").and(None),
-        "line-feeds" => say(b"HTTP/1.1 200 OK\nContent-Length: 0\n\n").and(None),
-        "long-head" => say(format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(300_000)).as_bytes()).and(None),
-        "two-lengths" => say(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab").and(None),
-        "two-answers" => say(&[sized("200 OK", 2).as_bytes(), b"ok", sized("200 OK", 4).as_bytes(), b"evil"].concat()),
+        "cut" => say(line, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this").and(None),
+        "cut-chunk" => say(line, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").and(None),
+        "half" => say(line, b"HTTP/1.1 200 OK\r\nContent-Le").and(None),
+        "nonsense" => say(line, b"220 mail.example ESMTP\r\n\r\n").and(None),
+        "line-feeds" => say(line, b"HTTP/1.1 200 OK\nContent-Length: 0\n\n").and(None),
+        "long-head" => say(line, format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(300_000)).as_bytes()).and(None),
+        "two-lengths" => say(line, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab").and(None),
+        "two-answers" => {
+            say(line, &[sized("200 OK", 2).as_bytes(), b"ok", sized("200 OK", 4).as_bytes(), b"evil"].concat())
+        }
         "nothing" => None,
         other => panic!("{other} is no manner of this application"),
     }
+}
+
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+/// RFC 6455 4.2.2.
+fn accept_of(key: &str) -> String {
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let hash = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: String = hash.as_ref().iter().map(|byte| format!("{byte:08b}")).collect();
+    // 160 bits are 26 digits and two thirds of one.
+    let digit = |at: usize| {
+        let six = format!("{:0<6}", &bits[at..bits.len().min(at + 6)]);
+        char::from(digits[usize::from_str_radix(&six, 2).expect("they are bits")])
+    };
+    (0..bits.len()).step_by(6).map(digit).chain(['=']).collect()
 }
 
 fn sized(status: &str, bytes: usize) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: {bytes}\r\n\r\n")
 }
 
-fn content_of(head: &str, reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
-    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+fn content_of<L: Line>(head: &str, reader: &mut BufReader<L>) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    if let Some(length) = field("Content-Length") {
+    if let Some(length) = field(head, "Content-Length") {
         content.resize(length.parse().ok()?, 0);
         reader.read_exact(&mut content).ok()?;
         return Some(content);
@@ -362,6 +442,47 @@ fn an_application_learns_that_its_client_has_left(engine: Engine) {
     assert_eq!(client.receive_head().unwrap().status, 200);
     drop(client);
     eventually("the application learns it", PATIENCE, || (application.left.load(Relaxed) == 1).then_some(()));
+    server.finish();
+}
+
+fn how_places_are_doing_is_in_the_status_and_the_metrics(engine: Engine) {
+    let application = Application::start();
+    // Nobody listens there any more.
+    let deserted = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let to = application.address;
+    let server = Launch::new(engine)
+        .config(&format!(
+            "[[site]]\nroot = \"site\"\nhosts = [\"app.test\"]\n[[site.route]]\nmatch = \"/app/*\"\nproxy = \"http://{to}\"\n\
+             [[site.route]]\nmatch = \"/none/*\"\nproxy = \"http://{deserted}\"\n"
+        ))
+        .start();
+    let mut client = server.connect();
+    for _ in 0..3 {
+        assert_eq!(client.get("/app/sized/5").unwrap().status, 200);
+    }
+    assert_eq!(client.get("/none/").unwrap().status, 502);
+    assert_eq!(client.get("/app/nonsense").unwrap().status, 502);
+    let told = order(&server, &["status"]).unwrap();
+    let line = |address: SocketAddr| {
+        let found = told.lines().find(|line| line.contains(&format!("{address}: ")));
+        found.unwrap_or_else(|| panic!("{address}: {told}")).to_owned()
+    };
+    let (good, bad) = (line(to), line(deserted));
+    assert!(good.contains("4 requests so far, 1 failed") && good.contains("ago: The answer does not begin"), "{good}");
+    assert!(
+        bad.contains("1 request so far, 1 failed") && bad.contains("ago: The upstream cannot be reached."),
+        "{bad}"
+    );
+    let knows_itself = !matches!(engine.architecture, "mp" | "co-amped");
+    assert_eq!(good.contains(": up, 0 under way"), knows_itself, "{good}");
+    let metrics = text(&get(&server, "/metrics"));
+    let labels = format!("{{site=\"app.test\",upstream=\"{to}\"}}");
+    for (name, value) in [("requests_total", 4), ("failures_total", 1), ("requests_active", 0), ("up", 1)] {
+        let is_known = knows_itself || name.ends_with("_total");
+        let line = format!("lamna_upstream_{name}{labels} {value}\n");
+        assert_eq!(metrics.contains(&line), is_known, "{line}: {metrics}");
+    }
+    assert_eq!(metrics.contains(&format!("lamna_upstream_connections_kept{labels} ")), knows_itself, "{metrics}");
     server.finish();
 }
 

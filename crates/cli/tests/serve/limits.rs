@@ -1,11 +1,16 @@
 //! Who a client is behind a proxy, and what clients may take: with every engine.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::client::{PATIENCE, Response};
-use crate::engine::{Engine, for_engines};
+use crate::client::{Client, PATIENCE, Response};
+use crate::control::order;
+use crate::engine::{Engine, SPED, for_engines};
 use crate::server::{Launch, Server, eventually};
+use crate::tree::pattern;
 
 for_engines!([
     sped = SPED,
@@ -20,6 +25,11 @@ for_engines!([
 ] => [
     routes_and_the_log_see_the_client_behind_a_trusted_proxy, nobody_else_says_where_he_comes_from,
     the_proxy_protocol_names_the_client, a_listener_for_proxies_is_for_nobody_else,
+    a_network_has_so_many_connections_and_another_one_when_one_has_ended,
+    who_has_too_many_connections_is_told_in_plain_http_and_counted,
+    a_connection_gets_what_is_limited_no_faster_than_it_may,
+    a_network_that_makes_the_server_hold_too_much_loses_what_it_does_so_with,
+    a_network_that_has_got_its_bytes_is_told_when_there_are_more,
     who_asks_too_often_is_told_when_to_come_back, the_limit_of_a_path_counts_however_it_is_spelled,
 ]);
 
@@ -173,4 +183,141 @@ fn a_listener_for_proxies_is_for_nobody_else(engine: Engine) {
         assert_eq!(client.receive_rest(), b"", "{network}");
         server.finish();
     }
+}
+
+/// Two connections of each client network, whom the PROXY protocol names.
+const TWO_CONNECTIONS: &str =
+    "trusted_proxies = [\"127.0.0.0/8\"]\nproxy_protocol = [\"127.0.0.1:0\"]\nconnection_limit = 2\n";
+
+/// A connection of `client` that has been answered, unless it was refused.
+fn connected(server: &Server, client: &str) -> Option<Client<TcpStream>> {
+    let mut connection = server.connect();
+    connection.send(format!("PROXY {client} 80 80\r\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+    connection.receive(true).ok().map(|response| {
+        assert_eq!(response.status, 200);
+        connection
+    })
+}
+
+fn a_network_has_so_many_connections_and_another_one_when_one_has_ended(engine: Engine) {
+    let launch = Launch::new(engine).file("a", "hello").config(TWO_CONNECTIONS);
+    let server = launch.start();
+    let first = connected(&server, "TCP6 2001:db8::1 ::1").expect("it is let in");
+    let second = connected(&server, "TCP6 2001:db8::2 ::1").expect("it is let in");
+    assert!(connected(&server, "TCP6 2001:db8::3 ::1").is_none(), "another address of the same network");
+    let other = connected(&server, "TCP4 198.51.100.1 192.0.2.99").expect("another network is let in");
+    drop(first);
+    let third = eventually("there is room again", PATIENCE, || connected(&server, "TCP6 2001:db8::3 ::1"));
+    assert!(connected(&server, "TCP6 2001:db8::1 ::1").is_none());
+    drop((second, third, other));
+    server.finish();
+}
+
+fn who_has_too_many_connections_is_told_in_plain_http_and_counted(engine: Engine) {
+    let config = "connection_limit = 2\nlimit_exempt = []\n[[site]]\nroot = \"site\"\n";
+    let server = Launch::new(engine).file("a", "hello").config(config).start();
+    let begin = || {
+        let mut connection = server.connect();
+        connection.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        let status = connection.receive(true).map(|response| response.status);
+        (connection, status)
+    };
+    let kept = [begin(), begin()];
+    assert!(kept.iter().all(|(_, status)| matches!(status, Ok(200))));
+    let mut refused = server.connect();
+    refused.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = refused.receive(true).unwrap();
+    assert_eq!((response.status, response.field("Retry-After")), (429, Some("1")));
+    assert_eq!(response.field("Connection"), Some("close"));
+    assert_eq!(refused.receive_rest(), b"");
+    drop(kept);
+    eventually("there is room again", PATIENCE, || matches!(begin().1, Ok(200)).then_some(()));
+    let counted: serde_json::Value = serde_json::from_str(&order(&server, &["stats", "--json"]).unwrap()).unwrap();
+    assert!(counted["connections"]["limited"].as_u64() >= Some(1), "{counted}");
+    server.finish();
+}
+
+#[test]
+fn connections_are_counted_on_whichever_engine_they_are() {
+    let config = "connection_limit = 2\nlimit_exempt = []\n[[site]]\nroot = \"site\"\n";
+    let server = Launch::new(SPED).file("a", "hello").config(config).start();
+    let mut kept = [server.connect(), server.connect()];
+    let mut kept_are_answered = |engine: &str| {
+        let answer = |one: &mut Client<TcpStream>| one.get("/a").unwrap_or_else(|fault| panic!("{engine}: {fault}"));
+        assert_eq!(kept.each_mut().map(|one| answer(one).status), [200, 200], "{engine}");
+    };
+    let third = || server.connect().get("/a").map(|response| response.status);
+    let change = |engine: &str| {
+        order(&server, &["arch", "set", engine]).unwrap_or_else(|said| panic!("{engine}: {said}"));
+    };
+    kept_are_answered("sped");
+    assert_eq!(third(), Ok(429), "sped");
+    for engine in ["thread-pool", "pipelined", "proactor", "thread-per-session", "thread-per-request", "amped"] {
+        change(engine);
+        kept_are_answered(engine);
+        assert_eq!(third(), Ok(429), "{engine}");
+    }
+    for engine in ["co-amped", "mp", "sped"] {
+        change(engine);
+        kept_are_answered(engine);
+        // They may have been answered by the process before, and be on their way.
+        eventually("they have arrived", PATIENCE, || (third() == Ok(429)).then_some(()));
+    }
+    drop(kept);
+    eventually("there is room again", PATIENCE, || (third() == Ok(200)).then_some(()));
+    order(&server, &["drain"]).expect("who serves now can end");
+}
+
+/// A site where one limit is for everybody, this machine included.
+fn limited(limit: &str) -> String {
+    format!(
+        "limit_exempt = []\nrequest_limit = \"off\"\n[[site]]\nroot = \"site\"\n[[site.limit]]\npath = \"/slow/\"\n{limit}\n"
+    )
+}
+
+fn a_connection_gets_what_is_limited_no_faster_than_it_may(engine: Engine) {
+    let content = pattern(3 << 20, 7);
+    let config = limited("bandwidth = \"1MiB/s after 512KiB\"");
+    let server = Launch::new(engine).file("slow/a", &content).file("b", "quick").config(&config).start();
+    let mut client = server.connect();
+    let begun = Instant::now();
+    let response = client.get("/slow/a").unwrap();
+    assert!(response.status == 200 && response.content == content);
+    // 512 KiB, and ten segments of loopback, leave at once. However busy the machine is, it does not take less than the rest lasts.
+    assert!(begun.elapsed() > Duration::from_millis(1000), "{:?}", begun.elapsed());
+    // Everything else of the connection arrives as well.
+    assert_eq!(client.get("/b").unwrap().content, b"quick");
+    assert_eq!(client.get("/slow/a").unwrap().content, content);
+    server.finish();
+}
+
+fn a_network_that_has_got_its_bytes_is_told_when_there_are_more(engine: Engine) {
+    let config = limited("bytes = \"1MB/d burst 1MB\"");
+    let server = Launch::new(engine).file("slow/a", pattern(700_000, 7)).file("b", "free").config(&config).start();
+    let get = |path: &str| server.connect().get(path).unwrap();
+    assert_eq!((get("/slow/a").status, get("/slow/a").status), (200, 200));
+    let refused = eventually("it has been counted", PATIENCE, || Some(get("/slow/a")).filter(|one| one.status == 429));
+    refused.check().unwrap();
+    let wait: u64 = refused.field("Retry-After").and_then(|text| text.parse().ok()).expect("it is a number");
+    assert!((1..=86_400).contains(&wait), "{wait}");
+    assert_eq!(refused.field("RateLimit-Policy"), Some("\"site-1-bytes\";q=1000000;qu=\"content-bytes\";w=86400"));
+    assert_eq!(get("/b").status, 200, "other paths are free");
+    server.finish();
+}
+
+fn a_network_that_makes_the_server_hold_too_much_loses_what_it_does_so_with(engine: Engine) {
+    let config = "network_bytes_max = \"8KiB\"\nlimit_exempt = []\n[[site]]\nroot = \"site\"\n";
+    let server = Launch::new(engine).file("a", "hello").config(config).start();
+    // A head whose end does not come.
+    let mut heavy = TcpStream::connect(server.address()).unwrap();
+    heavy.set_nonblocking(true).unwrap();
+    let begun = format!("GET /a HTTP/1.1\r\nHost: a\r\nX-A: {}", "x".repeat(10_000));
+    heavy.write_all(begun.as_bytes()).unwrap();
+    eventually("it is closed", PATIENCE, || {
+        let is_refused = heavy.write_all(b"x").is_err();
+        let is_over = matches!(heavy.read(&mut [0; 512]), Ok(0)) || is_refused;
+        is_over.then_some(())
+    });
+    assert_eq!(server.connect().get("/a").map(|response| response.status), Ok(200), "others of its network go on");
+    server.finish();
 }

@@ -30,14 +30,14 @@ for_engines!(all every_architecture_names_requests: [
 ]);
 
 /// With a log at this path.
-fn logged(launch: Launch, format: &str) -> (Launch, PathBuf) {
+pub(crate) fn logged(launch: Launch, format: &str) -> (Launch, PathBuf) {
     let log = launch.directory().join("access.log");
     let launch = launch.argument("--log").argument(&log.display().to_string());
     (launch.argument("--log-format").argument(format), log)
 }
 
 /// The lines of a log, once there are so many.
-fn lines(log: &Path, count: usize) -> Vec<String> {
+pub(crate) fn lines(log: &Path, count: usize) -> Vec<String> {
     eventually("all is logged", PATIENCE, || {
         let text = fs::read_to_string(log).unwrap_or_default();
         (text.lines().count() == count).then(|| text.lines().map(str::to_owned).collect())

@@ -27,7 +27,7 @@ for_engines!([
 const MANUAL: &str = include_str!("../../../../docs/routes.md");
 
 /// The site that the manual is about.
-fn planted(engine: Engine) -> Launch {
+pub(crate) fn planted(engine: Engine) -> Launch {
     let launch = Launch::new(engine)
         .file("index.html", "<p>home\n")
         .file("contact.html", "<p>contact\n")
@@ -60,7 +60,7 @@ fn the_manual_says_what_happens(engine: Engine) {
 }
 
 /// Holds the server to a line as `GET /path (Name: value) -> 200; Name: value; no Name`.
-fn hold(server: &Server, line: &str) {
+pub(crate) fn hold(server: &Server, line: &str) {
     let (request, answer) = line.split_once(" -> ").expect(line);
     let mut parts = request.split(" (").map(|part| part.trim().trim_end_matches(')'));
     let (method, target) = parts.next().and_then(|start| start.split_once(' ')).expect(line);

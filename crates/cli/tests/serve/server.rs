@@ -119,7 +119,8 @@ impl Launch {
     /// Starts it, and waits until it serves.
     pub(crate) fn start(self) -> Server {
         let mut server = self.spawn();
-        let line = server.wait_to_hear("lamna: serving ");
+        // Where an application is that answers everything is not where the server is.
+        let line = server.wait_to_hear("lamna: serving ").replace("serving the application at https://", "");
         server.address = line.split_once("://").and_then(|(_, rest)| rest.split([' ', ',']).next()?.parse().ok());
         server
     }

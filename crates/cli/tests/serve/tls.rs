@@ -381,17 +381,25 @@ pub(crate) struct ClientPair {
 
 /// A client called `name`, by an authority that is written to `ca.pem`.
 pub(crate) fn make_client(directory: &Path, name: &str) -> ClientPair {
+    let [client] = make_clients(directory, [name]);
+    client
+}
+
+/// Clients with these names, by one authority that is written to `ca.pem`.
+pub(crate) fn make_clients<const COUNT: usize>(directory: &Path, names: [&str; COUNT]) -> [ClientPair; COUNT] {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     fs::write(directory.join("ca.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
     let issuer = rcgen::Issuer::new(parameters, key);
-    let client_key = rcgen::KeyPair::generate().unwrap();
-    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    parameters.distinguished_name = rcgen::DistinguishedName::new();
-    parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
-    let certificate = parameters.signed_by(&client_key, &issuer).unwrap().der().clone();
-    ClientPair { certificate, key: PrivateKeyDer::from_pem_slice(client_key.serialize_pem().as_bytes()).unwrap() }
+    names.map(|name| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let certificate = parameters.signed_by(&key, &issuer).unwrap().der().clone();
+        ClientPair { certificate, key: PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap() }
+    })
 }
 
 impl ClientPair {

@@ -3,6 +3,7 @@
 //! Owns: the succession of a server's processes, which are ended one by one, by their ids. `LAMNA_UPGRADES` is how many
 //! upgrades are made under load, `LAMNA_CHANGES` how many changes between threads and processes.
 
+mod buffered;
 mod http2;
 mod load;
 mod storm;
@@ -526,8 +527,13 @@ fn replace(program: &Path, script: &str) {
 }
 
 fn restore(program: &Path) {
+    replace_by_link(program, Path::new(env!("CARGO_BIN_EXE_lamna")));
+}
+
+/// Puts a link to `other` in the place of the program.
+fn replace_by_link(program: &Path, other: &Path) {
     let new = program.with_extension("new");
-    symlink(env!("CARGO_BIN_EXE_lamna"), &new).expect("a link can be made");
+    symlink(other, &new).expect("a link can be made");
     fs::rename(&new, program).expect("it is ours");
 }
 

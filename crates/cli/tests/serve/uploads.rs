@@ -3,7 +3,7 @@
 //! Owns: servers that clients may write to. Guarantees: every server is looked at for leftovers when it has ended.
 
 mod changes;
-mod faults;
+pub(crate) mod faults;
 mod parts;
 
 use std::collections::BTreeSet;

@@ -227,10 +227,16 @@ impl Question {
         // Hints for ever have an end over HTTP, whatever the time.
         let hangs = matches!(manner, Hangs | HangsInHead | HangsInContent)
             || manner == HintsForEver && protocol == Protocol::FastCgi;
-        let prefix = if hangs { "hang" } else { "app" };
+        let is_kept = manner.is_post() && random.below(2) == 0;
+        let prefix = match (hangs, is_kept) {
+            (true, _) => "hang",
+            (false, true) => "kept",
+            (false, false) => "app",
+        };
         let path = format!("/{prefix}/{}/{number}/{bytes}", manner.name());
         // FastCGI has to know the length before.
-        let is_chunked = protocol == Protocol::Http && manner.is_post() && random.below(2) == 0;
+        let may_be_chunked = protocol == Protocol::Http || is_kept;
+        let is_chunked = may_be_chunked && manner.is_post() && random.below(2) == 0;
         Question { manner, number, bytes, method, path, is_chunked }
     }
 
@@ -435,17 +441,21 @@ fn as_request(question: &Question) -> ::http::Request<Vec<u8>> {
 
 fn start(launch: Launch, application: &Application, protocol: Protocol) -> Server {
     let to = application.name();
-    let route = |prefix: &str, timeout_ms: u32| match protocol {
-        Protocol::Http => {
-            format!("[[site.route]]\nmatch = \"/{prefix}/*\"\nproxy = {{ to = \"{to}\", timeout_ms = {timeout_ms} }}\n")
+    let route = |prefix: &str, more: &str| match protocol {
+        Protocol::Http => format!("[[site.route]]\nmatch = \"/{prefix}/*\"\nproxy = {{ to = \"{to}\", {more} }}\n"),
+        Protocol::FastCgi => {
+            format!("[[site.route]]\nmatch = \"/{prefix}/*\"\nfastcgi = {{ to = \"{to}\", extensions = [], {more} }}\n")
         }
-        Protocol::FastCgi => format!(
-            "[[site.route]]\nmatch = \"/{prefix}/*\"\nfastcgi = {{ to = \"{to}\", extensions = [], timeout_ms = {timeout_ms} }}\n"
-        ),
     };
+    // Content of a request to `kept` is whole before the application is asked.
+    let kept = route("kept", "buffer = \"4 KiB\", buffer_directory = \"site\"");
     launch
         .argument("--h2c")
-        .config(&format!("[[site]]\nroot = \"site\"\n{}{}", route("app", 60_000), route("hang", 100)))
+        .config(&format!(
+            "[[site]]\nroot = \"site\"\n{}{}{kept}",
+            route("app", "timeout_ms = 60000"),
+            route("hang", "timeout_ms = 250")
+        ))
         .start()
 }
 
@@ -459,12 +469,13 @@ fn sockets(server: &Server) -> Vec<String> {
     processes.into_keys().flat_map(of).filter(|link| link.contains("socket:")).collect()
 }
 
-/// Has every process of a server find that its application is not there, which makes it close what it has kept.
+/// Has the processes of a server that get a connection find that their application is not there, which makes them close what they have kept
+/// for it. The others close it when it is old.
 fn forget_application(server: &Server) {
     // One after the other: an engine may have as many connections as processes.
     for _ in 0..4 * processes_of(&server.directory().join("lamna.toml")).len() {
         let mut client = server.connect();
-        for prefix in ["app", "hang"] {
+        for prefix in ["app", "hang", "kept"] {
             let answer = client.get(&format!("/{prefix}/Sized/0/0")).expect("it is answered");
             assert!(matches!(answer.status, 502 | 503), "the application is not there: {}", answer.status);
         }

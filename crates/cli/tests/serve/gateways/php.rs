@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use super::post;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::access::{ADA, SESAME};
 use crate::client::{Client, PATIENCE};
 use crate::engine::{Engine, for_engines};
 use crate::server::{Launch, eventually};
@@ -29,9 +30,11 @@ for_engines!([
     scripts_are_run_and_files_are_served,
     scripts_that_are_reached_by_other_routes_are_never_shown,
     a_flag_has_the_scripts_of_a_directory_run,
+    scripts_know_who_was_let_in_and_not_the_password,
+    what_scripts_let_others_have_is_kept,
 ]);
 
-struct Php(Child);
+pub(crate) struct Php(Child);
 
 impl Drop for Php {
     fn drop(&mut self) {
@@ -42,14 +45,15 @@ impl Drop for Php {
 }
 
 /// One of its own, which listens at `socket`.
-fn start_php(directory: &Path, socket: &Path) -> Option<Php> {
+pub(crate) fn start_php(directory: &Path, socket: &Path) -> Option<Php> {
     let names = ["php-fpm", "php-fpm8.4", "php-fpm8.3", "php-fpm8.2"];
     let paths = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
     let program =
         names.iter().flat_map(|name| paths.map(|path| Path::new(path).join(name))).find(|file| file.exists())?;
     let settings = format!(
         "[global]\nerror_log = {0}/fpm.log\ndaemonize = no\n[www]\nlisten = {1}\npm = static\npm.max_children = 3\n\
-         catch_workers_output = yes\nphp_admin_value[post_max_size] = 20M\n",
+         catch_workers_output = yes\nphp_admin_value[post_max_size] = 2G\nphp_admin_value[upload_max_filesize] = 2G\n\
+         php_admin_value[upload_tmp_dir] = {0}\nphp_admin_value[session.save_path] = {0}\n",
         directory.display(),
         socket.display()
     );
@@ -115,6 +119,60 @@ fn scripts_are_run_and_files_are_served(engine: Engine) {
     server.finish();
 }
 
+/// Counts how often it has been run for each page. A form adds to the news, and leads back to them.
+const NEWS: &str = r#"<?php
+$path = parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH);
+$counts = __DIR__ . '/runs' . str_replace('/', '-', $path);
+file_put_contents($counts, 'x', FILE_APPEND);
+if ($_SERVER['REQUEST_METHOD'] === 'POST') {
+    header('Location: /news', true, 303);
+    exit;
+}
+if ($path === '/mine') {
+    setcookie('seen', '1');
+}
+if ($path === '/checked') {
+    header('ETag: "one"');
+    header('Cache-Control: no-cache');
+    if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? '') === '"one"') {
+        http_response_code(304);
+        exit;
+    }
+} else {
+    header('Cache-Control: max-age=600');
+}
+echo filesize($counts);
+"#;
+
+fn what_scripts_let_others_have_is_kept(engine: Engine) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("php.sock");
+    let Some(_php) = start_php(directory.path(), &socket) else {
+        return skipped("gateways::php", "php-fpm is not installed");
+    };
+    let lines = format!(
+        "[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = \"/*\"\ntry = [\"$path\", \"/index.php\"]\ncache = true\n\
+         fastcgi = \"unix:{}\"\n",
+        socket.display()
+    );
+    let server = Launch::new(engine).file("index.php", NEWS).file("a.txt", "a file\n").config(&lines).start();
+    let mut client = server.connect();
+    let mut told = |path: &str| String::from_utf8(client.get(path).unwrap().content).unwrap();
+    assert_eq!(["/news", "/news", "/news?page=2", "/news"].map(&mut told), ["1", "1", "2", "1"]);
+    assert_eq!(["/mine", "/mine"].map(&mut told), ["1", "2"], "what sets a cookie is for one client");
+    // The second was validated: the script was run, and said nothing but that.
+    assert_eq!(["/checked", "/checked"].map(&mut told), ["1", "1"]);
+    assert_eq!(["/a.txt", "/a.txt"].map(&mut told), ["a file\n", "a file\n"]);
+    assert_eq!(fs::read(server.site().join("runs-checked")).unwrap(), b"xx");
+    // Of the same host, or it would say nothing about these pages.
+    client.send(b"POST /add HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.receive(true).unwrap().status, 303);
+    let response = client.get("/news").unwrap();
+    assert_eq!(response.content, b"3", "the form has led to it");
+    assert_eq!(response.field("Cache-Status"), Some("Lamna; fwd=uri-miss; stored"));
+    server.finish();
+}
+
 fn scripts_that_are_reached_by_other_routes_are_never_shown(engine: Engine) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("php.sock");
@@ -124,7 +182,9 @@ fn scripts_that_are_reached_by_other_routes_are_never_shown(engine: Engine) {
     let launch = Launch::new(engine).file("index.php", INDEX).file("missing.php", INDEX);
     let aliased = launch.directory().join("aliased");
     fs::create_dir(&aliased).unwrap();
-    fs::write(aliased.join("index.php"), "<?php echo 'aliased ', $_SERVER['REQUEST_URI'];").unwrap();
+    fs::write(aliased.join("index.php"), INDEX).unwrap();
+    fs::write(aliased.join("file.php"), "<?php echo $_SERVER['SCRIPT_FILENAME'];").unwrap();
+    let filename = aliased.join("file.php").display().to_string();
     fs::write(aliased.join("a.txt"), "text").unwrap();
     let lines = format!(
         "[[site]]\nroot = \"site\"\nindex = [\"index.php\"]\nerror_pages = {{ \"404\" = \"/missing.php\" }}\n\
@@ -140,8 +200,11 @@ fn scripts_that_are_reached_by_other_routes_are_never_shown(engine: Engine) {
     for (path, expected) in [
         ("/", "GET /index.php - / - 0"),
         ("/front/x", "GET /index.php - /front/x - 0"),
-        ("/other/", "aliased /other/"),
-        ("/other/index.php?q=1", "aliased /other/index.php?q=1"),
+        // The name is what leads to the script from outside, the prefix of the alias included (RFC 3875 4.1.13).
+        ("/other/", "GET /other/index.php - /other/ - 0"),
+        ("/other/index.php?q=1", "GET /other/index.php - /other/index.php?q=1 1 0"),
+        ("/other/index.php/x/y", "GET /other/index.php /x/y /other/index.php/x/y - 0"),
+        ("/other/file.php", &filename),
         ("/other/a.txt", "text"),
     ] {
         for _ in 0..2 {
@@ -172,6 +235,34 @@ fn a_flag_has_the_scripts_of_a_directory_run(engine: Engine) {
     assert_eq!(client.get("/a.css").unwrap().content, b"a {}\n");
     assert_eq!(post(&mut client, "/", b"abc").content, b"POST /index.php - / - 3");
     server.finish();
+}
+
+fn scripts_know_who_was_let_in_and_not_the_password(engine: Engine) {
+    const WHO: &str = "<?php echo $_SERVER['REMOTE_USER'] ?? '-', ' ', $_SERVER['AUTH_TYPE'] ?? '-', ' ', $_SERVER['HTTP_AUTHORIZATION'] ?? '-';";
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("php.sock");
+    let Some(_php) = start_php(directory.path(), &socket) else {
+        return skipped("gateways::php", "php-fpm is not installed");
+    };
+    let told = |arguments: &[&str]| {
+        let launch =
+            Launch::new(engine).file("index.php", WHO).argument(&format!("--fastcgi=unix:{}", socket.display()));
+        let server = arguments.iter().fold(launch, |launch, argument| launch.argument(argument)).start();
+        let mut client = server.connect();
+        let told = ["", ADA].map(|fields| {
+            client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+            let response = client.receive(true).unwrap();
+            (response.status, String::from_utf8_lossy(&response.content).into_owned())
+        });
+        server.finish();
+        told
+    };
+    let [stranger, ada] = told(&["--auth", &format!("ada:{SESAME}")]);
+    assert_eq!((stranger.0, ada), (401, (200, "ada Basic -".to_owned())));
+    // Whom the server does not ask, the application may.
+    let [stranger, ada] = told(&[]);
+    assert_eq!(stranger, (200, "- - -".to_owned()));
+    assert_eq!(ada, (200, "- - Basic YWRhOm9wZW4gc2VzYW1l".to_owned()));
 }
 
 #[test]

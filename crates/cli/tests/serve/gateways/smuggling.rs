@@ -433,6 +433,7 @@ const HTTP_2: &[(Form, Becomes)] = &[
     (form(&[GET, HTTP, (":authority", "a\r\nx: y"), F]), Nothing),
     (form(&[GET, HTTP, (":authority", "a/hidden"), F]), Nothing),
     (form(&[GET, HTTP, (":authority", "u@a"), F]), Nothing),
+    (form(&[GET, HTTP, (":authority", ""), F]), Nothing),
     (form(&[GET, HTTP, A, ("host", "b"), F]), Nothing),
     (form(&[GET, HTTP, A, F, ("host", "b")]), Nothing),
     (form(&[GET, HTTP, A, F, ("host", "a")]), ONE),

@@ -6,7 +6,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -16,7 +16,7 @@ use lamna_server::config::settings::Architecture;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::load::under_load;
-use super::{Line, MIDDLE, SMALL, content, ctl, from_environment, replace, restore};
+use super::{Line, MIDDLE, SMALL, content, ctl, from_environment, replace_by_link, restore};
 use crate::client::{Client, PATIENCE};
 use crate::engine::{AMPED, CO_AMPED, Engine, MP};
 use crate::server::{Launch, eventually, processes_of};
@@ -171,7 +171,8 @@ impl Storm<'_> {
                 10 => {
                     // One at a time: what takes the program's place is made under one name.
                     let _alone = self.program.lock().unwrap();
-                    replace(&self.place.program, "#!/bin/sh\nexit 3\n");
+                    // No script: its shell would open it by its name, and read as a script what has taken its place by then.
+                    replace_by_link(&self.place.program, Path::new("/bin/false"));
                     self.order(&["upgrade"]);
                     restore(&self.place.program);
                 }

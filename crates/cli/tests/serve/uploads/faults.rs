@@ -39,10 +39,10 @@ for_engines!(all every_architecture_meets_the_faults_of_uploads: [
 ]);
 
 /// Bytes of the small disk.
-const DISK_BYTES: usize = 1 << 20;
+pub(crate) const DISK_BYTES: usize = 1 << 20;
 
 /// What runs a server whose site is on a small disk of its own, which nobody else sees; none where that cannot be had.
-fn small_disk(site: &Path) -> Option<Vec<String>> {
+pub(crate) fn small_disk(site: &Path) -> Option<Vec<String>> {
     let namespaces: &[&str] =
         if geteuid().is_root() { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
     let mount = format!("mount -t tmpfs -o size={DISK_BYTES} lamna \"$0\" && exec \"$@\"");
@@ -110,7 +110,7 @@ fn what_is_too_large_leaves_nothing(engine: Engine) {
 }
 
 /// Bytes of memory of all processes of a server that are in no file.
-fn memory(server: &Server) -> usize {
+pub(crate) fn memory(server: &Server) -> usize {
     let of = |process: i32| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

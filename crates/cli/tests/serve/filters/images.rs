@@ -1,0 +1,150 @@
+//! Pictures in other sizes and formats: each is a file of its own, in every engine, and few different ones exist of each picture.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write;
+
+use super::{ask, settled};
+use crate::client::PATIENCE;
+use crate::engine::{AMPED, Engine, PIPELINED, PROACTOR, SPED, THREAD_POOL, for_engines};
+use crate::server::{Launch, Server, eventually};
+
+for_engines!(all images_are_tried_with_every_architecture: [
+    sped = SPED,
+    sped_caches_off = SPED_CACHES_OFF,
+    amped = AMPED,
+    amped_entries_off = AMPED_ENTRIES_OFF,
+    amped_with_helper_processes = AMPED_WITH_HELPER_PROCESSES,
+    co_amped = CO_AMPED,
+    proactor = PROACTOR,
+    thread_pool = THREAD_POOL,
+    thread_per_request = THREAD_PER_REQUEST,
+    thread_per_session = THREAD_PER_SESSION,
+    pipelined = PIPELINED,
+    mp = MP,
+] => [
+    a_picture_that_is_asked_for_is_a_file_of_its_own,
+    what_cannot_be_asked_for_is_refused,
+    the_format_is_one_that_the_client_takes,
+]);
+
+/// A PNG of so many pixels, which get lighter to the right.
+fn png(width: u32, height: u32) -> Vec<u8> {
+    let row = (0..width).flat_map(|x| [(x * 255 / width) as u8; 3]);
+    let row: Vec<u8> = [0].into_iter().chain(row).collect();
+    let mut pixels = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    (0..height).for_each(|_| pixels.write_all(&row).expect("it is written to memory"));
+    let chunk = |name: &[u8], content: &[u8]| {
+        let mut sum = flate2::Crc::new();
+        sum.update(name);
+        sum.update(content);
+        [&(content.len() as u32).to_be_bytes()[..], name, content, &sum.sum().to_be_bytes()].concat()
+    };
+    let head = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 2, 0, 0, 0]].concat();
+    let pixels = pixels.finish().expect("it is written to memory");
+    [b"\x89PNG\r\n\x1a\n".to_vec(), chunk(b"IHDR", &head), chunk(b"IDAT", &pixels), chunk(b"IEND", b"")].concat()
+}
+
+/// Width and height of a PNG.
+fn size_of(png: &[u8]) -> (u32, u32) {
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("it has a head"));
+    assert!(png.starts_with(b"\x89PNG"), "{:?}", String::from_utf8_lossy(png));
+    (number(16), number(20))
+}
+
+fn start(engine: Engine) -> Server {
+    let config = "[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = \"*\"\nfilters = [{ name = \"images\", pixels_max = \"200000\" }]\n";
+    Launch::new(engine)
+        .config(config)
+        .file("a.png", png(600, 300))
+        .file("large.png", png(600, 400))
+        .file("broken.png", &png(600, 300)[..200])
+        .file("a.txt", "a file\n")
+        .start()
+}
+
+fn a_picture_that_is_asked_for_is_a_file_of_its_own(engine: Engine) {
+    let server = start(engine);
+    let whole = settled(&server, "/a.png");
+    assert!(whole.content == png(600, 300));
+    // What is no step changes nothing.
+    assert_eq!(settled(&server, "/a.png?v=7").field("etag"), whole.field("etag"));
+    assert_eq!(ask(&server, "GET", "/a.txt?scale=16", "").content, b"a file\n");
+    for _ in 0..2 {
+        let small = settled(&server, "/a.png?scale=400");
+        assert_eq!((small.status, size_of(&small.content)), (200, (512, 256)));
+        assert_eq!(small.field("content-type"), Some("image/png"));
+        let etag = small.field("etag").expect("it was waited for");
+        assert!(etag.starts_with('"') && Some(etag) != whole.field("etag"), "{etag} is strong and its own");
+        // Rounded it is the same, however it is written.
+        assert_eq!(settled(&server, "/a.png?v=7&scale=512&x=scale").field("etag"), Some(etag));
+        let head = ask(&server, "HEAD", "/a.png?scale=400", "");
+        assert_eq!(head.field("content-length"), Some(&*small.content.len().to_string()));
+        assert_eq!(ask(&server, "GET", "/a.png?scale=400", &format!("If-None-Match: {etag}\r\n")).status, 304);
+        let part = ask(&server, "GET", "/a.png?scale=400", &format!("Range: bytes=1-3\r\nIf-Range: {etag}\r\n"));
+        assert_eq!((part.status, &*part.content), (206, &b"PNG"[..]));
+    }
+    let turned = ask(&server, "GET", "/a.png?crop=1:1&scale=100&rotate=90", "");
+    assert_eq!(size_of(&turned.content), (128, 128));
+    let in_order = |query: &str| size_of(&ask(&server, "GET", query, "").content);
+    assert_eq!(in_order("/a.png?scale=64&rotate=90"), (32, 64));
+    assert_eq!(in_order("/a.png?rotate=90&scale=64"), (64, 128));
+    fs::write(server.site().join("a.png"), png(300, 300)).expect("it can be written");
+    eventually("the file is followed", PATIENCE, || (in_order("/a.png?scale=64") == (64, 64)).then_some(()));
+    server.finish();
+}
+
+fn what_cannot_be_asked_for_is_refused(engine: Engine) {
+    let server = start(engine);
+    for _ in 0..2 {
+        for (target, status, said) in [
+            ("/a.png?scale=big", 400, "`scale` is a width, a height or both"),
+            ("/a.png?rotate=45", 400, "`rotate` is 90, 180 or 270"),
+            ("/a.png?format=gif", 400, "`format` is auto, jpeg, png or webp"),
+            ("/broken.png?scale=16", 422, "it cannot be read as png"),
+            ("/large.png?scale=16", 422, "600 by 400 pixels are too many"),
+            ("/none.png?scale=16", 404, ""),
+        ] {
+            let answer = ask(&server, "GET", target, "");
+            assert_eq!(answer.status, status, "{target}");
+            assert!(String::from_utf8_lossy(&answer.content).contains(said), "{target}");
+        }
+        // As it is it can be had.
+        assert_eq!(ask(&server, "GET", "/large.png", "").content, png(600, 400));
+    }
+    server.finish();
+}
+
+fn the_format_is_one_that_the_client_takes(engine: Engine) {
+    let server = start(engine);
+    for _ in 0..2 {
+        let picture =
+            |accept: &str| ask(&server, "GET", "/a.png?scale=64&format=auto", &format!("Accept: {accept}\r\n"));
+        let (webp, other) = (picture("image/avif,image/webp,*/*;q=0.8"), picture("*/*"));
+        assert_eq!((webp.field("content-type"), webp.field("vary")), (Some("image/webp"), Some("Accept")));
+        assert!(webp.content.starts_with(b"RIFF"));
+        assert_eq!((other.field("content-type"), other.field("vary")), (Some("image/png"), Some("Accept")));
+        assert_eq!(size_of(&other.content), (64, 32));
+        let jpeg = ask(&server, "GET", "/a.png?scale=64&format=jpeg", "");
+        assert_eq!((jpeg.field("content-type"), jpeg.field("vary")), (Some("image/jpeg"), None));
+        assert!(jpeg.content.starts_with(b"\xff\xd8\xff"));
+    }
+    server.finish();
+}
+
+#[test]
+fn many_different_requests_have_few_different_pictures_made() {
+    for engine in [SPED, AMPED, PROACTOR, THREAD_POOL, PIPELINED] {
+        let server = start(engine);
+        settled(&server, "/a.png?scale=16");
+        let mut client = server.connect();
+        let mut found = HashSet::new();
+        for number in 1..600 {
+            let target = format!("/a.png?scale={number}x{}&x={number}", 600 - number);
+            let answer = client.get(&target).unwrap_or_else(|fault| panic!("{target}: {fault}"));
+            found.insert(size_of(&answer.content));
+        }
+        assert!(found.len() <= 20, "{} sizes", found.len());
+        server.finish();
+    }
+}
