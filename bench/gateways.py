@@ -7,6 +7,8 @@
     options: --lamna PATH  --engines amped,mp  --rounds 3  --seconds 4  --json FILE  --offered 20000
 
 slow: 64 connections ask for the file so many times a second (h2load), which the load's processor has to be able to do beside the 500 clients;
+"clients elsewhere" is the same with the 500 clients at the application itself: what the load's processor alone does to the latency of files. What the
+server adds is the difference to "p99 ms beside".
 --offered 0 asks as fast as it is answered (wrk), where the load is as likely the limit as the server. Engines with threads serve as many at once
 as they have threads, and mp as it has processes: there, files wait with everybody else when these are taken.
 
@@ -184,14 +186,22 @@ def slow(server, application):
     cpu, begun = server.cpu_us(), time.monotonic()
     alone = files(server.port, options.seconds)
     busy_alone = (server.cpu_us() - cpu) / 1e4 / (time.monotonic() - begun)
-    waiting = wrk(server.port, "/slow", options.clients, options.seconds + 4, "--timeout", "10s", start=True)
-    time.sleep(1.5)
-    cpu, begun = server.cpu_us(), time.monotonic()
-    beside = files(server.port, options.seconds)
-    busy = (server.cpu_us() - cpu) / 1e4 / (time.monotonic() - begun)
-    slow_ones = servers.parse_wrk(waiting.communicate()[0])
+
+    def beside_clients(port):
+        waiting = wrk(port, "/slow", options.clients, options.seconds + 4, "--timeout", "10s", start=True)
+        time.sleep(1.5)
+        cpu, begun = server.cpu_us(), time.monotonic()
+        beside = files(server.port, options.seconds)
+        busy = (server.cpu_us() - cpu) / 1e4 / (time.monotonic() - begun)
+        return beside, busy, servers.parse_wrk(waiting.communicate()[0])
+
+    elsewhere, _, _ = beside_clients(application.port)
+    beside, busy, slow_ones = beside_clients(server.port)
+    # Per request for a file, and what the others cost beyond that.
+    file_us = 1e4 * busy_alone / max(alone["rate"], 1)
+    slow_us = (1e4 * busy - file_us * beside["rate"]) / max(slow_ones["requests_per_second"], 1)
     return {"alone": alone["rate"], "beside": beside["rate"], "kept": 100 * beside["rate"] / max(alone["rate"], 1), "p99_alone_ms": alone["p99"],
-            "p99_ms": beside["p99"], "busy_alone": busy_alone, "busy": busy, "slow": slow_ones["requests_per_second"],
+            "p99_elsewhere_ms": elsewhere["p99"], "p99_ms": beside["p99"], "file_us": file_us, "slow_us": slow_us, "busy_alone": busy_alone, "busy": busy, "slow": slow_ones["requests_per_second"],
             "slow_p99_ms": slow_ones["p99_ms"] or float("nan"), "errors": beside["errors"] + slow_ones["errors"] + slow_ones["refused"],
             "others": 100 * others.share()}
 
@@ -308,8 +318,8 @@ def readers(server, application):
 
 
 COLUMNS = {
-    "slow": {"alone": "files/s alone", "beside": "files/s beside", "kept": "kept %", "p99_alone_ms": "p99 ms alone", "p99_ms": "p99 ms beside",
-             "busy_alone": "server busy % alone", "busy": "beside", "slow": "slow/s", "slow_p99_ms": "slow p99 ms", "errors": "errors", "others": "others %"},
+    "slow": {"alone": "files/s alone", "beside": "files/s beside", "kept": "kept %", "p99_alone_ms": "p99 ms alone",
+             "p99_elsewhere_ms": "clients elsewhere", "p99_ms": "p99 ms beside", "file_us": "us a file", "slow_us": "us a slow one", "busy_alone": "server busy % alone", "busy": "beside", "slow": "slow/s", "slow_p99_ms": "slow p99 ms", "errors": "errors", "others": "others %"},
     "bulk": {"up_mb_s": "up MB/s", "up_grows_kib": "grows KiB", "up_cpu_s": "CPU s", "down_mb_s": "down MB/s", "down_grows_kib": "grows KiB",
              "down_cpu_s": "CPU s", "others": "others %"},
     "readers": {"grows_kib": "grows KiB", "kib_each": "KiB each", "read": "bytes read", "server_cpu": "server CPU %",
