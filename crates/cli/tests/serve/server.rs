@@ -232,6 +232,13 @@ impl Server {
         self.said.join("\n")
     }
 
+    /// The last lines of it: few, so that they do not hide what the test says itself where only the end is shown.
+    fn last_said(&mut self) -> String {
+        const LINES: usize = 12;
+        self.said.extend(self.errors.try_iter());
+        self.said[self.said.len().saturating_sub(LINES)..].join("\n")
+    }
+
     /// Reads standard error no more: what is said next is the last that is read, and after that nobody does.
     pub(crate) fn stop_listening(&mut self, say_something: impl FnOnce(&Server)) {
         self.errors = channel().1;
@@ -273,7 +280,7 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
-            eprintln!("the server said:\n{}", self.said());
+            eprintln!("the server said at last:\n{}", self.last_said());
             kill_all(&self.config);
             return;
         }

@@ -115,6 +115,8 @@ enum Expected {
     Status(&'static [u16]),
     /// Something that breaks off, or 502 if nothing of it had come.
     Broken,
+    /// The same, or 504 if the application was so slow that nothing had come in time.
+    BrokenOrLate,
     /// Either: what was announced came, and more.
     WholeOrBroken,
 }
@@ -150,7 +152,8 @@ impl Manner {
             HintsForEver | Hangs | HangsInHead => Expected::Status(&[504]),
             // The end of the connection may overtake the answer.
             Early => Expected::Status(&[413, 502]),
-            Short | CutFrames | BadFrames | HangsInContent => Expected::Broken,
+            Short | CutFrames | BadFrames => Expected::Broken,
+            HangsInContent => Expected::BrokenOrLate,
             Leaves | CutUpload => unreachable!("nobody waits for it"),
         }
     }
@@ -280,7 +283,11 @@ impl Question {
             }
             (Seen::Answer { status: 200, .. }, _) => false,
             (Seen::Answer { status, .. }, Expected::Status(statuses)) if statuses.contains(status) => true,
-            (Seen::Answer { status: 502, .. } | Seen::Broken, Expected::Broken | Expected::WholeOrBroken) => true,
+            (
+                Seen::Answer { status: 502, .. } | Seen::Broken,
+                Expected::Broken | Expected::BrokenOrLate | Expected::WholeOrBroken,
+            ) => true,
+            (Seen::Answer { status: 504, .. }, Expected::BrokenOrLate) => true,
             (Seen::Answer { status: 502..=504, .. } | Seen::Broken, _) => !is_calm,
             _ => false,
         };

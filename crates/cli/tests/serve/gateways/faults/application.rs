@@ -145,6 +145,8 @@ impl Application {
     pub(super) fn come_up(&mut self) {
         let listener = self.shared.address.listen();
         let (shared, ours) = (self.shared.clone(), listener.clone());
+        // It is up before it accepts: what is accepted while it is down is not answered.
+        self.shared.epoch.fetch_add(1, SeqCst);
         let accepting = thread::spawn(move || {
             while let Ok(socket) = listener.accept() {
                 let shared = shared.clone();
@@ -153,7 +155,6 @@ impl Application {
             }
         });
         self.listening = Some((ours, accepting));
-        self.shared.epoch.fetch_add(1, SeqCst);
     }
 
     /// As if it were killed: nobody listens, and every connection ends where it is.
@@ -278,8 +279,8 @@ impl Shared {
         socket.set_patience();
         let (id, epoch) = (self.next_connection.fetch_add(1, SeqCst), self.epoch.load(SeqCst));
         lock(&self.connections).insert(id, socket.clone());
-        // It may have gone down before the connection was known.
-        if self.epoch.load(SeqCst) == epoch {
+        // It may have gone down before the connection was accepted, or before it was known.
+        if epoch.is_multiple_of(2) && self.epoch.load(SeqCst) == epoch {
             let _ = self.answer_all(&socket);
         }
         lock(&self.connections).remove(&id);
