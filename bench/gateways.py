@@ -3,6 +3,7 @@
 
     cargo build --release && bench/gateways.py slow      # hot files while 500 clients wait 200 ms for each answer of an application
     bench/gateways.py bulk [--gigabytes 10]              # one upload and one download through the proxy: speed, and the server's memory
+    bench/gateways.py short                              # CPU time for each short answer, beside the floor: null_proxy.c, which only passes bytes on
     bench/gateways.py readers                            # 200 clients that read 1 KB/s of an answer that comes at full speed
     options: --lamna PATH  --engines amped,mp  --rounds 3  --seconds 4  --json FILE  --offered 20000
 
@@ -36,7 +37,7 @@ import servers
 from servers import LOAD_CPU, PRIORITY, TICKS, Server, write, wrk
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("scenario", choices=["slow", "bulk", "readers"])
+parser.add_argument("scenario", choices=["slow", "bulk", "short", "readers"])
 parser.add_argument("--lamna", default=os.path.join(servers.ROOT, "target/release/lamna"))
 parser.add_argument("--engines", help="names, with commas between; `nginx` is one")
 parser.add_argument("--rounds", type=int, default=3)
@@ -78,10 +79,19 @@ server {{ listen 127.0.0.1:{port} backlog=4096; root {work}/root; location /app/
 location /bytes/ {{ {proxied} }} }} }}""")]
 
 
+def floor(port, application):
+    binary = f"{work}/null_proxy"
+    if not os.path.exists(binary):
+        subprocess.run(["gcc", "-O2", "-o", binary, os.path.join(servers.ROOT, "bench/null_proxy.c")], check=True)
+    return [binary, str(port), str(application)]
+
+
 def candidates():
     found = {name: lambda port, app, arguments=arguments: lamna(arguments, port, app) for name, arguments in servers.ENGINES.items()}
     if shutil.which("nginx"):
         found["nginx"] = nginx
+    if options.scenario == "short":
+        found["floor"] = floor
     wanted = options.engines and options.engines.split(",")
     return {name: command for name, command in found.items() if not wanted or name in wanted}
 
@@ -255,6 +265,15 @@ def bulk(server, application):
     return found | {"others": 100 * others.share()}
 
 
+def short(server, application):
+    wrk(server.port, "/app/x", 32, 1)
+    others = Others(server, application)
+    cpu = server.cpu_us()
+    found = wrk(server.port, "/app/x", 32, options.seconds)
+    return {"us": (server.cpu_us() - cpu) / max(found["requests"], 1), "rate": found["requests_per_second"], "p99_ms": found["p99_ms"] or float("nan"),
+            "errors": found["errors"] + found["refused"], "others": 100 * others.share()}
+
+
 def latencies(port, seconds):
     """Milliseconds of requests for a file and for a small answer of the application, in turn, 100 a second each on a connection of its own."""
     found = {"/f500.html": [], "/app/x": []}
@@ -322,6 +341,7 @@ COLUMNS = {
              "p99_elsewhere_ms": "clients elsewhere", "p99_ms": "p99 ms beside", "file_us": "us a file", "slow_us": "us a slow one", "busy_alone": "server busy % alone", "busy": "beside", "slow": "slow/s", "slow_p99_ms": "slow p99 ms", "errors": "errors", "others": "others %"},
     "bulk": {"up_mb_s": "up MB/s", "up_grows_kib": "grows KiB", "up_cpu_s": "CPU s", "down_mb_s": "down MB/s", "down_grows_kib": "grows KiB",
              "down_cpu_s": "CPU s", "others": "others %"},
+    "short": {"us": "CPU us an answer", "rate": "answers/s", "p99_ms": "p99 ms", "errors": "errors", "others": "others %"},
     "readers": {"grows_kib": "grows KiB", "kib_each": "KiB each", "read": "bytes read", "server_cpu": "server CPU %",
                 "file_p99_alone_ms": "file p99 alone", "file_p50_ms": "file p50", "file_p99_ms": "file p99 ms", "app_p99_alone_ms": "app p99 alone",
                 "app_p50_ms": "app p50", "app_p99_ms": "app p99 ms", "others": "others %"},
@@ -333,7 +353,7 @@ def main():
     write(f"{work}/root/f500.html", "x" * 500)
     subprocess.run(["chmod", "-R", "a+rX", work], check=True)
     os.sched_setaffinity(0, {int(LOAD_CPU)})
-    measure = {"slow": slow, "bulk": bulk, "readers": readers}[options.scenario]
+    measure = {"slow": slow, "bulk": bulk, "short": short, "readers": readers}[options.scenario]
     rounds = 1 if options.scenario == "bulk" else options.rounds
     rows = {name: [] for name in candidates()}
     with Application() as application:
