@@ -2,6 +2,7 @@
 //!
 //! Owns: how a row looks on the command line. What it means and takes is in the row (`lamna_server::config::setting`).
 
+use std::ffi::OsString;
 use std::sync::LazyLock;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
@@ -73,6 +74,40 @@ impl Args for SetArgs {
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
+}
+
+/// A command line in which `ctl set NAME VALUE` and `ctl set NAME=VALUE` are written as the flags that they mean.
+pub(crate) fn as_flags(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let follows = |pair: &[OsString]| (pair[0] == "ctl" || pair[0] == "arch") && pair[1] == "set";
+    let Some(set) = words.windows(2).position(follows) else { return words };
+    let mut at = set + 2;
+    while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
+        let is_named = words.get(at + 1).is_some();
+        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let is_flag = name.starts_with('-');
+        // What names a flag that takes a value stands before it.
+        let steps = if is_flag && value.is_none() && name != "--json" { 2 } else { 1 };
+        match (long_name(name), value) {
+            (Some("arch"), Some(value)) => words[at] = value.into(),
+            (Some("arch"), None) if is_named => drop(words.remove(at)),
+            (Some(name), Some(value)) => words[at] = format!("--{name}={value}").into(),
+            (Some(name), None) if is_named => {
+                words[at] = format!("--{name}").into();
+                at += 1;
+            }
+            _ => {}
+        }
+        at += steps;
+    }
+    words
+}
+
+/// The flag of a setting that can be changed while serving, by its name in the configuration or as a flag.
+fn long_name(word: &str) -> Option<&'static str> {
+    let word = word.replace('_', "-");
+    let mut named = SETTINGS.iter().zip(FLAGS.iter()).filter(|(setting, _)| setting.order.is_some());
+    named.find(|(_, (name, alias))| *name == word || alias.as_ref() == Some(&word)).map(|(_, (name, _))| name.as_str())
 }
 
 impl FromArgMatches for SettingArgs {
@@ -168,5 +203,37 @@ fn value_name(setting: &Setting) -> &'static str {
         Kind::Word { .. } => "NAME",
         Kind::Words { .. } => "off|LIST",
         Kind::Text { form, .. } | Kind::List { form, .. } => form,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(line: &str) -> String {
+        let words = as_flags(line.split(' ').map(OsString::from));
+        words.join(" ".as_ref()).into_string().unwrap()
+    }
+
+    #[test]
+    fn settings_are_changed_by_name_and_value() {
+        assert_eq!(flags("lamna ctl set schedule srpt"), "lamna ctl set --schedule srpt");
+        assert_eq!(flags("lamna ctl set workers=2 helpers_max 4"), "lamna ctl set --workers=2 --helpers-max 4");
+        assert_eq!(flags("lamna ctl set arch sped"), "lamna ctl set sped");
+        assert_eq!(flags("lamna ctl arch set arch=sped"), "lamna ctl arch set sped");
+    }
+
+    #[test]
+    fn other_words_are_left_as_they_are() {
+        for line in [
+            "lamna ctl set sped --schedule srpt",
+            "lamna ctl set --admin schedule --json sped",
+            "lamna ctl set schedule",
+            "lamna ctl set nonsense 3",
+            "lamna ctl set",
+            "lamna serve set schedule srpt",
+        ] {
+            assert_eq!(flags(line), line);
+        }
     }
 }

@@ -13,6 +13,7 @@ use lamna_server::config::suggest::nearest;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failed};
+use crate::setting_args::as_flags;
 
 /// Flags of other servers, and what to do in the place of each.
 const MISSING: [(&[&str], &str); 19] = [
@@ -74,7 +75,7 @@ const SERVING: [&str; 3] = ["serve", "check", "explain"];
 
 /// The command line. Prints help and ends for those who ask for it.
 pub(crate) fn parse() -> Result<Cli, Failed> {
-    let cli = Cli::try_parse().map_err(failed)?;
+    let cli = Cli::try_parse_from(as_flags(std::env::args_os())).map_err(failed)?;
     let (directory, is_command_possible) = match &cli.command {
         None => (cli.serve.directory(), true),
         Some(Command::Serve(args)) => (args.directory(), false),
