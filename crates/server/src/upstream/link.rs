@@ -63,6 +63,11 @@ impl Link {
         session.flush(&mut Stream(self.socket.as_fd())).map_err(errno_of)
     }
 
+    /// Whether TLS is spoken over it.
+    pub fn is_secure(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Whether something has been taken that has not left.
     pub fn wants_write(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.wants_write())

@@ -53,22 +53,22 @@ impl Gateway {
     /// Sends what is on its way. Whether that was anything.
     fn send_once(&mut self) -> Result<bool, Problem> {
         let State::Talking(link) = &mut self.state else { return Ok(false) };
-        let sent = match self.outgoing.send(link) {
-            Ok(has_sent) => has_sent,
-            Err(errno) if !self.has_sent => return Err(Problem::with(GatewayError::Closed, &errno)),
+        let sent = self.outgoing.send(link);
+        self.has_sent |= sent.any;
+        match sent.failed {
+            None => {}
+            Some(errno) if !self.has_sent => return Err(Problem::with(GatewayError::Closed, &errno)),
             // It takes no more, and may have answered: that is read, and what the client sends is not asked for.
-            Err(_) => {
+            Some(_) => {
                 self.outgoing.clear();
                 self.buffer.iter_mut().for_each(ContentBuffer::stop);
                 self.content_is_over = true;
-                false
             }
-        };
-        self.has_sent |= sent;
+        }
         if self.tunnels && self.content_is_over && self.outgoing.is_empty() {
             // The client has said its last word; one that was told so before is told nothing new.
             link.end_sending();
         }
-        Ok(sent)
+        Ok(sent.any)
     }
 }
