@@ -492,9 +492,12 @@ impl Gateway {
 
     /// The answer is whole.
     fn finish(&mut self, is_input_left: bool) {
+        // Of an answer that came early the request is not all sent: what follows on the connection would be taken for the rest of it.
+        let is_sent = self.is_sent();
         let talking = std::mem::replace(&mut self.state, State::Over);
         let Some(attempt) = self.attempt.take() else { return };
         if let State::Talking(link) = talking
+            && is_sent
             && !self.tunnels
             && self.preface.is_empty()
             && self.codec.is_reusable(is_input_left)

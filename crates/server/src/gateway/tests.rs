@@ -385,6 +385,30 @@ fn a_kept_connection_that_was_closed_meanwhile_is_replaced() {
 }
 
 #[test]
+fn a_connection_on_which_content_is_left_to_be_sent_is_not_kept() {
+    let (place, application) = application(vec![
+        Box::new(|stream, received| {
+            take_head(stream, received);
+            stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n").unwrap();
+            // The connection ends; its end may overtake what was sent.
+            let ended = stream.read_to_end(received);
+            let in_time = ended.err().is_none_or(|error| error.kind() != std::io::ErrorKind::WouldBlock);
+            assert!(in_time, "it is kept");
+        }),
+        answers(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+    ]);
+    let front = Front::new(&[place], |_| {});
+    // More than the sockets hold between them, and all of it taken from the client.
+    let content = vec![0; 32 << 20];
+    let early = front.program(&format!("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", content.len()));
+    assert_eq!(drive(early, &content, content.len()).status(), 413);
+    assert_eq!(front.get().status(), 200);
+    let received = application.join().unwrap();
+    assert!(received[0].len() < content.len());
+    assert!(received[1].starts_with(b"GET /a "));
+}
+
+#[test]
 fn what_may_have_had_an_effect_is_not_sent_again() {
     let drops: Deed = Box::new(take_head);
     let (one, first) = application(vec![drops]);
