@@ -1,6 +1,6 @@
 //! The order of service against a plain list, and the bound on waiting against anything that may come.
 
-use lamna_policy::schedule::{Claim, PASSED_OVER_MAX, Queue, Schedule, Slot, Urgency};
+use lamna_policy::schedule::{Claim, PASSED_OVER_MAX, Queue, Schedule, Slot, Urgency, auto};
 use proptest::prelude::*;
 
 const SLOTS: u32 = 12;
@@ -84,7 +84,8 @@ impl Reference {
     fn order(&self, waiting: &Waiting) -> (Urgency, (u32, u64), u64) {
         let rank = match self.schedule {
             Schedule::Fifo if !waiting.claim.incremental => (0, waiting.arrived),
-            Schedule::Fifo | Schedule::RoundRobin => (0, waiting.queued),
+            // Fewer choices are made here than `auto` looks at before it decides.
+            Schedule::Fifo | Schedule::RoundRobin | Schedule::Auto => (0, waiting.queued),
             Schedule::Srpt => (waiting.claim.remaining.max(1).ilog2(), waiting.arrived),
         };
         (waiting.claim.urgency, rank, waiting.queued)
@@ -278,6 +279,43 @@ fn a_job_that_more_wait_for_costs_each_of_them_less() {
     queue.update(Slot(1), Claim::shared(300, 8));
     assert_eq!(queue.pop(), Some(Slot(1)));
     assert_eq!(Claim::shared(u64::MAX, 0).remaining, u64::MAX, "nobody waits: as if one did");
+}
+
+/// What is in force after two windows in which `claims` wait, each as long as it was once it has had its turn.
+fn in_force_after(queue: &mut Queue, claims: &[u64]) -> Schedule {
+    (0..).zip(claims).for_each(|(slot, &claim)| queue.push(Slot(slot), Claim::of(claim)));
+    for _ in 0..2 * auto::WINDOW {
+        let slot = queue.pop().expect("all come back");
+        queue.push(slot, Claim::of(claims[slot.0 as usize]));
+    }
+    (0..).zip(claims).for_each(|(slot, _)| queue.remove(Slot(slot)));
+    queue.in_force()
+}
+
+#[test]
+fn auto_goes_by_the_shortest_while_many_wait_and_differ() {
+    let mut queue = Queue::new(Schedule::Auto);
+    assert_eq!(queue.in_force(), Schedule::RoundRobin);
+    assert_eq!(in_force_after(&mut queue, &[500, 5_000_000]), Schedule::RoundRobin, "few wait");
+    assert_eq!(in_force_after(&mut queue, &[50_000; 20]), Schedule::RoundRobin, "all are alike");
+    let mixed = [500, 5_000_000, 500, 50_000, 500, 5_000, 50_000, 5_000];
+    assert_eq!(in_force_after(&mut queue, &mixed), Schedule::Srpt);
+    assert_eq!(queue.schedule(), Schedule::Auto);
+    assert_eq!(in_force_after(&mut queue, &[50_000; 20]), Schedule::RoundRobin, "they are alike again");
+}
+
+#[test]
+fn those_who_wait_when_auto_changes_its_mind_are_ordered_anew() {
+    let mut queue = Queue::new(Schedule::Auto);
+    let lengths = [500, 5_000_000, 500, 50_000, 500, 5_000, 50_000, 5_000];
+    (0..).zip(lengths).for_each(|(slot, length)| queue.push(Slot(slot), Claim::of(length)));
+    while queue.in_force() == Schedule::RoundRobin {
+        let slot = queue.pop().expect("all come back");
+        queue.push(slot, Claim::of(lengths[slot.0 as usize]));
+    }
+    // Nobody is overdue where so few wait: the short ones go first.
+    let first: Vec<u64> = (0..3).map(|_| lengths[queue.pop().expect("eight wait").0 as usize]).collect();
+    assert_eq!(first, [500; 3]);
 }
 
 #[test]

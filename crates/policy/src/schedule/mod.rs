@@ -23,7 +23,8 @@
 //! - *The streams of an HTTP/2 connection*. The slot is the stream's place in its connection. Urgency and `incremental` are those
 //!   of RFC 9218; [`Queue::update`] on PRIORITY_UPDATE, [`Queue::remove`] on RST_STREAM. A queue without members holds no memory.
 //!
-//! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. Urgency stands above the rank, and
+//! A discipline is a rank ([`Discipline`]), one file each: [`fifo`], [`round_robin`], [`srpt`]. [`auto`] goes by one of the latter two, as
+//! those that wait have it. Urgency stands above the rank, and
 //! the bound on waiting stands above both. The bound gives whoever is overdue one choice in four and no more: if it gave
 //! all, a long queue, in which everybody is overdue, would be round robin under any name, just when the order matters most.
 //!
@@ -38,6 +39,7 @@
 //! queue.resume(Slot(0), Claim::of(4_934_464));
 //! ```
 
+pub mod auto;
 pub mod fifo;
 mod queue;
 mod ranks;
@@ -138,15 +140,17 @@ pub enum Schedule {
     /// In the order in which they came.
     Fifo,
     /// By turns.
-    #[default]
     RoundRobin,
     /// Who has the least left, to a power of two.
     Srpt,
+    /// By turns, or who has the least left, as those that wait have it.
+    #[default]
+    Auto,
 }
 
 impl Schedule {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Schedule; 3] = [Schedule::Fifo, Schedule::RoundRobin, Schedule::Srpt];
+    pub const ALL: [Schedule; 4] = [Schedule::Fifo, Schedule::RoundRobin, Schedule::Srpt, Schedule::Auto];
 
     /// The name used in settings and results.
     pub fn name(self) -> &'static str {
@@ -154,13 +158,15 @@ impl Schedule {
             Schedule::Fifo => "fifo",
             Schedule::RoundRobin => "round-robin",
             Schedule::Srpt => "srpt",
+            Schedule::Auto => "auto",
         }
     }
 
     fn rank(self, standing: &Standing) -> u64 {
         match self {
             Schedule::Fifo => fifo::Fifo::rank(standing),
-            Schedule::RoundRobin => round_robin::RoundRobin::rank(standing),
+            // What `auto` goes by is in force in its place.
+            Schedule::RoundRobin | Schedule::Auto => round_robin::RoundRobin::rank(standing),
             Schedule::Srpt => srpt::Srpt::rank(standing),
         }
     }

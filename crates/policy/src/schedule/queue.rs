@@ -3,6 +3,7 @@
 //! Owns: both orders, and the rule that chooses between them. Memory: at most 80 bytes for each number up to the largest slot,
 //! none before the first arrival.
 
+use super::auto::Observer;
 use super::ranks::{Entry, Ranks};
 use super::{Claim, PASSED_OVER_MAX, PATIENCE, Schedule, Slot, Standing};
 
@@ -28,6 +29,8 @@ struct Node {
 #[derive(Debug)]
 pub struct Queue {
     schedule: Schedule,
+    /// What `auto` goes by.
+    observer: Observer,
     ranks: Ranks,
     nodes: Vec<Node>,
     /// The ends of the list by time of waiting.
@@ -49,6 +52,7 @@ impl Queue {
     pub fn new(schedule: Schedule) -> Queue {
         Queue {
             schedule,
+            observer: Observer::new(),
             ranks: Ranks::default(),
             nodes: Vec::new(),
             oldest: NONE,
@@ -90,9 +94,10 @@ impl Queue {
         if !self.waits(slot) {
             return;
         }
+        let in_force = self.in_force();
         let node = &mut self.nodes[slot.0 as usize];
         node.standing.claim = claim;
-        let (place, rank) = (node.place, rank(self.schedule, &node.standing));
+        let (place, rank) = (node.place, rank(in_force, &node.standing));
         let nodes = &mut self.nodes;
         self.ranks.change(place, rank, |slot, place| nodes[slot as usize].place = place);
     }
@@ -106,6 +111,9 @@ impl Queue {
 
     /// Who has the next turn. It waits no longer.
     pub fn pop(&mut self) -> Option<Slot> {
+        if self.schedule == Schedule::Auto {
+            self.observe();
+        }
         let best = self.ranks.top()?;
         let oldest = &self.nodes[self.oldest as usize];
         let overdue = self.work - oldest.since >= u64::from(self.patience).saturating_mul(self.turn);
@@ -140,9 +148,26 @@ impl Queue {
 
     /// Goes over to another discipline with all who wait. Nobody has waited less for that.
     pub fn change_schedule(&mut self, schedule: Schedule) {
-        self.schedule = schedule;
-        let nodes = &mut self.nodes;
-        self.ranks.rank_anew(|slot| rank(schedule, &nodes[slot as usize].standing));
+        (self.schedule, self.observer) = (schedule, Observer::new());
+        self.rank_anew();
+    }
+
+    /// The discipline by which those that wait are ordered now: what `auto` has chosen, or what it is told.
+    pub fn in_force(&self) -> Schedule {
+        if self.schedule == Schedule::Auto { self.observer.in_force() } else { self.schedule }
+    }
+
+    fn observe(&mut self) {
+        let remaining = |slot: u32| self.nodes.get(slot as usize).map_or(0, |node| node.standing.claim.remaining);
+        let (oldest, newest) = (remaining(self.oldest), remaining(self.newest));
+        if self.observer.observe(self.len(), oldest, newest).is_some() {
+            self.rank_anew();
+        }
+    }
+
+    fn rank_anew(&mut self) {
+        let (in_force, nodes) = (self.in_force(), &mut self.nodes);
+        self.ranks.rank_anew(|slot| rank(in_force, &nodes[slot as usize].standing));
         self.ranks.places().for_each(|(slot, place)| nodes[slot as usize].place = place);
     }
 
@@ -174,7 +199,7 @@ impl Queue {
             newest => self.nodes[newest as usize].newer = slot.0,
         }
         self.newest = slot.0;
-        let entry = Entry { rank: rank(self.schedule, &standing), queued: self.queued, slot: slot.0 };
+        let entry = Entry { rank: rank(self.in_force(), &standing), queued: self.queued, slot: slot.0 };
         let nodes = &mut self.nodes;
         self.ranks.push(entry, |slot, place| nodes[slot as usize].place = place);
     }

@@ -288,6 +288,7 @@ mod tests {
     use crate::io::file_state::Stamps;
     use crate::worker::context::WorkerContext;
     use crate::worker::testing;
+    use lamna_policy::schedule::Schedule;
     use lamna_proto::exchange::Translate;
     use lamna_proto::message::Status;
     use lamna_proto::resource::{Description, Representation, Resource};
@@ -328,7 +329,7 @@ mod tests {
         let mut context = WorkerContext::new(&shared);
         let representation = Representation::with_content(&Description::of(Status(200)), b"x").unwrap();
         let entry = Arc::new(Entry::new(Resource::one(Status(200), representation), Stamps::none(), 1));
-        let mut job_queue = JobQueue::default();
+        let mut job_queue = JobQueue::new(Schedule::RoundRobin);
         for (path, wanted, previous) in
             [(&b"/cold"[..], 1, None), (b"/popular", 2, None), (b"/colder", 1, None), (b"/hot", 1, Some(entry))]
         {

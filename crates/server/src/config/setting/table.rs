@@ -417,7 +417,7 @@ pub static SETTINGS: &[Setting] = &[
             get: |settings| settings.schedule.name(),
             set: |settings, word| put(&mut settings.schedule, word.parse().ok()),
         },
-        "Who goes on when several connections can, or several jobs wait for the disk: in order, by turns, or who has the least left",
+        "Who goes on when several connections can, or several jobs wait for the disk: in order, by turns, or who has the least left; `auto` goes by turns, or by the least while many differ",
     )
     .more(": docs/scheduling.md")
     .flag(Section::Engines)

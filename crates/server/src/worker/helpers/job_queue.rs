@@ -1,4 +1,4 @@
-//! In which order jobs are taken up that wait for the disk: what most wait for comes first; under the schedule `srpt`, what has the fewest
+//! In which order jobs are taken up that wait for the disk: what most wait for comes first; under the schedules `srpt` and `auto`, what has the fewest
 //! reads left for each who waits for it, by powers of two.
 //!
 //! Owns: jobs that nobody has taken up. Guarantees: each is taken once; a job that more are waiting for goes before one that
@@ -46,14 +46,11 @@ impl Claim {
         let waiting = u32::try_from(self.wanted).unwrap_or(u32::MAX);
         match schedule {
             Schedule::Fifo | Schedule::RoundRobin => u64::from(u32::MAX - waiting),
-            Schedule::Srpt => u64::from(schedule::Claim::shared(self.reads, waiting).remaining.max(1).ilog2()),
+            // Jobs queue where the disk is slow, and there the order matters.
+            Schedule::Srpt | Schedule::Auto => {
+                u64::from(schedule::Claim::shared(self.reads, waiting).remaining.max(1).ilog2())
+            }
         }
-    }
-}
-
-impl<T> Default for JobQueue<T> {
-    fn default() -> JobQueue<T> {
-        JobQueue::new(Schedule::default())
     }
 }
 
@@ -130,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_most_wait_for_comes_first_and_equals_in_the_order_in_which_they_came() {
-        let mut job_queue = JobQueue::default();
+        let mut job_queue = JobQueue::new(Schedule::RoundRobin);
         job_queue.add("one", 1, 1);
         let popular = job_queue.add("popular", 1, 1);
         job_queue.add("another", 1, 1);
@@ -143,7 +140,7 @@ mod tests {
 
     #[test]
     fn who_waits_alone_is_passed_over_three_times_in_a_row() {
-        let mut job_queue = JobQueue::default();
+        let mut job_queue = JobQueue::new(Schedule::RoundRobin);
         job_queue.add("alone", 1, 1);
         job_queue.add("alone, too", 1, 1);
         for _ in 0..20 {
@@ -190,7 +187,7 @@ mod tests {
                 0..200,
             ),
         ) {
-            let (mut job_queue, mut numbers) = (JobQueue::default(), Vec::new());
+            let (mut job_queue, mut numbers) = (JobQueue::new(Schedule::RoundRobin), Vec::new());
             // What is waiting, in the order in which it came, with how many want it and how often it was passed over as the oldest.
             let mut waiting: Vec<(usize, usize)> = Vec::new();
             let mut passed_over = 0;

@@ -1,0 +1,58 @@
+//! `auto`: round robin, and shortest first while that is worth something.
+//!
+//! Owns: the decision, from what waits when a turn is given. Guarantees: a function of what it is told; it changes its mind once in
+//! [`WINDOW`] choices at most. Does not order anything: [`Queue`](super::Queue) does, by the discipline that is in force.
+//!
+//! Shortest first is worth something where several wait, and what they have left differs. Who has waited longest and who came last
+//! stand for all: looking at two costs the same however many wait. Where all have as much left, turns are as good, and what is sent advances evenly.
+//!
+//! ```text
+//! RoundRobin --in a quarter of the choices several wait and differ--> Srpt
+//!            <--in less than one choice of sixteen------------------
+//! ```
+
+use super::Schedule;
+
+/// Choices between two decisions.
+pub const WINDOW: u32 = 256;
+/// So many wait, or the order makes little difference.
+const CROWD: usize = 4;
+/// What is left differs by this power of two at least.
+const DIFFERENCE_LOG2: u32 = 2;
+
+/// What has been seen since the last decision.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observer {
+    in_force: Schedule,
+    choices: u32,
+    /// Choices in which the order mattered.
+    mattered: u32,
+}
+
+impl Observer {
+    pub(super) fn new() -> Observer {
+        Observer { in_force: Schedule::RoundRobin, choices: 0, mattered: 0 }
+    }
+
+    /// The discipline that is in force.
+    pub(super) fn in_force(&self) -> Schedule {
+        self.in_force
+    }
+
+    /// A choice among so many, of whom the oldest and the newest have this much left. What is in force from now on, if that changes.
+    pub(super) fn observe(&mut self, waiting: usize, oldest: u64, newest: u64) -> Option<Schedule> {
+        let differ = oldest.max(1).ilog2().abs_diff(newest.max(1).ilog2()) >= DIFFERENCE_LOG2;
+        self.choices += 1;
+        self.mattered += u32::from(waiting >= CROWD && differ);
+        if self.choices < WINDOW {
+            return None;
+        }
+        let decided = match self.in_force {
+            Schedule::Srpt if self.mattered < WINDOW / 16 => Schedule::RoundRobin,
+            _ if self.mattered >= WINDOW / 4 => Schedule::Srpt,
+            as_before => as_before,
+        };
+        let before = std::mem::replace(self, Observer { in_force: decided, choices: 0, mattered: 0 });
+        (before.in_force != decided).then_some(decided)
+    }
+}
