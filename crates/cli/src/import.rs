@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::path::Path;
 
 use lamna_server::config::import;
 
@@ -21,10 +22,13 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failed> {
         Failed { exit, report: format!("{shown}: cannot be read: {error}") }
     })?;
     let is_caddyfile = args.file.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("Caddyfile"));
+    // nginx looks for files beside its configuration.
+    let beside = args.file.parent().map(Path::to_owned).unwrap_or_default();
+    let read = |path: &str| std::fs::read_to_string(beside.join(path)).map_err(|error| error.to_string());
     let imported = match args.from.as_deref() {
         Some("caddy") => import::caddy(&text),
         None if is_caddyfile => import::caddy(&text),
-        _ => import::nginx(&text),
+        _ => import::nginx(&text, &read),
     };
     let imported = imported.map_err(|note| Failed {
         exit: Exit::Configuration,

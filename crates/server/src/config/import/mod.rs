@@ -3,11 +3,12 @@
 //! Owns: the text that comes out, and the list of what is not in it. Guarantees: every directive of the other configuration is
 //! carried over, needs nothing, or is in the list with its line. What comes out is a configuration, as far as directories of the
 //! other one exist. What cannot be restricted here, or is another program's, is answered with 404 and not served: a source file
-//! that PHP would have run must not be sent. Reads no file: whoever asks has read it.
+//! that PHP would have run must not be sent. Reads no file: whoever asks has read it, and reads those of passwords (`ReadFile`).
 
 mod caddy;
 mod nginx;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::render::quoted;
@@ -30,12 +31,15 @@ pub struct Note {
     pub words: String,
 }
 
-/// Imports the configuration of nginx.
+/// Reads a file that a configuration names, by the path that stands there: its text, or why not.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// Imports the configuration of nginx. Files of passwords are read with `read`.
 ///
 /// # Errors
 /// It cannot be read: where, and why.
-pub fn nginx(text: &str) -> Result<Imported, Note> {
-    nginx::import(text)
+pub fn nginx(text: &str, read: ReadFile<'_>) -> Result<Imported, Note> {
+    nginx::import(text, read)
 }
 
 /// Imports a Caddyfile.
@@ -52,6 +56,12 @@ struct Draft {
     listen: Vec<String>,
     log: Option<String>,
     limits: Vec<(String, String)>,
+    /// Files of passwords by their paths: what is in them, or why they cannot be read.
+    files: BTreeMap<String, Result<String, String>>,
+    /// What servers say about connections of a client: line, text and the most, for those that say something.
+    connections: Vec<Option<(usize, String, u64)>>,
+    /// The most connections of a client network.
+    connection_limit: Option<u64>,
     sites: Vec<Site>,
     lost: Vec<Note>,
 }
@@ -149,6 +159,9 @@ impl Draft {
         }
         if let Some(log) = &self.log {
             line(format_args!("log = {}", quoted(log)));
+        }
+        if let Some(most) = self.connection_limit {
+            line(format_args!("connection_limit = {most}"));
         }
         if !self.limits.is_empty() {
             line(format_args!("\n[limits]"));

@@ -1,10 +1,12 @@
-//! Who is let in by nginx: `allow`, `deny` and `auth_request` as `access`.
+//! Who is let in by nginx: `allow`, `deny`, `auth_basic` and `auth_request` as `access`.
 //!
-//! Owns: which sequences of them mean the same here. nginx takes the first that fits, and here who is denied is refused whatever else is said.
+//! Owns: which sequences of them mean the same here. nginx takes the first that fits, and here who is denied is refused whatever else is said. Of the
+//! passwords those are carried over whose hashes can be checked here.
 
-use super::Draft;
 use super::syntax::Directive;
-use crate::config::import::{DENIED_WORDS, list};
+use super::{Draft, Site};
+use crate::config::access::check_user;
+use crate::config::import::{DENIED_WORDS, ReadFile, list};
 use crate::config::render::quoted;
 use crate::config::route::condition::Network;
 
@@ -22,8 +24,10 @@ pub(super) struct Access {
     /// The fields that the application gets, and the one that names the user.
     fields: Vec<String>,
     user: Option<String>,
-    /// Passwords are asked for.
-    has_passwords: bool,
+    /// Passwords are asked for: line and text.
+    asks_for_passwords: Option<(usize, String)>,
+    /// Names and hashes of those that can be checked; none if no file is named.
+    users: Option<Vec<(String, String)>>,
     /// Something else restricts as well.
     has_others: bool,
 }
@@ -41,10 +45,6 @@ pub(super) enum Let {
 /// Why a directive that restricts is not carried over; none for others.
 fn why_not(name: &str) -> Option<&'static str> {
     match name {
-        "auth_basic" | "auth_basic_user_file" => Some(
-            "hashes of passwords are of another kind here: make new ones with `lamna hash-password`, and name them in `users` and \
-             `access` (docs/access.md)",
-        ),
         "internal" => Some("paths that only this server asks for are not done"),
         "satisfy" => Some("networks and passwords are both asked for"),
         _ => None,
@@ -53,8 +53,10 @@ fn why_not(name: &str) -> Option<&'static str> {
 
 /// Whether a directive is about who is let in.
 pub(super) fn is_about(directive: &Directive) -> bool {
-    matches!(&*directive.name, "allow" | "deny" | "auth_request" | "auth_request_set")
-        || why_not(&directive.name).is_some()
+    matches!(
+        &*directive.name,
+        "allow" | "deny" | "auth_basic" | "auth_basic_user_file" | "auth_request" | "auth_request_set"
+    ) || why_not(&directive.name).is_some()
 }
 
 impl Access {
@@ -66,7 +68,10 @@ impl Access {
             (access.lines, access.rules) = (Vec::new(), Vec::new());
         }
         if has(&["auth_basic"]) {
-            access.has_passwords = false;
+            access.asks_for_passwords = None;
+        }
+        if has(&["auth_basic_user_file"]) {
+            access.users = None;
         }
         if has(&["auth_request"]) {
             (access.asked, access.fields, access.user) = (None, Vec::new(), None);
@@ -136,6 +141,8 @@ impl Access {
                 self.rules.push((directive.name == "allow", directive.argument(0).to_owned()));
             }
             "auth_basic" if directive.argument(0) == "off" => {}
+            "auth_basic" => self.asks_for_passwords = Some((directive.line, directive.text())),
+            "auth_basic_user_file" => self.users = Some(users_of(directive, draft)),
             "auth_request" if directive.argument(0) == "off" => {}
             "auth_request" => {
                 self.asked = Some((directive.line, directive.text(), directive.argument(0).to_owned()));
@@ -145,9 +152,7 @@ impl Access {
             name => {
                 let Some(why) = why_not(name) else { return false };
                 draft.lose(directive.line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
-                let is_password = name.starts_with("auth_basic");
-                self.has_passwords |= is_password;
-                self.has_others |= !is_password;
+                self.has_others = true;
             }
         }
         true
@@ -161,6 +166,28 @@ impl Access {
         }
     }
 
+    fn lose_passwords(&self, why: &str, draft: &mut Draft) {
+        if let Some((line, text)) = &self.asks_for_passwords {
+            draft.lose(*line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+        }
+    }
+
+    /// Has `site` know the users that are asked for here. False if it knows one of them with another password.
+    pub(super) fn add_users(&self, site: &mut Site, draft: &mut Draft) -> bool {
+        let users = self.users.iter().flatten().filter(|_| self.asks_for_passwords.is_some());
+        for (name, hash) in users {
+            match site.users.iter().find(|(other, _)| other == name) {
+                None => site.users.push((name.clone(), hash.clone())),
+                Some((_, other)) if other == hash => {}
+                Some(_) => {
+                    self.lose_passwords(&format!("`{name}` has another password elsewhere in this site"), draft);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     /// What becomes of all of it.
     pub(super) fn decide(&self, services: &dyn Fn(&str) -> Result<String, String>, draft: &mut Draft) -> Let {
         let service = match (self.service(services), &self.asked) {
@@ -172,9 +199,25 @@ impl Access {
                 return Let::Nobody;
             }
         };
-        if self.has_others || self.has_passwords {
+        if self.has_others {
             return Let::Nobody;
         }
+        let users = match (&self.asks_for_passwords, &self.users) {
+            (None, _) => None,
+            (Some(_), Some(users)) if users.is_empty() => return Let::Nobody,
+            (Some(_), Some(_)) if service.is_some() => {
+                self.lose_passwords("a service and passwords are not both asked", draft);
+                return Let::Nobody;
+            }
+            (Some(_), Some(users)) => {
+                let names: Vec<&String> = users.iter().map(|(name, _)| name).collect();
+                Some(format!("users = {}", list(&names)))
+            }
+            (Some(_), None) => {
+                self.lose_passwords("no file of passwords is named", draft);
+                return Let::Nobody;
+            }
+        };
         // What follows a word about all is never reached.
         let end = self.rules.iter().position(|(_, whom)| whom == "all");
         let (rules, last) = match end {
@@ -200,9 +243,79 @@ impl Access {
             .filter(|(_, rules)| !rules.is_empty())
             .map(|(key, rules)| format!("{key} = {}", list(&rules.iter().map(|(_, whom)| whom).collect::<Vec<_>>())))
             .chain(service)
+            .chain(users)
             .collect();
         if keys.is_empty() { Let::All } else { Let::Some(format!("{{ {} }}", keys.join(", "))) }
     }
+}
+
+/// Reads the files of passwords that `directives` name.
+pub(super) fn read_files(directives: &[Directive], read: ReadFile<'_>, draft: &mut Draft) {
+    for directive in directives {
+        if directive.name == "auth_basic_user_file" {
+            let path = directive.argument(0);
+            draft.files.entry(path.to_owned()).or_insert_with(|| read(path));
+        }
+        read_files(directive.block.as_deref().unwrap_or_default(), read, draft);
+    }
+}
+
+/// The users of the file that a directive names whose hashes can be checked here. What is said of the others has no hash in it.
+fn users_of(directive: &Directive, draft: &mut Draft) -> Vec<(String, String)> {
+    let (line, path) = (directive.line, directive.argument(0));
+    let text = match draft.files.get(path) {
+        Some(Ok(text)) => text.clone(),
+        Some(Err(why)) => {
+            draft.lose(line, format!("`{}`: the file cannot be read ({why}); {DENIED_WORDS}", directive.text()));
+            return Vec::new();
+        }
+        None => return Vec::new(),
+    };
+    let mut users: Vec<(String, String)> = Vec::new();
+    let lines = (1..).zip(text.lines().map(str::trim)).filter(|(_, one)| !one.is_empty() && !one.starts_with('#'));
+    for (number, one) in lines {
+        let mut parts = one.split(':');
+        let (name, hash) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let why = match check_user(name, hash) {
+            // nginx takes the first of a name.
+            Ok(()) if users.iter().any(|(other, _)| other == name) => continue,
+            Ok(()) => {
+                users.push((name.to_owned(), hash.to_owned()));
+                continue;
+            }
+            Err(_) if kind_of(hash).is_some() => {
+                let kind = kind_of(hash).unwrap_or_default();
+                format!(
+                    "the hash is of {kind}, and those of argon2id are checked here: make a new one with `lamna hash-password`"
+                )
+            }
+            Err(why) => format!("it {why}"),
+        };
+        draft.lose(line, format!("`{}` in line {number} of `{path}`: {why}", name.escape_debug()));
+    }
+    if users.is_empty() {
+        draft.lose(line, format!("`{}`: nobody is left in it; {DENIED_WORDS}", directive.text()));
+    }
+    users
+}
+
+/// Which function has made a hash, by its beginning as `crypt(3)` and Apache write it.
+fn kind_of(hash: &str) -> Option<&'static str> {
+    const KINDS: [(&str, &str); 10] = [
+        ("$apr1$", "apr1 (MD5)"),
+        ("$1$", "MD5"),
+        ("$2a$", "bcrypt"),
+        ("$2b$", "bcrypt"),
+        ("$2y$", "bcrypt"),
+        ("$5$", "SHA-256 crypt"),
+        ("$6$", "SHA-512 crypt"),
+        ("$y$", "yescrypt"),
+        ("{SHA}", "SHA-1"),
+        ("{SSHA}", "SHA-1"),
+    ];
+    let is_des = hash.len() == 13 && hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./".contains(&byte));
+    let known = KINDS.iter().find(|(start, _)| hash.starts_with(start)).map(|(_, kind)| *kind);
+    known.or(hash.starts_with("{PLAIN}").then_some("no function")).or(is_des.then_some("DES crypt"))
 }
 
 /// `remote_user` as `Remote-User`.

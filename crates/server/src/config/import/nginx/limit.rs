@@ -1,4 +1,4 @@
-//! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_rate` and `limit_rate_after`.
+//! Limits of nginx: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`, `limit_rate` and `limit_rate_after`.
 //!
 //! Owns: which of them mean the same here, and words for the others.
 //! Of several levels with limits nginx takes the innermost, and here all limits count that fit. So a limit is carried over where
@@ -55,6 +55,47 @@ impl Limit {
             draft.lose(directive.line, format!("the delay of `{}`: {why}", directive.text()));
         }
         Some(Limit { line: directive.line, text: directive.text(), rate: rate.to_string() })
+    }
+}
+
+/// The name of a zone that counts connections by client address. None for other zones.
+pub(super) fn connection_zone(directive: &Directive) -> Option<String> {
+    let is_by_client = matches!(directive.argument(0), "$binary_remote_addr" | "$remote_addr");
+    let zone = directive.arguments.iter().find_map(|word| word.strip_prefix("zone="))?;
+    is_by_client.then(|| zone.split(':').next().unwrap_or_default().to_owned())
+}
+
+/// What `limit_conn` says. None, with a note, if it cannot be said here.
+pub(super) fn connections(directive: &Directive, scope: &Scope, draft: &mut Draft) -> Option<(usize, String, u64)> {
+    let is_by_client = scope.connection_zones.iter().any(|zone| zone == directive.argument(0));
+    let most = directive.argument(1).parse().ok().filter(|most| is_by_client && *most > 0);
+    if most.is_none() {
+        let why = "connections are limited by client address";
+        draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+    }
+    most.map(|most| (directive.line, directive.text(), most))
+}
+
+/// Of a location, which here has no connections of its own.
+pub(super) fn lose_connections(directive: &Directive, draft: &mut Draft) {
+    draft.lose(directive.line, format!("`{}`: {TOGETHER}", directive.text()));
+}
+
+const TOGETHER: &str = "connections are limited for all sites together: `connection_limit` (docs/limits.md)";
+
+/// Writes the limit of connections where all servers have the same one.
+pub(super) fn finish_connections(draft: &mut Draft) {
+    let said = std::mem::take(&mut draft.connections);
+    let most = said.first().and_then(|first| first.as_ref()).map(|(_, _, most)| *most);
+    let is_common = said.iter().all(|one| one.as_ref().map(|(_, _, most)| *most) == most);
+    draft.connection_limit = most.filter(|_| is_common);
+    for (line, text, _) in said.into_iter().flatten() {
+        match draft.connection_limit {
+            Some(_) => {
+                draft.lose(line, format!("`{text}`: carried over, but here connections count while they are idle, too"))
+            }
+            None => draft.lose(line, format!("`{text}`: {TOGETHER}")),
+        }
     }
 }
 

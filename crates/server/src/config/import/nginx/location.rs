@@ -3,7 +3,7 @@
 //! Of several locations nginx takes one, and here routes that fit come together: so a location says explicitly what others are not to
 //! say for it.
 
-use super::limit::Speed;
+use super::limit::{self, Speed};
 use super::syntax::Directive;
 use super::{Action, Limit, Names, Scope, acts, inherited, pages, rewrite, settle, table, unknown, with_caching};
 use crate::config::import::{DENIED_PRIORITY, Draft, Route, Site, denied, list};
@@ -70,6 +70,7 @@ pub(super) fn location(
                 draft.lose(inner.line, format!("`{}` and all that it says: a location within another", inner.text()))
             }
             "limit_req" => limits.extend(Limit::new(inner, &scope, draft)),
+            "limit_conn" => limit::lose_connections(inner, draft),
             "alias" => alias(inner, &pattern, site, draft),
             "rewrite" => rewrite(inner, names, &mut made, draft),
             _ if inherited(inner, &mut scope, &mut own, draft) => {}
@@ -83,7 +84,7 @@ pub(super) fn location(
     if scope.autoindex != outer.autoindex {
         draft.lose(line, format!("`autoindex` of `{}`: listings are for a whole site", directive.text()));
     }
-    settle(&scope, Some(&pattern), &mut action, draft);
+    settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
     let speed = (scope.speed != outer.speed).then(|| scope.speed.clone());
     let has_own_fields = !own.is_empty();

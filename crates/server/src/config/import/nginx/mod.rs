@@ -11,7 +11,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-use super::{Draft, Imported, Note, PASSED_WORDS, Route, Site, is_program, list};
+use super::{Draft, Imported, Note, PASSED_WORDS, ReadFile, Route, Site, is_program, list};
 use crate::config::render::quoted;
 use crate::config::route::pattern::Pattern;
 use crate::config::route::template::Template;
@@ -25,10 +25,12 @@ use location::{Location, location, push_action, push_location};
 use service::Services;
 use syntax::Directive;
 
-pub(super) fn import(text: &str) -> Result<Imported, Note> {
+pub(super) fn import(text: &str, read: ReadFile<'_>) -> Result<Imported, Note> {
     let directives = syntax::parse(text)?;
     let mut draft = Draft::default();
+    access::read_files(&directives, read, &mut draft);
     main(&directives, &Scope::default(), &mut draft);
+    limit::finish_connections(&mut draft);
     if draft.sites.is_empty() {
         return Err(Note { line: 1, words: "there is no server block in it".into() });
     }
@@ -55,6 +57,10 @@ struct Scope {
     /// What is said beside applications.
     gateway: Gateway,
     speed: Speed,
+    /// Names of zones that count connections by client address.
+    connection_zones: Vec<String>,
+    /// The most connections of a client: line, text and number.
+    connections: Option<(usize, String, u64)>,
 }
 
 /// Where answers of a block come from.
@@ -210,12 +216,9 @@ fn inherited(
         },
         "limit_rate" | "limit_rate_after" => scope.speed.take(directive, draft),
         // What it is for is said where it is used.
-        "limit_conn_zone" | "limit_conn_status" | "limit_conn_log_level" | "limit_req_status" => {}
-        "limit_conn" => {
-            let why =
-                "connections are limited for all sites together, idle ones too: `connection_limit` (docs/limits.md)";
-            draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
-        }
+        "limit_conn_status" | "limit_conn_log_level" | "limit_req_status" => {}
+        "limit_conn_zone" => scope.connection_zones.extend(limit::connection_zone(directive)),
+        "limit_conn" => scope.connections = limit::connections(directive, scope, draft).or(scope.connections.take()),
         _ if access::is_about(directive) => {
             scope.access.take(directive, draft);
         }
@@ -322,7 +325,8 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         .as_ref()
         .is_some_and(|to| !has_tls && own_hosts.chain(["\"https://$host".to_owned()]).any(|start| to.contains(&start)));
     scope.services = Services::of(&locations, &scope.gateway);
-    settle(&scope, None, &mut action, draft);
+    draft.connections.push(scope.connections.clone());
+    settle(&scope, None, &mut action, &mut site, draft);
     site_keys(&scope, redirects_all, &mut site, draft);
     if let Some(value) = &action.access {
         site.keys.push(("access", value.clone()));
@@ -361,10 +365,11 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
 }
 
 /// Who is let in, and which application answers: once a block has been read to its end.
-fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, draft: &mut Draft) {
+fn settle(scope: &Scope, pattern: Option<&Pattern>, action: &mut Action, site: &mut Site, draft: &mut Draft) {
     match scope.access.decide(&|path| scope.services.keys(path, &scope.upstreams), draft) {
         Let::All => {}
         Let::Nobody => action.is_denied = true,
+        Let::Some(_) if !scope.access.add_users(site, draft) => action.is_denied = true,
         Let::Some(value) => action.access = Some(value),
     }
     match scope.gateway.route(pattern, &scope.upstreams, draft) {

@@ -12,7 +12,7 @@ fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
         fs::create_dir_all(root.path().join(name)).unwrap();
     }
     let text = text.replace("ROOT", root.path().to_str().unwrap());
-    let imported = nginx(&text).unwrap();
+    let imported = nginx(&text, &read).unwrap();
     let lost = imported.lost.into_iter().map(|note| (note.line, note.words)).collect();
     match parse(&imported.text, &root.path().join("a.toml")) {
         Ok(settings) => (settings.sites, lost),
@@ -20,8 +20,19 @@ fn imported(text: &str) -> (Vec<SiteSettings>, Vec<(usize, String)>) {
     }
 }
 
+/// A file of passwords.
+fn read(path: &str) -> Result<String, String> {
+    let argon2 = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs";
+    match path {
+        "a" => Ok(format!("ada:{argon2}:who made the engine\n# none\nbob:$2y$05$abc\neve:$apr1$x$y\nzoe:kaputt\n")),
+        "old" => Ok("bob:$2y$05$abc\n".to_owned()),
+        "ada" => Ok(format!("ada:{}\n", argon2.replace("kyj", "abc"))),
+        _ => Err("No such file".to_owned()),
+    }
+}
+
 fn text_of(text: &str) -> String {
-    nginx(text).unwrap().text
+    nginx(text, &read).unwrap().text
 }
 
 #[test]
@@ -276,7 +287,7 @@ fn a_service_that_cannot_be_asked_lets_nobody_in() {
 
 #[test]
 fn what_is_restricted_for_all_sites_is_not_served() {
-    let text = text_of("http { auth_basic x; auth_basic_user_file a; server { root /; } }");
+    let text = text_of("http { auth_basic x; auth_basic_user_file gone; server { root /; } }");
     assert!(text.contains("lamna hash-password") && text.contains("rewrite = \"/.denied\""), "{text}");
 }
 
@@ -284,7 +295,7 @@ fn what_is_restricted_for_all_sites_is_not_served() {
 fn how_fast_answers_are_sent_is_carried_over_where_it_means_the_same() {
     let speeds = |text: &str| {
         let (sites, lost) = imported(&format!("server {{ root ROOT/www; {text} }}"));
-        let speed = |one: &crate::config::settings::SiteLimit| (one.path.clone(), one.bandwidth.unwrap().to_string());
+        let speed = |one: &crate::config::site_limit::SiteLimit| (one.path.clone(), one.bandwidth.unwrap().to_string());
         (sites[0].limits.iter().map(speed).collect::<Vec<_>>(), lost.len())
     };
     let one = |path: &str, text: &str| vec![(path.to_owned(), text.to_owned())];
@@ -329,7 +340,7 @@ fn what_is_no_configuration_of_nginx_is_refused_at_its_line() {
         ("a b", 1),
         ("\n", 1),
     ] {
-        assert_eq!(nginx(text).unwrap_err().line, line, "{text}");
+        assert_eq!(nginx(text, &read).unwrap_err().line, line, "{text}");
     }
 }
 
@@ -343,6 +354,53 @@ fn repetitions_in_expressions_are_no_blocks() {
 proptest::proptest! {
     #[test]
     fn any_text_is_imported_or_refused(text in "([a-z$/~^=*. ]{0,8}|[{};\"'\\\\#\n]|server |location |rewrite |return 301 ){0,24}") {
-        let _ = nginx(&text);
+        let _ = nginx(&text, &read);
+    }
+}
+
+#[test]
+fn passwords_are_carried_over_where_their_hashes_can_be_checked() {
+    let site = |inner: &str| imported(&format!("server {{ root ROOT/www;\n{inner} }}"));
+    let (sites, lost) = site("auth_basic x; auth_basic_user_file a;\nlocation /open/ { auth_basic off; }");
+    let names: Vec<&String> = sites[0].accounts.users.keys().collect();
+    assert_eq!(names, ["ada"]);
+    let text = crate::config::render(&crate::config::settings::Settings { sites: sites.clone(), ..Default::default() });
+    assert!(text.contains("users = [\"ada\"]") && text.contains("anyone = true"), "{text}");
+    let words: Vec<&str> = lost.iter().map(|(_, words)| &**words).collect();
+    assert_eq!(lost.len(), 3, "{words:?}");
+    for (number, name, kind) in [(3, "bob", "bcrypt"), (4, "eve", "apr1"), (5, "zoe", "no hash")] {
+        let said = format!("`{name}` in line {number} of `a`");
+        assert!(words.iter().any(|one| one.starts_with(&said) && one.contains(kind)), "{name}: {words:?}");
+    }
+    assert!(words.iter().all(|one| !one.contains("abc")), "no hash is said: {words:?}");
+    // With networks as well, both are asked for.
+    let (sites, _) = site("allow 10.0.0.0/8; deny all; auth_basic x; auth_basic_user_file a;");
+    let text = crate::config::render(&crate::config::settings::Settings { sites, ..Default::default() });
+    assert!(text.contains("users = [\"ada\"]") && text.contains("allow = [\"10.0.0.0/8\"]"), "{text}");
+    // Where nobody is left, or the same name has two passwords, nobody is let in.
+    for denied in
+        ["auth_basic x; auth_basic_user_file old;", "auth_basic x; auth_basic_user_file gone;", "auth_basic x;"]
+    {
+        assert!(text_of(&format!("server {{ root /; {denied} }}")).contains("/.denied"), "{denied}");
+    }
+    let two = "server { root /; auth_basic x; auth_basic_user_file a; location /b/ { auth_basic_user_file ada; } }";
+    assert!(text_of(two).contains("has another password elsewhere") && text_of(two).contains("/.denied"));
+}
+
+#[test]
+fn connections_are_limited_where_all_sites_have_the_same_limit() {
+    let zones = "limit_conn_zone $binary_remote_addr zone=a:1m; limit_conn_zone $server_name zone=b:1m;\n";
+    let of = |text: &str| text_of(&format!("http {{ {zones} {text} }}"));
+    let (here, other) = ("server { root /;", "server { server_name b; root /;");
+    assert!(of(&format!("limit_conn a 20; {here} }} {other} }}")).contains("\nconnection_limit = 20\n"));
+    assert!(of(&format!("{here} limit_conn a 20; }}")).contains("while they are idle, too"));
+    let lost = [
+        format!("{here} limit_conn a 20; }} {other} }}"),
+        format!("{here} limit_conn b 20; }}"),
+        format!("{here} location / {{ limit_conn a 20; }} }}"),
+    ];
+    for text in lost {
+        let text = of(&text);
+        assert!(!text.contains("connection_limit =") && text.contains("`limit_conn "), "{text}");
     }
 }
