@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::access::Allowed;
 use super::gateway::GatewaySettings;
+use super::route::{self, Rules};
 use super::settings::{ListenAddress, Settings, SiteSettings};
 use crate::sys::denied::denied;
 
@@ -27,6 +28,7 @@ pub fn doubts(settings: &Settings) -> Vec<String> {
         let mut said = [unreadable(&name, site), error_pages(&name, site)].concat();
         said.extend(skipped);
         said.extend(plain_passwords(&name, site, settings));
+        said.extend(runs_uploads(&name, site));
         said.extend(site.gateways().filter_map(|gateway| unverified(&name, gateway)));
         said
     };
@@ -48,6 +50,20 @@ fn plain_passwords(name: &str, site: &SiteSettings, settings: &Settings) -> Opti
          have it spoken)",
         open
     ))
+}
+
+/// Routes whose files are run as programs, and which clients may put files into.
+fn runs_uploads(name: &str, site: &SiteSettings) -> Vec<String> {
+    let doubt = |(title, rules): (String, Rules)| {
+        let runs = rules.gateway.as_ref().is_some_and(|gateway| gateway.scripts.is_some());
+        (runs && rules.changes.over(site.changes()).upload).then(|| {
+            format!(
+                "{name} lets clients upload files where an application runs them (the route {title}): who may upload can run any program; \
+                 say `upload = false` for that route, or run no files there"
+            )
+        })
+    };
+    route::finally(&site.routes).into_iter().filter_map(doubt).collect()
 }
 
 /// Applications that are asked by `https` whoever they are.
@@ -126,6 +142,23 @@ mod tests {
     fn a_page_for_a_status_that_no_file_is_sent_with_is_doubted() {
         let said = doubts_of(&[(503, "/404.html")]);
         assert!(said.len() == 1 && said[0].contains("503"), "{said:?}");
+    }
+
+    #[test]
+    fn what_clients_upload_is_not_to_be_run() {
+        let of = |lines: &str| {
+            let root = tempfile::tempdir().unwrap();
+            let text = format!("[[site]]\nroot = {:?}\n{lines}", root.path());
+            doubts(&crate::config::parse(&text, &root.path().join("a.toml")).unwrap())
+        };
+        let php = "[[site.route]]\nmatch = \"*.php\"\nfastcgi = \"127.0.0.1:9000\"\n";
+        let found = of(&format!("upload = true\n{php}"));
+        assert!(found.len() == 1 && found[0].contains("*.php") && found[0].contains("upload"), "{found:?}");
+        let cgi = "[[site.route]]\nmatch = \"/cgi-bin/*\"\ncgi = true\nupload = true\n";
+        assert_eq!(of(cgi).len(), 1);
+        let elsewhere = "[[site.route]]\nmatch = \"/in/*\"\nupload = true\n";
+        assert!(of(&format!("{php}{elsewhere}")).is_empty());
+        assert!(of(&format!("upload = true\n{php}upload = false\n")).is_empty());
     }
 
     #[test]

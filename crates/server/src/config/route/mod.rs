@@ -48,7 +48,7 @@ pub(super) use access::{access, accounts};
 pub(super) use files::add_rule_files;
 pub use files::{RULE_FILES, Skipped};
 pub(super) use judge::routes;
-pub(super) use report::{render, report};
+pub(super) use report::{finally, render, report};
 pub(super) use services::render_service;
 
 /// One route.

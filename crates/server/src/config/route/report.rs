@@ -93,15 +93,7 @@ pub(in crate::config) fn report(routes: &[RouteSettings], of_site: &[(String, St
         text.push_str("\n# What applies in the end, the most specific route first:\n");
     }
     for (id, route) in matcher.routes() {
-        let samples = route.paths.iter().map(Pattern::sample).collect::<Vec<_>>();
-        let sample = samples.first().map_or("/*", String::as_str);
-        // A sample of a regular expression need not be matched by it.
-        let mut ids = matcher.by_path(sample.as_bytes());
-        let is_sure = |other: u16| other == id || matcher.route(other).conditions.is_empty();
-        ids.push(id);
-        ids.sort_unstable();
-        ids.dedup();
-        ids.retain(|other| is_sure(*other));
+        let ids = applying(&matcher, id, route);
         let mut rules = merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id))));
         rules.headers.insert(0, HeaderRule::of_fields(of_site));
         let place = match route.source {
@@ -118,6 +110,30 @@ pub(in crate::config) fn report(routes: &[RouteSettings], of_site: &[(String, St
         }
     }
     text
+}
+
+/// What applies in the end to the requests that each route is for, with what it is called.
+pub(in crate::config) fn finally(routes: &[RouteSettings]) -> Vec<(String, Rules)> {
+    let Ok(matcher) = Matcher::new(routes) else { return Vec::new() };
+    let rules_of = |(id, route): (u16, &RouteSettings)| {
+        let ids = applying(&matcher, id, route);
+        (route.title(), merge(ids.iter().map(|id| (usize::from(*id), matcher.route(*id)))))
+    };
+    matcher.routes().map(rules_of).collect()
+}
+
+/// The routes that surely apply where `route`, the one of number `id`, does.
+fn applying(matcher: &Matcher, id: u16, route: &RouteSettings) -> Vec<u16> {
+    let samples = route.paths.iter().map(Pattern::sample).collect::<Vec<_>>();
+    let sample = samples.first().map_or("/*", String::as_str);
+    // A sample of a regular expression need not be matched by it.
+    let mut ids = matcher.by_path(sample.as_bytes());
+    let is_sure = |other: u16| other == id || matcher.route(other).conditions.is_empty();
+    ids.push(id);
+    ids.sort_unstable();
+    ids.dedup();
+    ids.retain(|other| is_sure(*other));
+    ids
 }
 
 /// One line, whatever stands in it.
