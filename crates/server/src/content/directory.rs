@@ -29,6 +29,8 @@ pub struct Place<'a> {
     pub changes: Changes,
     /// Whether it can be had as an archive.
     pub downloads: bool,
+    /// Whether pictures in it can be had small.
+    pub thumbnails: bool,
     /// Which paths of it are shown, if not all: who may see a directory may not see all that is in it.
     pub shows: Option<(&'a Routes, &'a Effective)>,
     /// What the kernel can do.
@@ -48,7 +50,8 @@ pub fn list(
 ) -> Result<Resource, Blocked> {
     let entries = entries(&directory, place, LOOKED_AT_MAX)?;
     let path = String::from_utf8_lossy(place.path);
-    let listing = Listing { path: &path, entries, changes: place.changes, downloads: place.downloads };
+    let Place { changes, downloads, thumbnails, .. } = *place;
+    let listing = Listing { path: &path, entries, changes, downloads, thumbnails };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
     Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
@@ -136,6 +139,7 @@ mod tests {
             path: b"/",
             changes: Changes::default(),
             downloads: false,
+            thumbnails: false,
             shows: None,
             abilities: &abilities,
         };

@@ -346,6 +346,7 @@ impl Level {
             path: &path,
             changes: Changes::default(),
             downloads: false,
+            thumbnails: false,
             shows: None,
             abilities: &tree.abilities,
         };

@@ -29,6 +29,8 @@ pub struct Listing<'a> {
     pub changes: Changes,
     /// Whether the page has a link to the folder as an archive.
     pub downloads: bool,
+    /// Whether pictures can be had small, by `scale` in their query.
+    pub thumbnails: bool,
 }
 
 /// One entry of a directory.
@@ -248,7 +250,7 @@ mod tests {
 
     fn value(path: &str, entries: Vec<Item>, query: &str) -> serde_json::Value {
         serde_json::from_slice(&json(
-            &Listing { path, entries, changes: Changes::default(), downloads: false },
+            &Listing { path, entries, changes: Changes::default(), downloads: false, thumbnails: false },
             Order::from_query(query),
         ))
         .expect("JSON")

@@ -272,7 +272,9 @@ impl Question<'_> {
         let shows = self.site.routes.keep_out().then_some((&self.site.routes, self.rules));
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { &*path } else { self.path };
-        let listed = directory::Place { root, name, path, changes, downloads, shows, abilities: self.abilities };
+        let thumbnails = self.rules.filters.has_recipes();
+        let abilities = self.abilities;
+        let listed = directory::Place { root, name, path, changes, downloads, thumbnails, shows, abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and is shared
         // as long as anything is that nobody watches: less than a second.

@@ -30,7 +30,7 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     }
     page.push_str("<tbody id=\"entries\">\n");
     for item in &shown {
-        push_row(&mut page, item, listing.changes.delete);
+        push_row(&mut page, item, listing);
     }
     page.push_str("</tbody>\n</table>\n<p id=\"found\" role=\"status\" hidden></p>\n");
     push_summary(&mut page, listing, omitted);
@@ -123,10 +123,16 @@ fn push_column_head(page: &mut String, column: Column, order: Order) {
 }
 
 /// Kept short: there may be thousands.
-fn push_row(page: &mut String, item: &Item, can_be_deleted: bool) {
+fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>) {
     page.push_str("<tr><td><a href=\"");
     push_link(page, item);
-    page.push_str(if item.kind == Kind::Directory { "\" class=\"d\"><bdi>" } else { "\"><bdi>" });
+    page.push_str(if item.kind == Kind::Directory { "\" class=\"d\">" } else { "\">" });
+    if listing.thumbnails && is_picture(item) {
+        page.push_str("<img src=\"");
+        push_link(page, item);
+        page.push_str(THUMBNAIL);
+    }
+    page.push_str("<bdi>");
     push_html(page, &String::from_utf8_lossy(&item.name));
     page.push_str(if item.kind == Kind::Directory { "/</bdi></a></td>" } else { "</bdi></a></td>" });
     match item.kind {
@@ -139,7 +145,7 @@ fn push_row(page: &mut String, item: &Item, can_be_deleted: bool) {
     let modified = rfc3339(item.modified_unix_seconds);
     let (day, minute) = (&modified[..10], &modified[11..16]);
     push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td>"));
-    if can_be_deleted {
+    if listing.changes.delete {
         page.push_str("<td><button form=\"delete\" formaction=\"");
         push_link(page, item);
         page.push_str("?delete\" aria-label=\"Delete ");
@@ -147,6 +153,18 @@ fn push_row(page: &mut String, item: &Item, can_be_deleted: bool) {
         page.push_str("\">Delete</button></td>");
     }
     page.push_str("</tr>\n");
+}
+
+/// Fetched when it comes into view, so that a folder of many pictures does not have all of them made.
+const THUMBNAIL: &str =
+    "?scale=64x64&amp;format=auto\" loading=\"lazy\" decoding=\"async\" width=\"48\" height=\"48\" alt=\"\">";
+
+/// Whether the filter for pictures makes others of this entry, by its name.
+fn is_picture(item: &Item) -> bool {
+    let is_of = |end: &&str| {
+        item.name.len() > end.len() && item.name[item.name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+    };
+    item.kind == Kind::File && [".jpg", ".jpeg", ".png", ".webp"].iter().any(|end| is_of(end))
 }
 
 fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
@@ -208,8 +226,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
-        String::from_utf8(html(&Listing { path, entries, changes: ALL, downloads: true }, Order::from_query(query)))
-            .expect("UTF-8")
+        String::from_utf8(html(
+            &Listing { path, entries, changes: ALL, downloads: true, thumbnails: true },
+            Order::from_query(query),
+        ))
+        .expect("UTF-8")
     }
 
     const ALL: Changes = Changes { upload: true, delete: true, mkdir: true };
@@ -265,9 +286,20 @@ mod tests {
     }
 
     #[test]
+    fn pictures_are_shown_small_where_they_can_be_had_so() {
+        let entries = || vec![file(b"a \".JPG", 1, 0), file(b"b.txt", 1, 0)];
+        let shown = page("/", entries(), "");
+        assert_eq!(shown.matches("<img ").count(), 1);
+        assert!(shown.contains("<img src=\"./a%20%22.JPG?scale=64x64&amp;format=auto\" loading=\"lazy\""), "{shown}");
+        let listing = Listing { path: "/", entries: entries(), changes: ALL, downloads: true, thumbnails: false };
+        assert!(!String::from_utf8(html(&listing, Order::default())).unwrap().contains("<img "));
+    }
+
+    #[test]
     fn forms_and_buttons_are_there_for_what_clients_may_change() {
         let page = |changes| {
-            let listing = Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes, downloads: false };
+            let listing =
+                Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes, downloads: false, thumbnails: false };
             String::from_utf8(html(&listing, Order::default())).unwrap()
         };
         let nothing = Changes::default();
