@@ -37,11 +37,12 @@ const MANUAL: &str = include_str!("../../../../docs/access.md");
 /// Hashes of `open sesame` and `other`, which cost next to nothing.
 pub(crate) const SESAME: &str =
     "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs";
-const OTHER: &str = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$BvYTkGmZf5MeMxdpG4ejdNh5dYfFhvxujCGPWIhqBo8";
+pub(crate) const OTHER: &str =
+    "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$BvYTkGmZf5MeMxdpG4ejdNh5dYfFhvxujCGPWIhqBo8";
 /// `ada:open sesame`, `ada:wrong` and `bob:other`.
 pub(crate) const ADA: &str = "Authorization: Basic YWRhOm9wZW4gc2VzYW1l\r\n";
-const WRONG: &str = "Authorization: Basic YWRhOndyb25n\r\n";
-const BOB: &str = "Authorization: Basic Ym9iOm90aGVy\r\n";
+pub(crate) const WRONG: &str = "Authorization: Basic YWRhOndyb25n\r\n";
+pub(crate) const BOB: &str = "Authorization: Basic Ym9iOm90aGVy\r\n";
 
 fn ask(server: &Server, method: &str, target: &str, fields: &str, content: &str) -> Response {
     let mut client = server.connect();

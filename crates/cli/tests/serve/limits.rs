@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::access::{ADA, BOB, OTHER, SESAME, WRONG};
 use crate::client::{Client, PATIENCE, Response};
 use crate::control::order;
 use crate::engine::{Engine, SPED, for_engines};
@@ -28,6 +29,7 @@ for_engines!([
     a_network_has_so_many_connections_and_another_one_when_one_has_ended,
     who_has_too_many_connections_is_told_in_plain_http_and_counted,
     a_connection_gets_what_is_limited_no_faster_than_it_may,
+    connections_of_a_network_share_what_is_limited, a_key_is_counted_wherever_it_comes_from_and_users_by_name,
     a_network_that_makes_the_server_hold_too_much_loses_what_it_does_so_with,
     a_network_that_has_got_its_bytes_is_told_when_there_are_more,
     who_asks_too_often_is_told_when_to_come_back, the_limit_of_a_path_counts_however_it_is_spelled,
@@ -319,5 +321,52 @@ fn a_network_that_makes_the_server_hold_too_much_loses_what_it_does_so_with(engi
         is_over.then_some(())
     });
     assert_eq!(server.connect().get("/a").map(|response| response.status), Ok(200), "others of its network go on");
+    server.finish();
+}
+
+fn connections_of_a_network_share_what_is_limited(engine: Engine) {
+    let content = pattern(1 << 20, 7);
+    let server = Launch::new(engine).file("slow/a", &content).config(&limited("shared_bandwidth = \"1MiB/s\"")).start();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for mut client in (0..4).map(|_| server.connect()).collect::<Vec<_>>() {
+            let content = &content;
+            scope.spawn(move || assert!(client.get("/slow/a").unwrap().content == *content));
+        }
+    });
+    // Ten segments of loopback of each leave at once, and what one has handed to the kernel goes on at the speed of before. By itself
+    // each would be there after less than half a second.
+    assert!(begun.elapsed() > Duration::from_millis(800), "{:?}", begun.elapsed());
+    server.finish();
+}
+
+fn a_key_is_counted_wherever_it_comes_from_and_users_by_name(engine: Engine) {
+    let users = format!("ada = {SESAME:?}, bob = {OTHER:?}");
+    let config = format!(
+        "trusted_proxies = [\"127.0.0.0/8\"]\nrequest_limit = \"off\"\n[[site]]\nroot = \"site\"\nusers = {{ {users} }}\n\
+         [[site.limit]]\nkey = \"header:X-Api-Key\"\npath = \"/api/\"\nrequests = \"1/h burst 2\"\n\
+         [[site.limit]]\nkey = \"user\"\npath = \"/in/\"\nrequests = \"1/h burst 2\"\n\
+         [[site.route]]\nmatch = \"/in/*\"\naccess = {{ users = [\"*\"] }}\n"
+    );
+    let server = Launch::new(engine).file("api/a", "hello").file("in/a", "hello").config(&config).start();
+    let get = |target: &str, fields: &str| {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n").as_bytes());
+        client.receive(true).unwrap_or_else(|fault| panic!("{target}: {fault}"))
+    };
+    let with_key = |key: &str, client: &str| get("/api/a", &format!("X-API-key: {key}\r\n{}", from(client)));
+    assert_eq!((with_key("a", "192.0.2.1").status, with_key("a", "192.0.2.2").status), (200, 200));
+    let refused = with_key("a", "192.0.2.3");
+    assert_eq!((refused.status, refused.field("RateLimit-Policy")), (429, Some("\"site-1\";q=2;w=7200")));
+    assert_eq!(with_key("b", "192.0.2.3").status, 200, "another key");
+    // Who has none is counted with his network.
+    let without = |client: &str| get("/api/a", &from(client)).status;
+    assert_eq!((without("192.0.2.7"), without("192.0.2.7"), without("192.0.2.7")), (200, 200, 429));
+    assert_eq!(without("192.0.2.8"), 200, "another network");
+    let as_user = |shown: &str, client: &str| get("/in/a", &format!("{shown}{}", from(client))).status;
+    // Who only says that he is somebody does not use up what that one may.
+    assert!((0..4).all(|number| as_user(WRONG, &format!("192.0.2.{number}")) == 401));
+    assert_eq!((as_user(ADA, "192.0.2.1"), as_user(ADA, "192.0.2.2")), (200, 200));
+    assert_eq!((as_user(ADA, "192.0.2.3"), as_user(BOB, "192.0.2.3")), (429, 200));
     server.finish();
 }

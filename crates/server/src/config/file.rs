@@ -174,9 +174,11 @@ pub(super) struct AliasTable {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct LimitTable {
     pub(super) path: Option<Text>,
+    pub(super) key: Option<Text>,
     pub(super) requests: Option<Text>,
     pub(super) bytes: Option<Text>,
     pub(super) bandwidth: Option<Text>,
+    pub(super) shared_bandwidth: Option<Text>,
 }
 
 /// Keys that people put into the wrong table, and where they belong.
@@ -217,7 +219,7 @@ pub(super) const KEYS: [(&str, &[&str]); 9] = [
     ),
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
-    ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth"]),
+    ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth", "shared_bandwidth"]),
     (
         "in a [[site.route]] table",
         &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi", "cgi", "cache", "filters"],

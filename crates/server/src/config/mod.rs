@@ -37,6 +37,7 @@ pub mod setting;
 pub mod settings;
 mod shapes;
 mod site;
+pub mod site_limit;
 pub mod suggest;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use super::limits::LIMITS;
 use super::route::{self, Source};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::{Settings, SiteSettings, SiteTls};
+use super::site_limit::LimitKey;
 use lamna_policy::size::format_size;
 
 /// The settings as TOML, defaults included.
@@ -126,7 +127,15 @@ fn site(site: &SiteSettings, page: &mut Page) {
         let requests = limit.rate.map(|rate| rate.to_string());
         let bytes = limit.volume.map(|volume| volume.to_string());
         let bandwidth = limit.bandwidth.map(|bandwidth| bandwidth.to_string());
-        let lines = [("requests", requests), ("bytes", bytes), ("bandwidth", bandwidth)];
+        let shared = limit.shared_bandwidth.map(|bandwidth| bandwidth.to_string());
+        let key = (limit.key != LimitKey::Network).then(|| limit.key.to_string());
+        let lines = [
+            ("key", key),
+            ("requests", requests),
+            ("bytes", bytes),
+            ("bandwidth", bandwidth),
+            ("shared_bandwidth", shared),
+        ];
         for (key, value) in lines {
             value.into_iter().for_each(|value| page.line(key, quoted(&value)));
         }
@@ -203,7 +212,8 @@ pub(super) fn quoted(text: &str) -> String {
 mod tests {
     use super::super::looks::Depth;
     use super::super::parse;
-    use super::super::settings::{Alias, ClientCa, Redirect, SiteLimit, TlsFiles};
+    use super::super::settings::{Alias, ClientCa, Redirect, TlsFiles};
+    use super::super::site_limit::SiteLimit;
     use super::*;
     use proptest::prelude::*;
     use std::ops::RangeInclusive;
@@ -251,6 +261,8 @@ mod tests {
                         rate: "3/m burst 7".parse().ok().filter(|_| spa),
                         volume: "3GB/d burst 7GiB".parse().ok().filter(|_| !spa),
                         bandwidth: "3kB/s after 1MiB".parse().ok(),
+                        shared_bandwidth: "3MB/s".parse().ok().filter(|_| spa),
+                        key: if spa { "user" } else { "header:x-key" }.parse().unwrap_or_default(),
                     })
                     .into_iter()
                     .collect(),

@@ -361,6 +361,18 @@ fn limit() -> Value {
         "bandwidth".to_owned(),
         pattern(BANDWIDTH, "How fast each connection gets it, as in 500kB/s after 5MB"),
     );
+    keys.insert(
+        "shared_bandwidth".to_owned(),
+        pattern(BANDWIDTH, "How fast all connections get it together that are counted together, as in 5MB/s"),
+    );
+    let key = "^(network|user|header:[!#$%&'*+.^_`|~0-9A-Za-z-]+)$";
+    keys.insert(
+        "key".to_owned(),
+        pattern(
+            key,
+            "Who is counted together: network, user, or a field as in header:X-Api-Key; network unless it is given",
+        ),
+    );
     table(keys, &[], "How much clients may take")
 }
 

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use lamna_policy::control::Profile;
 use lamna_policy::limit::Rate;
 use lamna_policy::schedule::Schedule;
-use lamna_policy::volume::{Bandwidth, Volume};
 
 use super::access::{AccessRules, Accounts, ServiceSettings};
 use super::acme::AcmeSettings;
 use super::address::AdminAddress;
 pub use super::architecture::Architecture;
+use super::site_limit::SiteLimit;
 use crate::config::cache_policy::Policy;
 use crate::config::cache_switches::CacheSwitches;
 use crate::config::compression::Compression;
@@ -139,19 +139,6 @@ pub const NETWORK_BYTES_MAX: u64 = 64 << 20;
 
 /// The default of [`Settings::limit_exempt`]: this machine.
 pub const LIMIT_EXEMPT: [&str; 2] = ["127.0.0.0/8", "::1/128"];
-
-/// How much each client network may ask for of some paths of a site.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SiteLimit {
-    /// What these paths begin with, decoded.
-    pub path: String,
-    /// How many requests.
-    pub rate: Option<Rate>,
-    /// How many bytes.
-    pub volume: Option<Volume>,
-    /// How fast each connection gets what it asks for.
-    pub bandwidth: Option<Bandwidth>,
-}
 
 /// What the helpers of `amped` and `co-amped` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

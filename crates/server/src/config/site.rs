@@ -5,9 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::ops::Range;
-use std::str::FromStr;
 
 use toml::Spanned;
 
@@ -19,7 +17,8 @@ use super::gateway::{CommandSettings, ProgramSettings};
 use super::limits::Unit;
 use super::redirect;
 use super::route;
-use super::settings::{Alias, ClientCa, SiteLimit, SiteSettings, SiteTls, TlsFiles};
+use super::settings::{Alias, ClientCa, SiteSettings, SiteTls, TlsFiles};
+use super::site_limit::site_limits;
 use super::validate::Checker;
 use lamna_policy::size::format_size;
 
@@ -152,23 +151,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     site.redirects = redirect::redirects(&given.redirect, checker);
     site.error_pages = error_pages(&given.error_pages, checker);
     site.aliases = aliases(&given.alias, checker);
-    for table in &given.limit {
-        let limit = table.get_ref();
-        if let Some(path) = &limit.path {
-            checker.expect(path.get_ref().starts_with('/'), path, "does not start with /");
-        }
-        let path = limit.path.as_ref().map_or_else(|| "/".to_owned(), |path| path.get_ref().clone());
-        if limit.requests.is_none() && limit.bytes.is_none() && limit.bandwidth.is_none() {
-            let hint = "say what: requests = \"10/m burst 5\", bytes = \"10GB/d\" or bandwidth = \"500kB/s after 5MB\"";
-            checker.problem_with_hint(table.span(), "this limit limits nothing", Some(hint.to_owned()));
-        }
-        let rate = unless_off(limit.requests.as_ref(), checker);
-        let (volume, bandwidth) =
-            (unless_off(limit.bytes.as_ref(), checker), unless_off(limit.bandwidth.as_ref(), checker));
-        if rate.is_some() || volume.is_some() || bandwidth.is_some() {
-            site.limits.push(SiteLimit { path, rate, volume, bandwidth });
-        }
-    }
+    site.limits = site_limits(&given.limit, checker);
     site.user_directory = given.user_directory.as_ref().map(|name| user_directory(name, checker));
     site.routes = route::routes(&given.route, checker);
     site.rule_files = given.rule_files;
@@ -183,11 +166,6 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.tls = tls(table, checker);
     site
-}
-
-/// A limit as a value; none for any amount.
-fn unless_off<T: FromStr<Err: Display>>(text: Option<&Text>, checker: &mut Checker<'_>) -> Option<T> {
-    text.filter(|text| text.get_ref() != "off").and_then(|text| checker.parsed(text))
 }
 
 /// Whether the files make a pair is found out when they are loaded.

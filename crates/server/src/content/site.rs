@@ -23,6 +23,7 @@ use crate::config::compression::Compression;
 use crate::config::gateway::GatewayProtocol;
 use crate::config::route::condition::Condition;
 use crate::config::settings::{Settings, SiteSettings, SiteTls};
+use crate::config::site_limit::LimitKey;
 use crate::content::access::Guard;
 use crate::content::answers;
 use crate::content::route::Routes;
@@ -239,6 +240,11 @@ impl PagesByHost for Sites {
 const HOST_BYTES_MAX: usize = 255;
 
 impl Site {
+    /// Whether it limits how much users may take, whoever they are.
+    pub fn limits_users(&self) -> bool {
+        self.settings.limits.iter().any(|limit| limit.key == LimitKey::User)
+    }
+
     fn open(
         index: u32,
         settings: &SiteSettings,

@@ -175,6 +175,10 @@ impl ConnectionState {
 
     /// It is about to receive.
     pub fn begin_receiving(&mut self) {
+        self.rest();
+    }
+
+    fn rest(&mut self) {
         if let Some(limited) = &mut self.limited
             && let Some(course) = &mut limited.course
             && self.connection.is_idle()
@@ -190,8 +194,9 @@ impl ConnectionState {
         workspace
     }
 
-    /// Counts for its client network what it holds while it waits.
+    /// Counts for its client network what it holds while it waits, and takes it from those that share bandwidth if it has nothing under way.
     pub fn weigh(&mut self) {
+        self.rest();
         if let Some(limited) = &mut self.limited
             && let Some(seat) = &mut limited.seat
         {

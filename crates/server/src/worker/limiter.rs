@@ -1,17 +1,18 @@
-//! Limits of requests and connections by client network: who is over one is answered with 429.
+//! Limits of requests, bytes and connections by client network or another key: who is over one is answered with 429.
 //!
 //! Owns: [`Limiter`], which decides for one request, and the table behind it, which all processes of a server share. Guarantees:
 //! memory is bounded and taken as networks come; without a limit a request costs one comparison, with one a hash and one atomic
 //! exchange of a word that only requests of the same client network change.
 //!
 //! A network is a /32 of IPv4 or a /64 of IPv6. A request that is asked for again, because there was no room for its answer behind
-//! earlier ones of its connection, counts again.
+//! earlier ones of its connection, counts again. So does one that has waited for another one's answer from an application, where users are counted.
 
 pub mod connections;
 mod crowd;
 #[cfg(test)]
 mod model;
 pub mod preview;
+mod share;
 mod table;
 pub mod terms;
 
@@ -31,12 +32,14 @@ use rustix::io::Errno;
 use crate::config::route::condition::Network;
 use crate::config::route::headers;
 use crate::config::settings::Settings;
-use crate::content::access::WrongPasswords;
+use crate::config::site_limit::{LimitKey, SiteLimit};
+use crate::content::access::{Who, WrongPasswords};
 use crate::content::answers::{self, Extras};
 use crate::content::site::{Site, Sites};
 use crate::metrics::counters::Counters;
 use crate::sys::shared_memory::SharedMemory;
 use connections::{Connected, ConnectionLimit};
+use share::Sharing;
 use terms::{Meter, Terms};
 
 /// What the table is made of. The model has another one.
@@ -55,6 +58,8 @@ pub struct Counted {
     hasher: RandomState,
     /// The connections of each that are open.
     connected: Connected,
+    /// Those that share bandwidth.
+    sharing: Sharing,
 }
 
 /// Decides whether requests are within the limits.
@@ -98,23 +103,24 @@ impl Counted {
     /// # Errors
     /// No room in the address space.
     pub fn new() -> Result<Counted, Errno> {
-        let connected = Connected::new()?;
-        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher: RandomState::new(), connected })
+        let (connected, sharing) = (Connected::new()?, Sharing::new()?);
+        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher: RandomState::new(), connected, sharing })
     }
 
     /// The same, where `processes` count connections.
     pub fn among(self, processes: usize) -> Counted {
-        Counted { connected: self.connected.among(processes), ..self }
+        Counted { connected: self.connected.among(processes), sharing: self.sharing.among(processes), ..self }
     }
 
     /// The same, for the process of number `number`.
     pub fn of(self, number: usize) -> Counted {
-        Counted { connected: self.connected.of(number), ..self }
+        Counted { connected: self.connected.of(number), sharing: self.sharing.of(number), ..self }
     }
 
     /// Process `number` has ended, and its connections with it.
     pub fn clear(&self, number: usize) {
         self.connected.clear(number);
+        self.sharing.clear(number);
     }
 }
 
@@ -184,28 +190,54 @@ impl Limiter {
         let Some(client) = client.filter(is_limited) else { return Ok(None) };
         let network = network_of(client);
         if let Some(rate) = self.rate {
-            self.take(rate, 0, (u32::MAX, network), now)?;
+            self.take(rate, 0, (u32::MAX, Party::Network(network)), now)?;
         }
         match sites.have_limits() {
-            true => self.of_site(sites.find(translate.host), translate, network, now),
+            true => self.of_site(sites.find(translate.host), translate, Caller { network, user: None }, now),
             false => Ok(None),
         }
     }
 
+    /// Counts a request of `client` that has been let in as `user`, and adds what applies to its answer to `terms`.
+    ///
+    /// # Errors
+    /// It is over a limit of users.
+    pub fn count_user(
+        &self,
+        site: &Site,
+        translate: &Translate<'_>,
+        (client, user): (Option<IpAddr>, Option<Who<'_>>),
+        terms: &mut Option<Box<Terms>>,
+        now: Instant,
+    ) -> Result<(), Exceeded> {
+        let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
+        let Some(client) = client.filter(is_limited) else { return Ok(()) };
+        let caller = Caller { network: network_of(client), user: Some(user) };
+        match (self.of_site(site, translate, caller, now)?, terms) {
+            (Some(more), Some(terms)) => terms.join(*more),
+            (more @ Some(_), terms) => *terms = more,
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Counts for the limits of users if `caller` is known to be one or none, and for all others if that is not known yet.
     fn of_site(
         &self,
         site: &Site,
         translate: &Translate<'_>,
-        network: (bool, u64),
+        caller: Caller<'_>,
         now: Instant,
     ) -> Result<Option<Box<Terms>>, Exceeded> {
         let limits = &site.settings.limits;
         let mut made = Vec::new();
         let path = if limits.is_empty() { translate.path } else { counted_path(translate.path, &mut made) };
         let mut terms = Terms::default();
-        let fitting = limits.iter().enumerate().filter(|(_, limit)| path.starts_with(limit.path.as_bytes()));
+        let is_due = |limit: &SiteLimit| caller.user.is_some() == (limit.key == LimitKey::User);
+        let fits = |limit: &SiteLimit| is_due(limit) && path.starts_with(limit.path.as_bytes());
+        let fitting = limits.iter().enumerate().filter(|(_, limit)| fits(limit));
         for (number, limit) in fitting.map(|(at, limit)| (at + 1, limit)) {
-            let place = (site.index << 8 | number as u32 & 0xff, network);
+            let place = (site.index << 8 | number as u32 & 0xff, caller.party(&limit.key, translate));
             if let Some(rate) = limit.rate {
                 self.take(rate, number, place, now)?;
             }
@@ -221,16 +253,52 @@ impl Limiter {
                 let slower = terms.bandwidth.map_or(bandwidth, |other| bandwidth.slower(other));
                 terms.bandwidth = Some(slower);
             }
+            if let Some(shared) = limit.shared_bandwidth {
+                let hash = self.counted.hasher.hash_one((place, "shared"));
+                terms.shares.push(self.counted.sharing.share(hash, shared.bytes_per_s));
+            }
         }
         Ok(terms.any())
     }
 
-    fn take(&self, rate: Rate, limit: usize, place: (u32, (bool, u64)), now: Instant) -> Result<(), Exceeded> {
+    fn take(&self, rate: Rate, limit: usize, place: (u32, Party<'_>), now: Instant) -> Result<(), Exceeded> {
         let hash = self.counted.hasher.hash_one(place);
         match table::take(&*self.counted.buckets, hash, rate, now.ms() * TICKS_PER_MS) {
             Decision::Admitted(_) => Ok(()),
             Decision::Refused(ticks) => Err(Exceeded { limit, of: Limited::Requests(rate), wait_s: seconds(ticks) }),
         }
+    }
+}
+
+/// Whom a limit counts together.
+#[derive(Clone, Copy, Hash)]
+enum Party<'a> {
+    /// A client network.
+    Network((bool, u64)),
+    /// Whoever has this value of a field, or this name of the kind that is said first.
+    Named(&'static str, &'a [u8]),
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+struct Caller<'a> {
+    network: (bool, u64),
+    /// As whom he was let in; none if that is not known yet.
+    user: Option<Option<Who<'a>>>,
+}
+
+impl<'a> Caller<'a> {
+    /// Whom a limit counts his request for. Who has no such field, or is nobody, is counted with his network.
+    fn party(&self, key: &'a LimitKey, translate: &Translate<'a>) -> Party<'a> {
+        let named = match key {
+            LimitKey::Network => None,
+            LimitKey::Field(name) => {
+                let value = translate.request.and_then(|request| request.lines_named(name.as_bytes()).next());
+                value.map(|value| Party::Named("field", value))
+            }
+            LimitKey::User => self.user.flatten().map(|who| Party::Named(who.scheme(), who.name().as_bytes())),
+        };
+        named.unwrap_or(Party::Network(self.network))
     }
 }
 
@@ -255,8 +323,8 @@ impl Exceeded {
         fields.retain(|(field, _)| !own.iter().any(|(own, _)| own.eq_ignore_ascii_case(field)));
         fields.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let cause = match of {
-            Limited::Requests(_) => "There were too many requests from your network. Please wait a little.",
-            Limited::Bytes(_) => "Your network has got as much as it may for now. Please come again later.",
+            Limited::Requests(_) => "There were too many requests from you or your network. Please wait a little.",
+            Limited::Bytes(_) => "You have got as much as you may for now. Please come again later.",
         };
         answers::error(429, cause, &Extras::of(&fields)).ok()
     }

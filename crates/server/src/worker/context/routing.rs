@@ -65,7 +65,14 @@ impl WorkerContext<'_> {
             _ => {}
         }
         let is_kept = sites.find(translate.host).guard.is_some();
-        if is_kept && let Some(verdict) = self.keep_out(translate, peer, over) {
+        let verdict = if is_kept { self.keep_out(translate, peer, over) } else { None };
+        if verdict.is_none() && sites.find(translate.host).limits_users() {
+            let counted = self.count_user(translate, client(), over);
+            if let Err(exceeded) = counted {
+                return self.limited_with(sites.find(translate.host), exceeded);
+            }
+        }
+        if let Some(verdict) = verdict {
             return Some(match verdict {
                 Verdict::Verify(program) => Done::Run(program),
                 Verdict::Answer(resource) => Done::Translated(self.passing.insert(resource)),
@@ -175,6 +182,21 @@ impl WorkerContext<'_> {
         // A proxy that does not say for whom it asks is not limited: it would be all of its clients.
         let client = client.filter(|client| !proxies.trust(Some(*client)));
         limiter.count(sites, translate, client, self.now)
+    }
+
+    /// Counts a request that has been let in for the limits of users.
+    fn count_user(
+        &mut self,
+        translate: &Translate<'_>,
+        client: Option<IpAddr>,
+        over: Over<'_>,
+    ) -> Result<(), Exceeded> {
+        let Shared { sites, proxies, limiter, .. } = self.shared;
+        let site = sites.find(translate.host);
+        let rules = self.addresses.rules(sites, translate, client);
+        let user = who(self.shared, translate, over, &rules, (self.now, &mut self.known));
+        let client = client.filter(|client| !proxies.trust(Some(*client)));
+        limiter.count_user(site, translate, (client, user), &mut self.terms, self.now)
     }
 
     /// What who is over a limit is answered with. One answer is kept, because those who are refused are often many.

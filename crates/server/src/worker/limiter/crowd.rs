@@ -89,6 +89,13 @@ pub(super) fn clear(buckets: &[Bucket], parts: usize, own: usize) {
     }
 }
 
+/// How many connections of the network with `hash` are counted in all parts.
+pub(super) fn counted(buckets: &[Bucket], parts: usize, hash: u64) -> u64 {
+    let length = buckets.len() / parts;
+    let (at, tag) = ((hash % length as u64) as usize, hash & !COUNT);
+    (0..parts).map(|part| count(&buckets[part * length + at], tag)).sum()
+}
+
 fn count(bucket: &Bucket, tag: u64) -> u64 {
     let words = bucket.iter().map(|word| word.load(Relaxed));
     words.filter(|word| *word != 0 && word & !COUNT == tag).map(|word| word & COUNT).sum()

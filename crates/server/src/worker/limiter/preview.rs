@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
 
 use super::{counted_path, network_of};
-use crate::config::settings::{Settings, SiteLimit, SiteSettings};
+use crate::config::settings::{Settings, SiteSettings};
+use crate::config::site_limit::{LimitKey, SiteLimit};
 use crate::log::calendar::Calendar;
 use crate::log::read::Entry;
 
@@ -95,7 +96,7 @@ impl<'a> Preview<'a> {
     /// Of this limit in place of those of `settings`; of the paths that begin with `path`, on every site.
     pub fn of(settings: &'a Settings, rate: Rate, path: Option<&str>) -> Preview<'a> {
         let preview = Preview::new(settings);
-        let limit = |path: &str| SiteLimit { path: path.to_owned(), rate: Some(rate), volume: None, bandwidth: None };
+        let limit = |path: &str| SiteLimit { rate: Some(rate), ..SiteLimit::new(path) };
         let limits = settings.sites.iter().map(|_| path.map(limit).into_iter().collect()).collect();
         Preview { rate: path.is_none().then_some(rate), limits, ..preview }
     }
@@ -143,7 +144,8 @@ impl<'a> Preview<'a> {
         let limits = self.limits.get(site)?;
         let mut made = Vec::new();
         let path = if limits.is_empty() { b"/" } else { counted_path(entry.path.as_bytes(), &mut made) };
-        let fitting = limits.iter().enumerate().filter(|(_, limit)| path.starts_with(limit.path.as_bytes()));
+        let fits = |limit: &SiteLimit| is_by_network(limit) && path.starts_with(limit.path.as_bytes());
+        let fitting = limits.iter().enumerate().filter(|(_, limit)| fits(limit));
         let mut charged = Vec::new();
         for (at, limit) in fitting {
             let key = Some((site, at + 1));
@@ -174,7 +176,7 @@ impl<'a> Preview<'a> {
     pub fn found(&self, most: usize) -> Vec<Found> {
         let of_all = self.rate.map(|rate| (None, "server".to_owned(), rate.to_string()));
         let of_sites = self.limits.iter().enumerate().flat_map(|(site, limits)| {
-            limits.iter().enumerate().flat_map(move |(at, limit)| {
+            limits.iter().enumerate().filter(|(_, limit)| is_by_network(limit)).flat_map(move |(at, limit)| {
                 let (place, path) = (self.place(site), &limit.path);
                 let requests = limit
                     .rate
@@ -268,16 +270,20 @@ fn text_of((is_v6, bits): (bool, u64)) -> String {
     }
 }
 
+/// A log does not say what fields requests had, or of which users they were.
+fn is_by_network(limit: &SiteLimit) -> bool {
+    limit.key == LimitKey::Network
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn settings(limits: &[(&str, Option<&str>, Option<&str>)]) -> Settings {
         let limit = |(path, rate, volume): &(&str, Option<&str>, Option<&str>)| SiteLimit {
-            path: (*path).to_owned(),
             rate: rate.map(|rate| rate.parse().unwrap()),
             volume: volume.map(|volume| volume.parse().unwrap()),
-            bandwidth: None,
+            ..SiteLimit::new(path)
         };
         let first = SiteSettings { hosts: vec!["a.example".to_owned()], ..SiteSettings::new("/srv".into()) };
         let limits = limits.iter().map(limit).collect();

@@ -10,6 +10,7 @@ use lamna_policy::limit::TICKS_PER_MS;
 use lamna_policy::volume::{Bandwidth, Volume};
 use lamna_proto::time::Instant;
 
+use super::share::Share;
 use super::{Counted, table};
 use crate::sys::tcp;
 
@@ -24,6 +25,8 @@ const WAITING_BYTES: (u64, u64) = (16 * 1024, 512 * 1024);
 pub struct Terms {
     /// How fast it is sent.
     pub(super) bandwidth: Option<Bandwidth>,
+    /// What it shares with other connections.
+    pub(super) shares: Vec<Share>,
     /// For whom its bytes are counted.
     pub(super) meters: Vec<Meter>,
 }
@@ -57,11 +60,15 @@ pub struct Course {
 impl Terms {
     /// None if they say nothing.
     pub(super) fn any(self) -> Option<Box<Terms>> {
-        (self.bandwidth.is_some() || !self.meters.is_empty()).then(|| Box::new(self))
+        (!self.is_empty()).then(|| Box::new(self))
     }
 
-    /// Those of two requests that are answered at the same time.
-    fn join(&mut self, other: Terms) {
+    fn is_empty(&self) -> bool {
+        self.bandwidth.is_none() && self.shares.is_empty() && self.meters.is_empty()
+    }
+
+    /// Those of two requests that are answered at the same time, or of two kinds of limits for one.
+    pub(super) fn join(&mut self, other: Terms) {
         self.bandwidth = match (self.bandwidth, other.bandwidth) {
             (Some(one), Some(other)) => Some(one.slower(other)),
             (one, other) => one.or(other),
@@ -69,6 +76,11 @@ impl Terms {
         for meter in other.meters {
             if self.meters.iter().all(|known| known.hash != meter.hash) {
                 self.meters.push(meter);
+            }
+        }
+        for share in other.shares {
+            if self.shares.iter().all(|known| known.hash != share.hash) {
+                self.shares.push(share);
             }
         }
     }
@@ -108,13 +120,14 @@ impl Course {
     /// Of a connection that had none.
     pub fn new(terms: Terms, socket: impl AsFd) -> Course {
         let mut course = Course { terms, sent: 0, pace: None, unsent_bound: 0, is_done: false };
-        course.set_pace(socket);
+        course.enter(socket);
         course
     }
 
-    /// The connection has nothing under way, and receives.
+    /// The connection has nothing under way.
     pub fn handle_idle(&mut self) {
         self.is_done = true;
+        self.terms.shares.iter_mut().for_each(Share::leave);
     }
 
     /// A request with other terms, or none, has come. False if the course is over.
@@ -125,8 +138,13 @@ impl Course {
         } else if let Some(terms) = terms {
             self.terms.join(*terms);
         }
+        self.enter(socket);
+        !self.terms.is_empty()
+    }
+
+    fn enter(&mut self, socket: impl AsFd) {
+        self.terms.shares.iter_mut().for_each(Share::enter);
         self.set_pace(socket);
-        self.terms.bandwidth.is_some() || !self.terms.meters.is_empty()
     }
 
     /// So many bytes were given to the socket.
@@ -138,7 +156,8 @@ impl Course {
 
     fn set_pace(&mut self, socket: impl AsFd) {
         let due = self.terms.bandwidth.filter(|bandwidth| self.sent >= bandwidth.after);
-        let pace = due.map(|bandwidth| bandwidth.bytes_per_s);
+        let parts = self.terms.shares.iter().filter_map(Share::part);
+        let pace = due.map(|bandwidth| bandwidth.bytes_per_s).into_iter().chain(parts).min();
         if pace == self.pace {
             return;
         }
@@ -156,6 +175,7 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::limiter::share::Sharing;
     use std::net::{TcpListener, TcpStream};
 
     fn socket() -> (TcpStream, TcpStream) {
@@ -165,7 +185,7 @@ mod tests {
     }
 
     fn slow(text: &str) -> Terms {
-        Terms { bandwidth: Some(text.parse().unwrap()), meters: Vec::new() }
+        Terms { bandwidth: Some(text.parse().unwrap()), ..Terms::default() }
     }
 
     #[test]
@@ -193,11 +213,32 @@ mod tests {
     }
 
     #[test]
+    fn connections_that_share_are_slowed_down_while_others_have_something_under_way() {
+        let sharing = Sharing::new().unwrap();
+        let terms = || Terms { shares: vec![sharing.share(7 << 40, 1 << 20)], ..Terms::default() };
+        let ((one, _one), (other, _other), now) = (socket(), socket(), Instant::from_ms(1));
+        let mut course = Course::new(terms(), &one);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
+        let mut second = Course::new(terms(), &other);
+        course.handle_sent(1, &one, now);
+        assert_eq!((tcp::pace_of(&one).unwrap(), tcp::pace_of(&other).unwrap()), (Some(1 << 19), Some(1 << 19)));
+        second.handle_idle();
+        course.handle_sent(1, &one, now);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
+        assert!(second.handle_request(Some(Box::new(terms())), &other));
+        course.handle_sent(1, &one, now);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 19));
+        drop(second);
+        course.handle_sent(1, &one, now);
+        assert_eq!(tcp::pace_of(&one).unwrap(), Some(1 << 20));
+    }
+
+    #[test]
     fn bytes_are_counted_for_their_network_also_the_last_ones() {
         let ((socket, _peer), counted) = (socket(), Counted::new().unwrap());
         let (volume, now): (Volume, _) = ("1MiB/h".parse().unwrap(), Instant::from_ms(1));
         let wait = || volume.wait(table::arrival(&*counted.buckets, 77), TICKS_PER_MS);
-        let terms = Terms { bandwidth: None, meters: vec![Meter::new(counted.clone(), 77, volume, now)] };
+        let terms = Terms { meters: vec![Meter::new(counted.clone(), 77, volume, now)], ..Terms::default() };
         let mut course = Course::new(terms, &socket);
         (0..1024).for_each(|_| course.handle_sent(1024, &socket, now));
         assert_eq!(wait(), None);
