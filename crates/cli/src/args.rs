@@ -323,6 +323,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     browse: Option<bool>,
 
+    /// Pages load themselves again in the browser when files change: for whoever writes them
+    #[arg(long)]
+    watch: bool,
+
     /// Let clients store files: PUT, and a form in listings. Anyone who reaches the server can write into the directory
     #[arg(long)]
     upload: bool,
@@ -430,6 +434,7 @@ impl ServeArgs {
             headers: self.header.clone(),
             cors: self.cors.clone(),
             browse: self.browse,
+            live_reload: self.watch,
             upload: self.upload,
             delete: self.delete,
             mkdir: self.mkdir,

@@ -24,6 +24,7 @@ mod goaway;
 mod held;
 mod http2;
 mod limits;
+mod live_reload;
 mod negotiated;
 mod panics;
 mod preview;

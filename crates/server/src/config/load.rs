@@ -44,6 +44,8 @@ pub struct Overrides {
     pub quiet: bool,
     /// See [`SiteSettings::browse`], of every site.
     pub browse: Option<bool>,
+    /// Turns [`SiteSettings::live_reload`] on for every site.
+    pub live_reload: bool,
     /// Further [`SiteSettings::headers`] of every site, each in the place of those of the same name. What [`field_from_text`] has
     /// accepted.
     pub headers: Vec<(String, String)>,
@@ -193,6 +195,7 @@ impl Overrides {
             site.mkdir |= self.mkdir;
             site.browse = self.browse.unwrap_or(site.browse);
             site.spa |= self.spa;
+            site.live_reload |= self.live_reload;
             if !self.users.is_empty() {
                 site.accounts.users.extend(self.users.iter().cloned());
                 site.access = std::mem::take(&mut site.access).or(&AccessRules::for_all_users());

@@ -65,6 +65,7 @@ fn site(site: &SiteSettings, page: &mut Page) {
     }
     page.line("index", list(&site.index));
     page.line("browse", site.browse);
+    page.line("live_reload", site.live_reload);
     page.line("upload", site.upload);
     if let Some(most) = site.upload_bytes_max {
         page.line("upload_bytes_max", bytes(most));
@@ -254,6 +255,7 @@ mod tests {
                 root: root.clone(),
                 index,
                 browse,
+                live_reload: browse,
                 upload: !browse,
                 limits: browse
                     .then(|| SiteLimit {

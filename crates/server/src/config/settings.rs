@@ -431,6 +431,8 @@ pub struct SiteSettings {
     pub index: Vec<String>,
     /// Whether a directory without an index file is listed.
     pub browse: bool,
+    /// Pages load themselves again when files change.
+    pub live_reload: bool,
     /// Whether clients may store files: PUT, and a form in listings.
     pub upload: bool,
     /// Bytes of one upload; none for as many as there is room for.
@@ -485,6 +487,7 @@ impl SiteSettings {
             root,
             index: vec!["index.html".into()],
             browse: false,
+            live_reload: false,
             upload: false,
             upload_bytes_max: None,
             upload_resume_s: 86_400,

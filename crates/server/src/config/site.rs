@@ -130,6 +130,7 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
         site.index = names.iter().map(|name| index_name(name, checker)).collect();
     }
     site.browse = given.browse;
+    site.live_reload = given.live_reload;
     site.upload = given.upload;
     if let Some(bytes) = &given.upload_bytes_max {
         site.upload_bytes_max = checker.amount("upload_bytes_max", bytes, Unit::Bytes, &UPLOAD_BYTES);

@@ -268,6 +268,7 @@ fn the_command_line_overrides_the_file() {
         ]),
         quiet: true,
         browse: Some(true),
+        live_reload: true,
         headers: vec![("X-A".into(), "2".into())],
         cors: Some("*".into()),
         upload: true,
@@ -304,7 +305,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     let site = &settings.sites[0];
-    assert!(site.browse && site.spa && site.upload && site.delete && site.mkdir);
+    assert!(site.browse && site.live_reload && site.spa && site.upload && site.delete && site.mkdir);
     assert!(site.accounts.users.contains_key("ada") && site.access == AccessRules::for_all_users());
     assert_eq!(settings.sites[0].tls, Some(SiteTls::Local));
     assert_eq!(

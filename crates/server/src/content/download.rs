@@ -21,6 +21,7 @@ use rustix::io::{pread, retry_on_intr};
 
 use self::zip::{TooMany, Zip};
 use super::action::Action;
+use super::answers::Extras;
 use super::directory;
 use super::listing::Kind;
 use super::route::{Effective, variant_of};
@@ -193,12 +194,37 @@ struct Level {
 
 /// What the next part is.
 #[derive(Debug)]
-struct Bytes(Vec<u8>);
+pub(super) struct Bytes(pub(super) Vec<u8>);
 
 impl ContentBuffer for Bytes {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
+}
+
+/// The lines of the head of what is made while it is sent: its `own` ones, and those that are configured, but for the same names.
+pub(super) fn stream_fields(own: &[(&str, &[u8])], extras: &Extras<'_>) -> Vec<u8> {
+    let mut fields = Vec::new();
+    let mut line = |name: &str, value: &[u8]| {
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            fields.extend_from_slice(part);
+        }
+    };
+    own.iter().for_each(|(name, value)| line(name, value));
+    if let Some(vary) = extras.vary_with(None) {
+        line("Vary", vary.as_bytes());
+    }
+    let is_said = |name: &str| extras.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    for (name, value) in [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache")] {
+        if !is_said(name) {
+            line(name, value.as_bytes());
+        }
+    }
+    let is_own = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    for (name, value) in extras.fields.iter().filter(|(name, _)| !is_own(name)) {
+        line(name, value.as_bytes());
+    }
+    fields
 }
 
 /// It cannot be gone on with.
@@ -280,17 +306,10 @@ impl Download {
     fn head(&self) -> StreamHead {
         let rules = self.tree.rules_of(&self.path);
         let extras = rules.extras(200);
-        let mut fields = Vec::new();
-        let mut line = |name: &str, value: &[u8]| {
-            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-                fields.extend_from_slice(part);
-            }
-        };
         let (media_type, suffix): (&[u8], &[u8]) = match self.form {
             Form::Tar => (b"application/x-tar", b".tar"),
             Form::Zip(_) => (b"application/zip", b".zip"),
         };
-        line("Content-Type", media_type);
         // RFC 6266 and RFC 8187: names of any bytes.
         let mut disposition = b"attachment; filename*=UTF-8''".to_vec();
         for byte in self.title() {
@@ -300,21 +319,8 @@ impl Download {
             }
         }
         disposition.extend_from_slice(suffix);
-        line("Content-Disposition", &disposition);
-        if let Some(vary) = extras.vary_with(None) {
-            line("Vary", vary.as_bytes());
-        }
-        let is_said = |name: &str| extras.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-        for (name, value) in [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache")] {
-            if !is_said(name) {
-                line(name, value.as_bytes());
-            }
-        }
-        let is_ours =
-            |name: &str| ["Content-Type", "Content-Disposition"].iter().any(|own| own.eq_ignore_ascii_case(name));
-        for (name, value) in extras.fields.iter().filter(|(name, _)| !is_ours(name)) {
-            line(name, value.as_bytes());
-        }
+        let own = [("Content-Type", media_type), ("Content-Disposition", &disposition)];
+        let fields = stream_fields(&own, &extras);
         StreamHead { status: Status(200), fields, length: None, tunnels: false }
     }
 }

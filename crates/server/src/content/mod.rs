@@ -10,6 +10,7 @@ pub mod download;
 mod escape;
 pub mod explain;
 pub mod listing;
+pub mod live_reload;
 pub mod media_type;
 mod media_types;
 pub mod pages;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lamna_filter::Chain;
+use lamna_filter::{Chain, Step};
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::gateway::forwarding::spells;
@@ -27,6 +27,7 @@ use crate::config::route::{Changes, Cors, Immutable, RULE_FILES, Rules, Switch, 
 use crate::config::settings::SiteSettings;
 use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
+use crate::content::live_reload;
 use crate::upstream::group::Group;
 
 /// The routes of a site.
@@ -34,6 +35,8 @@ use crate::upstream::group::Group;
 pub struct Routes {
     matcher: Matcher,
     depends_on_requests: bool,
+    /// Pages are told to load themselves again when files change.
+    live_reload: bool,
     hides_rule_files: bool,
     changes: Changes,
     /// The fields of the site.
@@ -58,6 +61,13 @@ struct Made {
     by_routes: HashMap<Vec<u16>, Arc<Effective>>,
     errors: HashMap<Vec<Vec<(String, String)>>, Arc<Errors>>,
     last_number: u32,
+}
+
+/// The filters that `steps` say, and what tells pages to load themselves again if they are to. What cannot be made was refused with the settings.
+fn chain(steps: Option<&[Step]>, live_reload: bool) -> Chain {
+    let mut steps = steps.unwrap_or_default().to_vec();
+    steps.extend(live_reload.then(live_reload::step));
+    Chain::new(&steps).unwrap_or_default()
 }
 
 /// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
@@ -109,7 +119,8 @@ impl Routes {
         let fields = |status| headers::fields(&base.headers, status);
         let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
         let fields = fields(200);
-        let (changes, errors, gateway, filters) = (site.changes(), Arc::new(errors), None, Chain::default());
+        let (changes, errors, gateway) = (site.changes(), Arc::new(errors), None);
+        let filters = chain(None, site.live_reload);
         let plain = Arc::new(Effective {
             number: 0,
             rules: base,
@@ -151,6 +162,7 @@ impl Routes {
         Ok(Routes {
             matcher,
             depends_on_requests,
+            live_reload: site.live_reload,
             hides_rule_files: site.rule_files,
             changes,
             base: fields_of_site,
@@ -356,8 +368,7 @@ impl Routes {
         let gateway =
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
         let changes = rules.changes.over(self.changes);
-        // What cannot be made was refused with the settings.
-        let filters = Chain::new(rules.filters.as_deref().unwrap_or_default()).unwrap_or_default();
+        let filters = chain(rules.filters.as_deref(), self.live_reload && gateway.is_none());
         let access = rules.access.clone().or(&self.access);
         let held: Vec<RouteId> = matched.iter().copied().filter(|id| asks(id)).collect();
         let asked = [&held[..], &failed].concat();

@@ -26,6 +26,7 @@ use crate::config::settings::{Settings, SiteSettings, SiteTls};
 use crate::config::site_limit::LimitKey;
 use crate::content::access::Guard;
 use crate::content::answers;
+use crate::content::live_reload::Lookout;
 use crate::content::route::Routes;
 use crate::content::site::users::Users;
 use crate::io::{Blocked, Wait, open};
@@ -69,6 +70,8 @@ pub struct Site {
     pub pages: Arc<Pages>,
     /// Who is let in; none if everybody is.
     pub guard: Option<Arc<Guard>>,
+    /// In which state its files are, if pages are to load themselves again when that changes.
+    pub lookout: Option<Arc<Lookout>>,
     users: Users,
     certificate: Option<u64>,
 }
@@ -274,6 +277,7 @@ impl Site {
             guard: routes.keep_out().then(|| Arc::new(Guard::new(&settings.accounts))),
             routes,
             users: Users::default(),
+            lookout: settings.live_reload.then(Arc::default),
             certificate: settings.tls.as_ref().map(SiteTls::identity),
             settings: settings.clone(),
         };

@@ -21,7 +21,7 @@ use crate::content::access::{Asking, Known, Rules, Verdict, Vouched, Who};
 use crate::content::answers;
 use crate::content::route::{Effective, is_preflight};
 use crate::content::site::Site;
-use crate::content::{download, upload};
+use crate::content::{download, live_reload, upload};
 use crate::gateway::{self, Asking as Asked};
 use crate::tls::Over;
 use crate::upstream::group::Group;
@@ -97,6 +97,10 @@ impl WorkerContext<'_> {
             return self.without_application(translate);
         }
         let means = upload::Means { sites, store, abilities, clock: *clock };
+        if let Some(program) = live_reload::begin(sites.find(translate.host), translate, means) {
+            self.requests += 1;
+            return Some(Done::Run(program));
+        }
         if translate.query.is_some()
             && let Some(program) = download::begin(sites.find(translate.host), translate, client(), means)
         {
