@@ -29,6 +29,7 @@ mod site;
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use checks::Operation;
+use lamna_filter::search::{Query, Text};
 use lamna_filter::{Bounds, Chain, Content, Step};
 use lamna_proto::exchange::negotiate::Coding;
 use peer::{Cycle, Habits};
@@ -208,6 +209,21 @@ pub fn images(input: &[u8]) {
         // The steps leave nothing that is larger, and each format has a head.
         let made = filtered("images", &parameters, &mut content, bytes);
         assert!(made.is_none_or(|made| !made.is_empty() && made.len() < 2 * 4 * 100_000));
+    }
+}
+
+/// Any text is a query or an error, and any content has a text. The first line is the query, and what follows a page.
+pub fn search(input: &[u8]) {
+    let end = memchr::memchr(b'\n', input).unwrap_or(input.len());
+    let (query, content) = (String::from_utf8_lossy(&input[..end]), input.get(end + 1..).unwrap_or_default());
+    for media_type in ["text/html", "text/markdown"] {
+        let (Ok(query), Some(text)) = (Query::parse(&query), Text::of(media_type, content)) else { continue };
+        let found = query.matches(&text);
+        query.excerpt(&text);
+        // What it is understood as is the same query, where that is not too long.
+        if let Ok(again) = Query::parse(&query.to_string()) {
+            assert_eq!(again.matches(&text).is_some(), found.is_some());
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod decompress;
 mod images;
 mod insert;
 mod markdown;
+pub mod search;
 mod substitute;
 
 use std::collections::BTreeMap;

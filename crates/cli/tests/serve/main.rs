@@ -36,6 +36,7 @@ mod routes;
 mod sandbox;
 mod schedule;
 mod script;
+mod search;
 mod server;
 mod skip;
 mod storm;

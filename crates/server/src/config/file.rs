@@ -224,7 +224,20 @@ pub(super) const KEYS: [(&str, &[&str]); 9] = [
     ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth", "shared_bandwidth"]),
     (
         "in a [[site.route]] table",
-        &["match", "priority", "immutable", "rewrite", "try", "cors", "proxy", "fastcgi", "cgi", "cache", "filters"],
+        &[
+            "match",
+            "priority",
+            "immutable",
+            "rewrite",
+            "try",
+            "cors",
+            "proxy",
+            "fastcgi",
+            "cgi",
+            "cache",
+            "filters",
+            "search",
+        ],
     ),
     (
         "in the `match` of a [[site.route]] table",

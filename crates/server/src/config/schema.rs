@@ -192,6 +192,7 @@ fn route() -> Value {
                 "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
             }),
         ),
+        ("search", switch("Whether the pages of folders are searched with ?q=")),
         ("upload", switch("Whether clients may store files")),
         ("delete", switch("Whether clients may delete files and empty directories")),
         ("mkdir", switch("Whether clients may make directories")),

@@ -20,17 +20,15 @@ use lamna_proto::resource::Resource;
 use rustix::io::{pread, retry_on_intr};
 
 use self::zip::{TooMany, Zip};
-use super::action::Action;
 use super::answers::Extras;
 use super::directory;
 use super::listing::Kind;
-use super::route::{Effective, variant_of};
-use super::site::{Site, Sites};
-use super::upload::{Asking, Means};
-use crate::config::route::{Changes, Rules};
+use super::site::Site;
+use super::tree::Tree;
+use super::upload::Means;
+use crate::config::route::Changes;
 use crate::io::file_state;
-use crate::io::{Blocked, KernelFeatures, Wait, open};
-use crate::sys::clock::Clock;
+use crate::io::{Blocked, Wait, open};
 
 /// The queries that ask for a folder as an archive.
 const TAR_QUERY: &[u8] = b"download=tar";
@@ -64,91 +62,9 @@ pub fn begin(
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
-    let asking = site.routes.depends_on_requests().then(|| Asking::of(translate, request, client));
-    let entered = match &asking {
-        Some(asking) => site.routes.applying(&path, &asking.asked()),
-        None => site.routes.effective(&path, &[]),
-    };
-    let tree = Tree {
-        entered,
-        sites: means.sites.clone(),
-        abilities: means.abilities.clone(),
-        clock: means.clock,
-        site: site.index,
-        asking,
-    };
+    let tree = Tree::of(site, &path, (translate, request, client), means);
     // What is answered in another way is, here as well.
     tree.serves(&path).then(|| Box::new(Download { tree, path, form, walk: None }) as Box<dyn Program>)
-}
-
-/// Whether what these rules apply to is answered with the file or the folder that is there, to whoever gets the folder around it.
-pub fn leads_to_files(rules: &Rules) -> bool {
-    // All of them are named: whoever adds one decides here whether it matters.
-    let Rules {
-        headers: _,
-        immutable: _,
-        media_type: _,
-        redirect,
-        rewrite,
-        try_files,
-        index: _,
-        error_pages: _,
-        cors: _,
-        gateway,
-        // Of what applications answer, which is not here.
-        answer_cache: _,
-        changes: _,
-        // By path, for who asks: see `Tree::serves`.
-        access: _,
-        filters,
-    } = rules;
-    let is_filtered = filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
-    redirect.is_none() && rewrite.is_none() && try_files.is_none() && gateway.is_none() && !is_filtered
-}
-
-/// What is served to who asks.
-#[derive(Debug)]
-struct Tree {
-    sites: Arc<Sites>,
-    abilities: Arc<KernelFeatures>,
-    clock: Clock,
-    site: u32,
-    /// Who asks, if routes of the site look at more than paths.
-    asking: Option<Asking>,
-    /// What applies to the folder that was asked for: who asks was let in there.
-    entered: Arc<Effective>,
-}
-
-impl Tree {
-    fn site(&self) -> &Site {
-        self.sites.at(self.site)
-    }
-
-    fn rules_of(&self, path: &[u8]) -> Arc<Effective> {
-        match &self.asking {
-            Some(asking) => self.site().routes.applying(path, &asking.asked()),
-            None => self.site().routes.effective(path, &[]),
-        }
-    }
-
-    /// Whether `path`, which is normalised, is answered with what is there.
-    fn serves(&self, path: &[u8]) -> bool {
-        let site = self.site();
-        let is_moved = std::str::from_utf8(path)
-            .is_ok_and(|text| site.settings.redirects.iter().any(|redirect| redirect.location(text).is_some()));
-        let rules = self.rules_of(path);
-        let is_for = |rules: &Effective| {
-            rules.whom(Action::Read).is_none_or(|whom| self.entered.whom(Action::Read) == Some(whom))
-        };
-        let of_file = || variant_of(path).is_none_or(|file| is_for(&self.rules_of(file)));
-        let is_let_in = !site.routes.keep_out() || is_for(&rules) && of_file();
-        is_let_in && leads_to_files(&rules.rules) && !is_moved && !path::is_hidden(path) && !site.routes.hides(path)
-    }
-
-    /// What is served in the directory `path` is beneath another root than it.
-    fn is_elsewhere(&self, path: &[u8], entry: &[u8]) -> bool {
-        !std::ptr::eq(self.site().root_of(path).0, self.site().root_of(entry).0)
-    }
 }
 
 /// Sends a folder.

@@ -16,8 +16,10 @@ mod media_types;
 pub mod pages;
 pub mod purge;
 pub mod route;
+pub mod search;
 pub mod site;
 pub mod translate;
+mod tree;
 pub mod upload;
 
 pub use media_type::MediaType;

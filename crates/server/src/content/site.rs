@@ -28,6 +28,7 @@ use crate::content::access::Guard;
 use crate::content::answers;
 use crate::content::live_reload::Lookout;
 use crate::content::route::Routes;
+use crate::content::search::Texts;
 use crate::content::site::users::Users;
 use crate::io::{Blocked, Wait, open};
 use crate::metrics::counters::Counters;
@@ -70,6 +71,8 @@ pub struct Site {
     pub pages: Arc<Pages>,
     /// Who is let in; none if everybody is.
     pub guard: Option<Arc<Guard>>,
+    /// The texts of its pages, if they are searched.
+    pub texts: Option<Arc<Texts>>,
     /// In which state its files are, if pages are to load themselves again when that changes.
     pub lookout: Option<Arc<Lookout>>,
     users: Users,
@@ -277,6 +280,7 @@ impl Site {
             guard: routes.keep_out().then(|| Arc::new(Guard::new(&settings.accounts))),
             routes,
             users: Users::default(),
+            texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
             lookout: settings.live_reload.then(Arc::default),
             certificate: settings.tls.as_ref().map(SiteTls::identity),
             settings: settings.clone(),

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use super::answers;
 use super::listing::View;
 use super::media_type;
-use super::{directory, download};
+use super::{directory, tree};
 use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
 use crate::config::cache_switches::CacheSwitches;
@@ -268,7 +268,7 @@ impl Question<'_> {
         // Directories of users are theirs alone.
         let is_users = settings.user_directory.is_some() && self.path.starts_with(b"/~");
         let changes = if is_users { Changes::default() } else { self.rules.changes };
-        let downloads = !is_users && download::leads_to_files(&self.rules.rules);
+        let downloads = !is_users && tree::leads_to_files(&self.rules.rules);
         let shows = self.site.routes.keep_out().then_some((&self.site.routes, self.rules));
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { &*path } else { self.path };

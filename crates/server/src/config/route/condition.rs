@@ -199,7 +199,7 @@ fn is_coded(text: &[u8]) -> bool {
 }
 
 /// Without percent-encoding, and with spaces for plus signs, as forms are sent. What is no encoding stays.
-fn decoded(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+pub(crate) fn decoded(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if !is_coded(text) {
         return text.into();
     }

@@ -116,6 +116,9 @@ fn contradiction(one: &RouteSettings, two: &RouteSettings) -> Option<String> {
     if both(|route| route.filters.is_some()) && one.filters != two.filters {
         return Some("`filters`".into());
     }
+    if both(|route| route.search.is_some()) && one.search != two.search {
+        return Some("`search`".into());
+    }
     if both(|route| route.answer_cache != Switch::Unset) && one.answer_cache != two.answer_cache {
         return Some("`cache`".into());
     }

@@ -84,6 +84,8 @@ pub struct RouteSettings {
     pub answer_cache: Switch<AnswerCache>,
     /// What files pass through. Empty: nothing, whatever less specific routes say.
     pub filters: Option<Vec<Step>>,
+    /// Whether the pages of folders are searched.
+    pub search: Option<bool>,
     /// What clients may change.
     pub changes: ChangeRules,
     /// Who may do what.
@@ -270,6 +272,8 @@ pub struct Rules {
     pub answer_cache: Option<AnswerCache>,
     /// What files pass through.
     pub filters: Option<Vec<Step>>,
+    /// Whether the pages of folders are searched.
+    pub search: Option<bool>,
     /// What clients may change, where that differs from the site.
     pub changes: ChangeRules,
     /// Who may do what, where that differs from the site.
@@ -338,6 +342,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
         }
         rules.index = rules.index.or_else(|| route.index.clone());
         rules.filters = rules.filters.or_else(|| route.filters.clone());
+        rules.search = rules.search.or(route.search);
         rules.changes = rules.changes.or(route.changes);
         rules.access = std::mem::take(&mut rules.access).or(&route.access);
         for (status, page) in &route.error_pages {

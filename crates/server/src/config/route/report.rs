@@ -73,6 +73,9 @@ pub(in crate::config) fn render(route: &RouteSettings) -> String {
     if let Some(steps) = &route.filters {
         line("filters", filters::render(steps));
     }
+    if let Some(is_on) = route.search {
+        line("search", is_on.to_string());
+    }
     if !route.access.is_empty() {
         line("access", route.access.render());
     }
@@ -159,6 +162,7 @@ fn lines_of(rules: &Rules) -> Vec<String> {
     }
     lines.extend(rules.index.as_ref().map(|index| format!("index files {}", index.join(", "))));
     lines.extend(rules.describe_filters());
+    lines.extend(rules.search.filter(|is_on| *is_on).map(|_| "its pages are searched with ?q=".to_owned()));
     lines.extend(rules.error_pages.iter().map(|(status, page)| format!("page for {status}: {page}")));
     lines.extend(rules.media_type.as_ref().map(|media| format!("Content-Type: {media} (files)")));
     match rules.immutable {

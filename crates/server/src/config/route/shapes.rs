@@ -36,6 +36,7 @@ pub(in crate::config) struct RouteTable {
     pub(super) filters: Option<Vec<Spanned<FilterStep>>>,
     pub(super) upload: Option<bool>,
     pub(super) delete: Option<bool>,
+    pub(super) search: Option<bool>,
     pub(super) mkdir: Option<bool>,
     pub(super) access: Option<Spanned<AccessValue>>,
 }

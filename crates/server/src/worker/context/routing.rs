@@ -21,7 +21,7 @@ use crate::content::access::{Asking, Known, Rules, Verdict, Vouched, Who};
 use crate::content::answers;
 use crate::content::route::{Effective, is_preflight};
 use crate::content::site::Site;
-use crate::content::{download, live_reload, upload};
+use crate::content::{download, live_reload, search, upload};
 use crate::gateway::{self, Asking as Asked};
 use crate::tls::Over;
 use crate::upstream::group::Group;
@@ -103,6 +103,7 @@ impl WorkerContext<'_> {
         }
         if translate.query.is_some()
             && let Some(program) = download::begin(sites.find(translate.host), translate, client(), means)
+                .or_else(|| search::begin(sites.find(translate.host), translate, client(), means))
         {
             self.requests += 1;
             return Some(Done::Run(program));
