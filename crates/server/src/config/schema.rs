@@ -367,7 +367,7 @@ fn limit() -> Value {
         "shared_bandwidth".to_owned(),
         pattern(BANDWIDTH, "How fast all connections get it together that are counted together, as in 5MB/s"),
     );
-    let key = "^(network|user|header:[!#$%&'*+.^_`|~0-9A-Za-z-]+)$";
+    let key = "^(network|user|header:[0-9A-Za-z_-]+)$";
     keys.insert(
         "key".to_owned(),
         pattern(

@@ -5,20 +5,23 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::ops::Range;
+use std::str::FromStr;
 
+use lamna_policy::volume::Bandwidth;
 use toml::Spanned;
 
 use super::access;
 use super::acme::check_name;
 use super::address::host_name;
-use super::file::{AliasTable, SiteTable, Text, Texts};
+use super::file::{AliasTable, LimitTable, SiteTable, Text, Texts};
 use super::gateway::{CommandSettings, ProgramSettings};
 use super::limits::Unit;
 use super::redirect;
 use super::route;
 use super::settings::{Alias, ClientCa, SiteSettings, SiteTls, TlsFiles};
-use super::site_limit::site_limits;
+use super::site_limit::SiteLimit;
 use super::validate::Checker;
 use lamna_policy::size::format_size;
 
@@ -167,6 +170,42 @@ fn site(table: &Spanned<SiteTable>, checker: &mut Checker<'_>) -> SiteSettings {
     }
     site.tls = tls(table, checker);
     site
+}
+
+/// The limits of a site. Those that limit nothing are left out.
+fn site_limits(tables: &[Spanned<LimitTable>], checker: &mut Checker<'_>) -> Vec<SiteLimit> {
+    tables.iter().map(|table| site_limit(table, checker)).filter(SiteLimit::is_any).collect()
+}
+
+fn site_limit(table: &Spanned<LimitTable>, checker: &mut Checker<'_>) -> SiteLimit {
+    let given = table.get_ref();
+    if let Some(path) = &given.path {
+        checker.expect(path.get_ref().starts_with('/'), path, "does not start with /");
+    }
+    let path = given.path.as_ref().map_or("/", |path| path.get_ref());
+    let said = [&given.requests, &given.bytes, &given.bandwidth, &given.shared_bandwidth];
+    if said.iter().all(|one| one.is_none()) {
+        let hint = "say what: requests = \"10/m burst 5\", bytes = \"10GB/d\", bandwidth = \"500kB/s after 5MB\" or \
+                    shared_bandwidth = \"5MB/s\"";
+        checker.problem_with_hint(table.span(), "this limit limits nothing", Some(hint.to_owned()));
+    }
+    let shared_bandwidth: Option<Bandwidth> = unless_off(given.shared_bandwidth.as_ref(), checker);
+    if let (Some(text), Some(Bandwidth { after: 1.., .. })) = (&given.shared_bandwidth, shared_bandwidth) {
+        checker.expect(false, text, "has an `after`: what connections share begins with their first byte");
+    }
+    SiteLimit {
+        key: given.key.as_ref().and_then(|key| checker.parsed(key)).unwrap_or_default(),
+        rate: unless_off(given.requests.as_ref(), checker),
+        volume: unless_off(given.bytes.as_ref(), checker),
+        bandwidth: unless_off(given.bandwidth.as_ref(), checker),
+        shared_bandwidth,
+        ..SiteLimit::new(path)
+    }
+}
+
+/// A limit as a value; none for any amount.
+fn unless_off<T: FromStr<Err: Display>>(text: Option<&Text>, checker: &mut Checker<'_>) -> Option<T> {
+    text.filter(|text| text.get_ref() != "off").and_then(|text| checker.parsed(text))
 }
 
 /// Whether the files make a pair is found out when they are loaded.

@@ -1,17 +1,12 @@
 //! `[[site.limit]]`: how much clients may take of some paths of a site, and whom that counts together.
 //!
-//! Owns: these settings as values and as text, and the judgement of them. How they are kept is `worker/limiter`'s.
+//! Owns: these settings as values and as text. What is written is judged in `site`, and how limits are kept is `worker/limiter`'s.
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::str::FromStr;
 
 use lamna_policy::limit::Rate;
 use lamna_policy::volume::{Bandwidth, Volume};
-use toml::Spanned;
-
-use super::file::{LimitTable, Text};
-use super::site::is_token_byte;
-use super::validate::Checker;
 
 /// How much each client may take of some paths of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +50,8 @@ impl SiteLimit {
         }
     }
 
-    fn is_any(&self) -> bool {
+    /// Whether it limits anything.
+    pub fn is_any(&self) -> bool {
         let Self { rate, volume, bandwidth, shared_bandwidth, .. } = self;
         rate.is_some() || volume.is_some() || bandwidth.is_some() || shared_bandwidth.is_some()
     }
@@ -69,7 +65,7 @@ impl FromStr for LimitKey {
             "network" => Ok(LimitKey::Network),
             "user" => Ok(LimitKey::User),
             _ => match text.strip_prefix("header:") {
-                Some(name) if !name.is_empty() && name.bytes().all(is_token_byte) => {
+                Some(name) if !name.is_empty() && name.bytes().all(is_of_name) => {
                     Ok(LimitKey::Field(name.to_ascii_lowercase()))
                 }
                 _ => Err(
@@ -80,6 +76,11 @@ impl FromStr for LimitKey {
     }
 }
 
+/// What names of fields are made of in practice; more is allowed (RFC 9110 5.1).
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_".contains(&byte)
+}
+
 impl fmt::Display for LimitKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,42 +89,6 @@ impl fmt::Display for LimitKey {
             LimitKey::Field(name) => write!(formatter, "header:{name}"),
         }
     }
-}
-
-/// The limits of a site. Those that limit nothing are left out.
-pub(super) fn site_limits(tables: &[Spanned<LimitTable>], checker: &mut Checker<'_>) -> Vec<SiteLimit> {
-    tables.iter().map(|table| site_limit(table, checker)).filter(SiteLimit::is_any).collect()
-}
-
-fn site_limit(table: &Spanned<LimitTable>, checker: &mut Checker<'_>) -> SiteLimit {
-    let given = table.get_ref();
-    if let Some(path) = &given.path {
-        checker.expect(path.get_ref().starts_with('/'), path, "does not start with /");
-    }
-    let path = given.path.as_ref().map_or("/", |path| path.get_ref());
-    let said = [&given.requests, &given.bytes, &given.bandwidth, &given.shared_bandwidth];
-    if said.iter().all(|one| one.is_none()) {
-        let hint = "say what: requests = \"10/m burst 5\", bytes = \"10GB/d\", bandwidth = \"500kB/s after 5MB\" or \
-                    shared_bandwidth = \"5MB/s\"";
-        checker.problem_with_hint(table.span(), "this limit limits nothing", Some(hint.to_owned()));
-    }
-    let shared_bandwidth: Option<Bandwidth> = unless_off(given.shared_bandwidth.as_ref(), checker);
-    if let (Some(text), Some(Bandwidth { after: 1.., .. })) = (&given.shared_bandwidth, shared_bandwidth) {
-        checker.expect(false, text, "has an `after`: what connections share begins with their first byte");
-    }
-    SiteLimit {
-        key: given.key.as_ref().and_then(|key| checker.parsed(key)).unwrap_or_default(),
-        rate: unless_off(given.requests.as_ref(), checker),
-        volume: unless_off(given.bytes.as_ref(), checker),
-        bandwidth: unless_off(given.bandwidth.as_ref(), checker),
-        shared_bandwidth,
-        ..SiteLimit::new(path)
-    }
-}
-
-/// A limit as a value; none for any amount.
-fn unless_off<T: FromStr<Err: Display>>(text: Option<&Text>, checker: &mut Checker<'_>) -> Option<T> {
-    text.filter(|text| text.get_ref() != "off").and_then(|text| checker.parsed(text))
 }
 
 #[cfg(test)]
