@@ -2,6 +2,9 @@
 //!
 //! Owns: [`Content`], as the next filter of a chain finds it and as it leaves it. Media types are compared without parameters and in any case.
 
+use std::fmt;
+use std::sync::Arc;
+
 use lamna_proto::exchange::negotiate::Coding;
 
 /// What is known of content.
@@ -19,6 +22,30 @@ pub struct Content {
     pub varies: bool,
     /// What the request asks a filter for, as its [`recipe`](crate::Make::recipe) says it.
     pub query: Option<String>,
+    /// Whether a filter that takes long may go on; none if it may.
+    pub leave: Option<Leave>,
+}
+
+/// Says whether a filter that takes long may go on: whoever runs it has a clock, and filters have none.
+#[derive(Clone)]
+pub struct Leave(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Leave {
+    /// What asks `is_given`.
+    pub fn new(is_given: impl Fn() -> bool + Send + Sync + 'static) -> Leave {
+        Leave(Arc::new(is_given))
+    }
+
+    /// Whether it may go on.
+    pub fn is_given(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Leave {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leave").finish_non_exhaustive()
+    }
 }
 
 impl Content {
@@ -26,7 +53,8 @@ impl Content {
     pub fn new(media_type: &str) -> Content {
         let media_type = media_type.to_owned();
         let coding = Some(Coding::Identity);
-        Content { media_type, coding, bytes: None, accepts: Box::default(), varies: false, query: None }
+        let accepts = Box::default();
+        Content { media_type, coding, bytes: None, accepts, varies: false, query: None, leave: None }
     }
 
     /// Whether it can be read as it is.

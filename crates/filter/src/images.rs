@@ -6,7 +6,7 @@
 //!
 //! Owns: [`Recipe`], what is asked for with its values rounded, so that few different ones exist of each picture. `codecs` reads and writes the formats,
 //! `pixels` carries steps out. Guarantees: a picture of too many pixels is refused before it is decoded; nothing gets larger than it was; malformed
-//! pictures and recipes are faults. Needs the whole content. For files only.
+//! pictures and recipes are faults; a picture that has no time left is given up between two steps. Needs the whole content. For files only.
 
 mod codecs;
 mod pixels;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use lamna_proto::exchange::negotiate::prefer_media;
 
-use crate::{Content, Fault, Filter, Kind, Make, Parameters};
+use crate::{Content, Fault, Filter, Kind, Leave, Make, Parameters};
 use codecs::Format;
 use pixels::Section;
 
@@ -24,7 +24,7 @@ use pixels::Section;
 pub(crate) const KIND: Kind = Kind {
     name: "images",
     about: "Gives other sizes, sections and formats of pictures, as the query asks (JPEG, PNG, WebP).",
-    version: 1,
+    version: 2,
     required: &[],
     optional: &[
         ("pixels_max", "Pixels of a picture that is read; more are refused. 40000000 unless it is said"),
@@ -84,7 +84,8 @@ impl Make for Images {
         let into = recipe.as_ref().map_or(source, |recipe| recipe.format(source));
         content.media_type = into.media_type().to_owned();
         let (pixels_max, quality) = (self.pixels_max, self.quality);
-        Some(Box::new(Making { bytes: Vec::new(), source, into, recipe, pixels_max, quality }))
+        let leave = content.leave.clone();
+        Some(Box::new(Making { bytes: Vec::new(), source, into, recipe, pixels_max, quality, leave }))
     }
 
     fn recipe(&self, query: &[u8], accept: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
@@ -301,6 +302,18 @@ struct Making {
     recipe: Result<Recipe, String>,
     pixels_max: u64,
     quality: u8,
+    leave: Option<Leave>,
+}
+
+impl Making {
+    /// # Errors
+    /// The time for it is over.
+    fn go_on(&self) -> Result<(), Fault> {
+        match self.leave.as_ref().is_none_or(Leave::is_given) {
+            true => Ok(()),
+            false => Err(Fault::TooSlow),
+        }
+    }
 }
 
 impl Filter for Making {
@@ -314,6 +327,7 @@ impl Filter for Making {
         let mut picture = codecs::read(self.source, &self.bytes, self.pixels_max)?;
         self.bytes = Vec::new();
         for step in &recipe.steps {
+            self.go_on()?;
             picture = match *step {
                 Step::Scale { width, height } => picture.scaled(width, height),
                 Step::Shape { width, height } => picture.shaped(width, height),
@@ -324,6 +338,7 @@ impl Filter for Making {
                 Step::Smooth(radius) => picture.smoothed(radius as usize),
             };
         }
+        self.go_on()?;
         codecs::write(self.into, picture, self.quality, out)
     }
 }

@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use chain::{Bounds, Chain, ChainError, Run, Step, Then, change_files};
-pub use content::Content;
+pub use content::{Content, Leave};
 
 /// A step over a stream of content.
 pub trait Filter: Send {
@@ -107,12 +107,15 @@ pub enum Fault {
     Unreadable(String),
     /// What the request asks for is not there to be asked for.
     Request(String),
+    /// It was not done in the time that it had: see [`Leave`].
+    TooSlow,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::TooLarge(most) => write!(f, "the content has more than {most} bytes"),
+            Fault::TooSlow => f.write_str("it takes too long"),
             Fault::Content(why) | Fault::Unreadable(why) | Fault::Request(why) => f.write_str(why),
         }
     }

@@ -71,7 +71,7 @@ fn judge(width: usize, height: usize, pixels_max: u64) -> Result<(), Fault> {
     }
 }
 
-/// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The decoder gives the wrong ones for some of these.
+/// Whether it is a sequential JPEG (T.81 4.11) whose colours have a scan each. The usual decoder gives the wrong ones for some of these.
 fn has_scan_for_each_colour(bytes: &[u8]) -> bool {
     let (mut rest, mut colours) = (bytes, 0);
     loop {
@@ -105,10 +105,10 @@ fn read_jpeg(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
     let info = decoder.info().ok_or_else(|| fault(&"it has no head"))?;
     let (width, height) = (usize::from(info.width), usize::from(info.height));
     judge(width, height, pixels_max)?;
-    if has_scan_for_each_colour(bytes) {
-        return Err(fault(&"its colours are stored one after the other"));
-    }
-    let bytes = decoder.decode().map_err(|why| fault(&why))?;
+    let bytes = match has_scan_for_each_colour(bytes) {
+        true => read_scan_by_scan(bytes, pixels_max)?,
+        false => decoder.decode().map_err(|why| fault(&why))?,
+    };
     let orientation = decoder.exif().map_or(1, |exif| orientation(exif));
     let picture = Picture { width, height, channels: 3, bytes };
     if picture.bytes.len() != width * height * 3 || picture.bytes.is_empty() {
@@ -124,6 +124,19 @@ fn read_jpeg(bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
         8 => picture.rotated(3),
         _ => picture,
     })
+}
+
+/// The pixels of a JPEG whose colours have a scan each, by a decoder that keeps all coefficients until the last scan: slower, and with more memory.
+fn read_scan_by_scan(bytes: &[u8], pixels_max: u64) -> Result<Vec<u8>, Fault> {
+    let fault = |why: &dyn std::fmt::Display| malformed(Format::Jpeg, why);
+    let mut decoder = jpeg_decoder::Decoder::new(bytes);
+    decoder.set_max_decoding_buffer_size(usize::try_from(4 * pixels_max).unwrap_or(usize::MAX));
+    let pixels = decoder.decode().map_err(|why| fault(&why))?;
+    match decoder.info().map(|info| info.pixel_format) {
+        Some(jpeg_decoder::PixelFormat::RGB24) => Ok(pixels),
+        Some(jpeg_decoder::PixelFormat::L8) => Ok(pixels.iter().flat_map(|grey| [*grey; 3]).collect()),
+        _ => Err(fault(&"it is of no kind that is known")),
+    }
 }
 
 /// How a camera was held (Exif 2.3, 4.6.4, tag 274), from 1 to 8; 1 if that is not said.

@@ -11,6 +11,7 @@ mod escape;
 pub mod explain;
 pub mod listing;
 pub mod live_reload;
+mod lookout;
 pub mod media_type;
 mod media_types;
 pub mod pages;
@@ -18,8 +19,10 @@ pub mod purge;
 pub mod route;
 pub mod search;
 pub mod site;
+mod texts;
 pub mod translate;
 mod tree;
+mod turns;
 pub mod upload;
 
 pub use media_type::MediaType;

@@ -27,7 +27,7 @@ use crate::config::route::{Changes, Cors, Immutable, RULE_FILES, Rules, Switch, 
 use crate::config::settings::SiteSettings;
 use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
-use crate::content::live_reload;
+use crate::content::lookout;
 use crate::upstream::group::Group;
 
 /// The routes of a site.
@@ -66,7 +66,7 @@ struct Made {
 /// The filters that `steps` say, and what tells pages to load themselves again if they are to. What cannot be made was refused with the settings.
 fn chain(steps: Option<&[Step]>, live_reload: bool) -> Chain {
     let mut steps = steps.unwrap_or_default().to_vec();
-    steps.extend(live_reload.then(live_reload::step));
+    steps.extend(live_reload.then(lookout::step));
     Chain::new(&steps).unwrap_or_default()
 }
 

@@ -9,11 +9,9 @@
 //! client would not get by asking for it ([`Tree`]); memory, time, files and bytes are bounded, and a result says so when it is not
 //! all. What a query means is `lamna_filter::search`'s. Steps read from the disk, so they are carried out where the engine may wait.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lamna_filter::search::{QUERY_BYTES_MAX, Query, Text};
 use lamna_proto::exchange::Translate;
@@ -27,19 +25,16 @@ use super::escape::push_html;
 use super::listing::Kind;
 use super::media_type;
 use super::site::Site;
+use super::texts::{Texts, Turn};
 use super::tree::Tree;
 use super::upload::Means;
-use crate::cache::two_generation_map::{Generations, Key};
+use crate::cache::two_generation_map::Key;
 use crate::config::compression::Compression;
 use crate::config::route::condition::decoded;
 use crate::config::route::{Changes, Rules};
-use crate::io::file_state::{self, Stamp, Stamps};
+use crate::io::file_state::{self, Stamps};
 use crate::io::{Blocked, Wait, open};
 
-/// Bytes of memory that the texts of a site's pages may take in one process.
-const TEXTS_BYTES_MAX: u64 = 64 << 20;
-/// Searches of a site at once in one process. Who comes then is asked to come again.
-const SEARCHES_MAX: usize = 4;
 /// Files that one search looks at, bytes that it reads, and how long it takes at most.
 const FILES_MAX: usize = 20_000;
 const READ_BYTES_MAX: u64 = 128 << 20;
@@ -54,55 +49,6 @@ const STEP_MS: u64 = 20;
 /// Results that are shown, and pages that may match.
 const SHOWN_MAX: usize = 50;
 const FOUND_MAX: usize = 2_000;
-
-/// The texts of the pages of a site, and how many searches are under way.
-pub struct Texts {
-    kept: Mutex<Generations<(Stamp, Arc<Text>)>>,
-    under_way: AtomicUsize,
-}
-
-impl Default for Texts {
-    fn default() -> Texts {
-        Texts { kept: Mutex::new(Generations::new(TEXTS_BYTES_MAX)), under_way: AtomicUsize::new(0) }
-    }
-}
-
-impl fmt::Debug for Texts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Texts").finish_non_exhaustive()
-    }
-}
-
-impl Texts {
-    /// The text of a file that is in this state, if it is kept.
-    fn lookup(&self, key: Key<'_>, stamp: &Stamp) -> Option<Arc<Text>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.lookup(key).filter(|(known, _)| known == stamp).map(|(_, text)| text.clone())
-    }
-
-    fn keep(&self, key: Key<'_>, stamp: Stamp, text: &Arc<Text>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(key, (stamp, text.clone()), text.bytes() as u64);
-    }
-}
-
-/// One of the searches that are under way.
-#[derive(Debug)]
-struct Turn(Arc<Texts>);
-
-impl Turn {
-    fn take(texts: &Arc<Texts>) -> Option<Turn> {
-        let turn = Turn(texts.clone());
-        // Dropped where there are too many.
-        (texts.under_way.fetch_add(1, Relaxed) < SEARCHES_MAX).then_some(turn)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Relaxed);
-    }
-}
 
 /// The program that answers a request for a search; none if it is not one, or folders are not searched here.
 pub fn begin(
@@ -497,14 +443,5 @@ mod tests {
         assert!(!html.contains("<script>") && html.contains("1 of 2 pages. Not all"), "{html}");
         let json: serde_json::Value = serde_json::from_slice(&page.json()).unwrap();
         assert_eq!((json["results"][0]["title"].as_str(), json["complete"].as_bool()), (Some(bad), Some(false)));
-    }
-
-    #[test]
-    fn so_many_searches_are_under_way_and_no_more() {
-        let texts = Arc::new(Texts::default());
-        let mut turns: Vec<_> = (0..SEARCHES_MAX).map(|_| Turn::take(&texts).unwrap()).collect();
-        assert!(Turn::take(&texts).is_none());
-        turns.pop();
-        assert!(Turn::take(&texts).is_some());
     }
 }

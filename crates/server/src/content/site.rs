@@ -26,10 +26,11 @@ use crate::config::settings::{Settings, SiteSettings, SiteTls};
 use crate::config::site_limit::LimitKey;
 use crate::content::access::Guard;
 use crate::content::answers;
-use crate::content::live_reload::Lookout;
+use crate::content::lookout::Lookout;
 use crate::content::route::Routes;
-use crate::content::search::Texts;
 use crate::content::site::users::Users;
+use crate::content::texts::Texts;
+use crate::content::turns::Forms;
 use crate::io::{Blocked, Wait, open};
 use crate::metrics::counters::Counters;
 use crate::sys::clock::Clock;
@@ -71,6 +72,8 @@ pub struct Site {
     pub pages: Arc<Pages>,
     /// Who is let in; none if everybody is.
     pub guard: Option<Arc<Guard>>,
+    /// How many forms of its files were made.
+    pub forms: Forms,
     /// The texts of its pages, if they are searched.
     pub texts: Option<Arc<Texts>>,
     /// In which state its files are, if pages are to load themselves again when that changes.
@@ -280,6 +283,7 @@ impl Site {
             guard: routes.keep_out().then(|| Arc::new(Guard::new(&settings.accounts))),
             routes,
             users: Users::default(),
+            forms: Forms::default(),
             texts: settings.routes.iter().any(|route| route.search == Some(true)).then(Arc::default),
             lookout: settings.live_reload.then(Arc::default),
             certificate: settings.tls.as_ref().map(SiteTls::identity),

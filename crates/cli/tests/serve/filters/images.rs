@@ -26,6 +26,7 @@ for_engines!(all images_are_tried_with_every_architecture: [
     a_picture_that_is_asked_for_is_a_file_of_its_own,
     what_cannot_be_asked_for_is_refused,
     the_format_is_one_that_the_client_takes,
+    ever_new_forms_of_a_picture_are_refused_and_others_are_not,
 ]);
 
 /// A PNG of so many pixels, which get lighter to the right.
@@ -147,4 +148,42 @@ fn many_different_requests_have_few_different_pictures_made() {
         assert!(found.len() <= 20, "{} sizes", found.len());
         server.finish();
     }
+}
+
+/// How many different forms are asked for; `LAMNA_DISTINCT_FORMS=1000000` asks for as many.
+fn forms() -> usize {
+    std::env::var("LAMNA_DISTINCT_FORMS").ok().and_then(|text| text.parse().ok()).unwrap_or(180)
+}
+
+fn ever_new_forms_of_a_picture_are_refused_and_others_are_not(engine: Engine) {
+    let server = start(engine);
+    // On one connection, so that one process counts.
+    let mut client = server.connect();
+    let mut counts = std::collections::BTreeMap::new();
+    for number in 0..forms() {
+        let (left, width, height) = (number % 9 * 10, number / 9 % 9 * 10 + 10, number / 81 % 9 * 10 + 10);
+        let (size, turn) = (number / 729 % 18, number / 13_122 % 3 * 90 + 90);
+        let size = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 828, 1080, 1280, 1600, 1920, 2560, 3840][size];
+        let gamma = number / 39_366 % 50 + 1;
+        let target = format!(
+            "/a.png?crop={left},0,{width},{height}&scale={size}&rotate={turn}&gamma={}.{}",
+            gamma / 10,
+            gamma % 10
+        );
+        let response = client.get(&target).unwrap_or_else(|fault| panic!("{target}: {fault}"));
+        response.check().unwrap();
+        *counts.entry(response.status).or_insert(0) += 1;
+        if response.status == 429 {
+            assert!(response.field("Retry-After").is_some(), "{target}");
+        }
+    }
+    // A crop at 90 of 100 can only be 10 wide, so some are the same. In the time that this takes a few more may be made.
+    let made = counts.remove(&200).unwrap_or(0);
+    assert!(counts.keys().all(|status| *status == 429) && made >= 50, "{made} made, {counts:?}");
+    assert!(forms() > 180 || counts.get(&429).is_some_and(|refused| *refused > 5), "{made} made, {counts:?}");
+    // What was made stays, and so do other files.
+    assert_eq!(client.get("/a.png?crop=0,0,10,10&scale=16&rotate=90&gamma=0.1").unwrap().status, 200);
+    assert_eq!(client.get("/a.png").unwrap().status, 200);
+    assert_eq!(client.get("/large.png?scale=16").unwrap().status, 422, "another file, which is too large");
+    server.finish();
 }

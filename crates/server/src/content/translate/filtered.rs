@@ -6,9 +6,11 @@
 //! while it comes (`gateway`).
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use lamna_filter::{Bounds, Content as Filtered, Fault, Run};
+use lamna_filter::{Bounds, Content as Filtered, Fault, Leave, Run};
+use lamna_policy::limit::{Period, Rate};
 use lamna_proto::codings::Codings;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::message::Status;
@@ -16,7 +18,9 @@ use lamna_proto::resource::{Resource, Variants};
 use rustix::io::Errno;
 
 use super::{Content, Kindred, Open, Previous, Question, READ_TRIES, State};
+use crate::cache::two_generation_map::Key;
 use crate::cache::{Entry, Store};
+use crate::content::turns::Turns;
 use crate::content::{answers, media_type};
 use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, Wait};
@@ -27,7 +31,14 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// What is made because a query asks for it takes long and much memory. So one is made after the other in each process, and one processor
 /// at least has something else to do.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static ONE_AT_A_TIME: Turns = Turns::new();
+
+/// How long one may take, with the time that it waits for its turn. Then it is answered with 503.
+const MAKING_MAX: Duration = Duration::from_secs(30);
+
+/// How many are made of one file: so many different ones at once, and then one each ten seconds. No page needs so many forms of a picture, and who asks for ever
+/// new ones is answered with 429.
+const FORMS: (u32, Period, u32) = (6, Period::Minute, 100);
 
 /// What files of a route pass through, and the media type of what comes out.
 pub(super) type Filters = (Run, String);
@@ -39,7 +50,9 @@ impl Question<'_> {
         if chain.is_empty() {
             return None;
         }
-        let mut content = Filtered { query: self.recipe.map(str::to_owned), ..Filtered::new(media_type) };
+        let until = Instant::now() + MAKING_MAX;
+        let leave = self.recipe.map(|_| Leave::new(move || Instant::now() < until));
+        let mut content = Filtered { query: self.recipe.map(str::to_owned), leave, ..Filtered::new(media_type) };
         let run = chain.start(&mut content, Bounds::whole(BYTES_MAX))?;
         Some((run, content.media_type))
     }
@@ -63,6 +76,9 @@ impl Question<'_> {
         if self.store.is_some_and(Store::is_pressed) {
             return Err(Blocked::Failed(Errno::NOMEM));
         }
+        if let Some(wait_s) = self.recipe.and_then(|_| self.forms_wait_s()) {
+            return self.too_many_forms(wait_s);
+        }
         let (content, stamp) = match self.read(&open)? {
             Some(read) => read,
             None => return self.fault(&Fault::TooLarge(BYTES_MAX), status, stamps),
@@ -70,13 +86,14 @@ impl Question<'_> {
         let is_steady = stamps.settled && stamp == open.stamp;
         let made = match self.recipe {
             None => apply(run, &content),
-            Some(_) => {
-                let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-                apply(run, &content)
-            }
+            Some(_) => match ONE_AT_A_TIME.take(MAKING_MAX) {
+                Some(_turn) => apply(run, &content),
+                None => Err(Fault::TooSlow),
+            },
         };
         let made = match made {
             Ok(made) => made,
+            Err(Fault::TooSlow) => return Err(Blocked::Failed(Errno::BUSY)),
             Err(fault) => return self.fault(&fault, status, stamps),
         };
         let media = media_type::by_name(&open.name);
@@ -123,12 +140,30 @@ impl Question<'_> {
         Err(Blocked::Failed(Errno::BUSY))
     }
 
+    /// In how many seconds another form of this file is made, if none is now.
+    fn forms_wait_s(&self) -> Option<u64> {
+        let (count, period, burst) = FORMS;
+        let rate = Rate::new(count, period, burst).ok()?;
+        let key = Key { site: self.site.index, path: self.path };
+        self.site.forms.take(rate, key, self.rules.filters.number(self.recipe), self.now_ms)
+    }
+
+    /// What is answered when too many forms of a file were asked for. It is not kept.
+    fn too_many_forms(&self, wait_s: u64) -> Result<Arc<Entry>, Blocked> {
+        let mut extras = self.rules.extras(429);
+        extras.fields.to_mut().push(("Retry-After".to_owned(), wait_s.to_string()));
+        let cause = "Too many different forms of this picture were asked for. Please wait a little.";
+        let page = answers::error(429, cause, &extras);
+        let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
+        self.error_page(429, &page, Stamps::none())
+    }
+
     /// What is answered in place of a file that cannot be filtered, for as long as it stays as it is.
     fn fault(&self, fault: &Fault, status: Status, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
         let asked_for = match fault {
             Fault::Request(_) => Some(400),
             Fault::Unreadable(_) => Some(422),
-            Fault::TooLarge(_) | Fault::Content(_) => None,
+            Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow => None,
         };
         if let Some(code) = asked_for {
             let page = answers::error(code, &format!("{fault}."), &self.rules.extras(code));

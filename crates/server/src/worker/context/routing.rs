@@ -64,12 +64,12 @@ impl WorkerContext<'_> {
             }
             _ => {}
         }
-        let is_kept = sites.find(translate.host).guard.is_some();
-        let verdict = if is_kept { self.keep_out(translate, peer, over) } else { None };
-        if verdict.is_none() && sites.find(translate.host).limits_users() {
+        let site = sites.find(translate.host);
+        let verdict = if site.guard.is_some() { self.keep_out(translate, peer, over) } else { None };
+        if verdict.is_none() && site.limits_users() {
             let counted = self.count_user(translate, client(), over);
             if let Err(exceeded) = counted {
-                return self.limited_with(sites.find(translate.host), exceeded);
+                return self.limited_with(site, exceeded);
             }
         }
         if let Some(verdict) = verdict {
@@ -97,19 +97,18 @@ impl WorkerContext<'_> {
             return self.without_application(translate);
         }
         let means = upload::Means { sites, store, abilities, clock: *clock };
-        if let Some(program) = live_reload::begin(sites.find(translate.host), translate, means) {
+        if let Some(program) = live_reload::begin(site, translate, means) {
             self.requests += 1;
             return Some(Done::Run(program));
         }
         if translate.query.is_some()
-            && let Some(program) = download::begin(sites.find(translate.host), translate, client(), means)
-                .or_else(|| search::begin(sites.find(translate.host), translate, client(), means))
+            && let Some(program) = download::begin(site, translate, client(), means)
+                .or_else(|| search::begin(site, translate, client(), means))
         {
             self.requests += 1;
             return Some(Done::Run(program));
         }
         translate.request.filter(|request| !request.head.method.reads())?;
-        let site = sites.find(translate.host);
         let program = upload::begin(site, translate, client(), means);
         if program.is_none() && site.routes.run_files() {
             // It may be a script, as an index file is.
