@@ -164,7 +164,7 @@ fn is_picture(item: &Item) -> bool {
     let is_of = |end: &&str| {
         item.name.len() > end.len() && item.name[item.name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
     };
-    item.kind == Kind::File && [".jpg", ".jpeg", ".png", ".webp"].iter().any(|end| is_of(end))
+    item.kind == Kind::File && [".jpg", ".jpeg", ".png", ".webp"].iter().any(is_of)
 }
 
 fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
