@@ -21,6 +21,7 @@ use lamna_server::config::{Overrides, field_from_text};
 use lamna_server::process::cgi_runner::{self, Limits};
 
 use crate::exit::{self, Exit, Failed};
+use crate::service::ServiceCommand;
 use crate::setting_args::{SetArgs, SettingArgs};
 
 const SIGNALS: &str = "\
@@ -274,6 +275,11 @@ pub(crate) enum CtlCommand {
     Cache {
         #[command(subcommand)]
         command: CacheCommand,
+    },
+    /// Filters and what else can be exchanged while the server serves: docs/services.md
+    Service {
+        #[command(subcommand)]
+        command: ServiceCommand,
     },
     /// Take no new connection, finish what has begun, end
     Drain,

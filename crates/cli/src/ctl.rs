@@ -24,6 +24,7 @@ use serde_json::Value;
 use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand};
 use crate::exit::{Exit, Failed};
 use crate::explain;
+use crate::service::{self, ServiceCommand};
 
 /// A request of the endpoint, and how its answer is told.
 struct HelperJob {
@@ -53,7 +54,14 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
     if reply.status != 200 {
         return Err(refused(&reply, args.json));
     }
-    let told = if args.json { None } else { (errand.tell)(&reply.content) };
+    let told = match &args.command {
+        _ if args.json => None,
+        CtlCommand::Service { command: ServiceCommand::List } => Some(service::tell(&reply.content, None)?),
+        CtlCommand::Service { command: ServiceCommand::Info { name } } => {
+            Some(service::tell(&reply.content, Some(name))?)
+        }
+        _ => (errand.tell)(&reply.content),
+    };
     // What this program cannot tell, an endpoint of another version, is printed as it is.
     let text = told.unwrap_or(reply.content);
     // The server may be another user's: it must not be able to steer the terminal.
@@ -83,6 +91,13 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
             let purge = Purge { url: of(url)?, prefix: of(prefix)? };
             order("/v1/cache/purge", serde_json::to_string(&purge).expect("plain data can be written as JSON"))
         }
+        CtlCommand::Service { command } => match command.order()? {
+            None => get("/v1/services", |_| None),
+            Some(order_of_service) => {
+                let content = serde_json::to_string(&order_of_service).expect("plain data can be written as JSON");
+                order("/v1/services", content)
+            }
+        },
         CtlCommand::Drain => order("/v1/drain", String::new()),
         CtlCommand::Upgrade => order("/v1/upgrade", String::new()),
         CtlCommand::Reload => order("/v1/reload", String::new()),

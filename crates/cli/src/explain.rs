@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use lamna_server::content::explain::{Asked, explain};
+use lamna_server::service::Registry;
 
 use crate::args::ExplainArgs;
 use crate::exit::{Exit, Failed};
@@ -15,8 +17,9 @@ use crate::exit::{Exit, Failed};
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failed> {
     let asked = asked(&args.url)?;
     let settings = crate::load(&args.serve)?;
+    let services = Arc::new(Registry::to_look_at(&settings.services));
     let failed = |report: String| Failed { exit: Exit::Configuration, report: format!("lamna: {report}") };
-    let explanation = explain(&settings, &asked).map_err(failed)?;
+    let explanation = explain(&settings, &services, &asked).map_err(failed)?;
     let text = match args.json {
         true => {
             let json = serde_json::to_string(&explanation);

@@ -7,6 +7,7 @@ mod explain;
 mod import;
 mod laboratory;
 mod limit;
+mod service;
 mod setting_args;
 mod usage;
 mod welcome;

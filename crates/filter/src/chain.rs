@@ -51,7 +51,13 @@ impl Eq for Kind {}
 
 impl fmt::Display for ChainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.what {
+        self.what.fmt(f)
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Wrong::Unknown(name) => {
                 let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
                 write!(f, "there is no filter `{}`: there are {}", name.escape_debug(), names.join(", "))
@@ -69,6 +75,50 @@ impl fmt::Display for ChainError {
 
 impl std::error::Error for ChainError {}
 
+/// What makes filters, and what it is called: the same for two only if they give the same.
+#[derive(Clone, Debug)]
+pub struct Link {
+    make: Arc<dyn Make>,
+    name: String,
+}
+
+impl Link {
+    /// `make`, which is called `name`.
+    pub fn new(name: String, make: Arc<dyn Make>) -> Link {
+        Link { make, name }
+    }
+
+    /// A filter of the table.
+    ///
+    /// # Errors
+    /// What is wrong with the step.
+    pub fn of_table(step: &Step) -> Result<Link, Wrong> {
+        let kind = kind_of(step)?;
+        let make = (kind.make)(&step.parameters).map_err(|why| Wrong::Parameter(kind, why))?;
+        let mut name = format!("{}/{}", kind.name, kind.version);
+        for (parameter, value) in &step.parameters {
+            // Writing to a string does not fail.
+            let _ = write!(name, " {parameter}={value:?}");
+        }
+        Ok(Link { make, name })
+    }
+
+    /// What makes its filters.
+    pub fn make(&self) -> &Arc<dyn Make> {
+        &self.make
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Whether a filter of the table has this name.
+pub fn is_in_table(name: &str) -> bool {
+    KINDS.iter().any(|kind| kind.name == name)
+}
+
 /// Filters one behind the other. None at all leave content as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
@@ -82,14 +132,15 @@ impl Chain {
     /// # Errors
     /// The first step that is wrong.
     pub fn new(steps: &[Step]) -> Result<Chain, ChainError> {
-        let mut chain = Chain::default();
-        for (index, step) in steps.iter().enumerate() {
-            let of_step = |what| ChainError { step: index, what };
-            let kind = kind_of(step).map_err(of_step)?;
-            chain.steps.push((kind.make)(&step.parameters).map_err(|why| of_step(Wrong::Parameter(kind, why)))?);
-            chain.push_name(kind, &step.parameters);
-        }
-        Ok(chain)
+        let link = |(index, step)| Link::of_table(step).map_err(|what| ChainError { step: index, what });
+        let links: Vec<Link> = steps.iter().enumerate().map(link).collect::<Result<_, _>>()?;
+        Ok(Chain::of(&links))
+    }
+
+    /// The chain of `links`.
+    pub fn of(links: &[Link]) -> Chain {
+        let steps = links.iter().map(|link| link.make.clone()).collect();
+        Chain { steps, name: links.iter().map(|link| format!("{}|", link.name)).collect() }
     }
 
     /// What it is: the same for chains that do the same, another one for any other.
@@ -107,15 +158,6 @@ impl Chain {
     /// Whether it leaves everything as it is.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
-    }
-
-    fn push_name(&mut self, kind: &Kind, parameters: &Parameters) {
-        // Writing to a string does not fail.
-        let _ = write!(self.name, "{}/{}", kind.name, kind.version);
-        for (name, value) in parameters {
-            let _ = write!(self.name, " {name}={value:?}");
-        }
-        self.name.push('|');
     }
 
     /// The content codings of which the first filter that looks into content can read it, as in `Accept-Encoding`. None if no filter looks

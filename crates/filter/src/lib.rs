@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use chain::{Bounds, Chain, ChainError, Run, Step, Then, change_files};
+pub use chain::{Bounds, Chain, ChainError, Link, Run, Step, Then, Wrong, change_files, is_in_table};
 pub use content::{Content, Leave};
 
 /// A step over a stream of content.
@@ -109,6 +109,8 @@ pub enum Fault {
     Request(String),
     /// It was not done in the time that it had: see [`Leave`].
     TooSlow,
+    /// The filter itself has failed, which says nothing of the content.
+    Failed(String),
 }
 
 impl fmt::Display for Fault {
@@ -116,7 +118,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::TooLarge(most) => write!(f, "the content has more than {most} bytes"),
             Fault::TooSlow => f.write_str("it takes too long"),
-            Fault::Content(why) | Fault::Unreadable(why) | Fault::Request(why) => f.write_str(why),
+            Fault::Content(why) | Fault::Unreadable(why) | Fault::Request(why) | Fault::Failed(why) => f.write_str(why),
         }
     }
 }

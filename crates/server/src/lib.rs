@@ -18,6 +18,7 @@ pub mod log;
 mod loom_support;
 pub mod metrics;
 pub mod process;
+pub mod service;
 pub mod sys;
 pub mod tls;
 pub mod upstream;

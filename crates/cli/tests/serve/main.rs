@@ -38,6 +38,7 @@ mod schedule;
 mod script;
 mod search;
 mod server;
+mod services;
 mod skip;
 mod storm;
 mod suite;

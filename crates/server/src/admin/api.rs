@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::applications::ApplicationStatus;
 use super::duration::Distribution;
+use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
 use crate::acme::Ordered;
 use crate::config::setting::table::{find, find_by_order};
@@ -51,6 +52,15 @@ pub trait AdminApi {
     /// # Errors
     /// Why nothing was done.
     fn purge(&mut self, purge: &Purge) -> Result<String, String>;
+
+    /// Everything that can be exchanged, and how it is.
+    fn services(&self) -> Vec<ServiceStatus>;
+
+    /// Carries an order about a service out.
+    ///
+    /// # Errors
+    /// Why nothing has changed.
+    fn order_service(&mut self, order: &ServiceOrder) -> Result<Progress, Refusal>;
 
     /// Opens the access log again and reads the configuration again.
     ///
@@ -153,6 +163,9 @@ pub struct Status {
     /// The applications that it has started; none in answers of earlier versions.
     #[serde(default)]
     pub applications: Vec<ApplicationStatus>,
+    /// The services that filters may be; none in answers of earlier versions.
+    #[serde(default)]
+    pub services: Vec<ServiceStatus>,
     /// The user that it runs as; none in answers of earlier versions.
     #[serde(default)]
     pub user: Option<String>,

@@ -12,6 +12,7 @@ use super::applications::ApplicationStatus;
 use super::duration::Distribution;
 use super::thread_stats::Task;
 use crate::acme::Ordered;
+use crate::admin::services::ServiceStatus;
 use crate::metrics::step_timer::StepTimes;
 use crate::upstream::status::PlaceStatus;
 
@@ -29,6 +30,7 @@ pub(super) fn render(status: &Status, stats: &Stats) -> String {
     stats.now.iter().for_each(|now| about_now(now, &mut page));
     about_certificates(&status.certificates, &mut page);
     about_upstreams(&status.upstreams, &mut page);
+    about_services(&status.services, &mut page);
     about_applications(&status.applications, &mut page);
     about_tasks(&stats.tasks, &mut page);
     stats.account.iter().for_each(|account| about_steps(account, &mut page));
@@ -238,6 +240,27 @@ fn about_certificates(certificates: &[Ordered], page: &mut Page) {
 }
 
 /// Places of applications: as many as are counted.
+/// The services that filters may be.
+fn about_services(services: &[ServiceStatus], page: &mut Page) {
+    if services.is_empty() {
+        return;
+    }
+    let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&ServiceStatus) -> u64| {
+        page.family(name, kind, help);
+        for service in services {
+            // It has no character that would have to be written otherwise.
+            page.sample(&format!("{name}{{service=\"{}\"}}", service.name), value(service));
+        }
+    };
+    let runs = "Streams that a service has begun to filter.";
+    family("lamna_service_runs_total", "counter", runs, &|service| service.runs.unwrap_or(0));
+    let failures = "Times that a service has been suspended because it has failed.";
+    family("lamna_service_failures_total", "counter", failures, &|service| service.failures.unwrap_or(0));
+    family("lamna_service_in_use", "gauge", "Whether a service is in use.", &|service| {
+        u64::from(service.state == "in use")
+    });
+}
+
 fn about_upstreams(upstreams: &[PlaceStatus], page: &mut Page) {
     if upstreams.is_empty() {
         return;

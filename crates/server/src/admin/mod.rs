@@ -18,6 +18,7 @@ pub mod duration;
 mod metrics;
 mod request;
 mod routes;
+pub mod services;
 pub mod socket_path;
 pub mod thread_stats;
 pub mod token;

@@ -9,6 +9,7 @@ use super::api::{AdminApi, Change, Phase, Progress, Refusal};
 use super::connection::{Answer, Ask, Rights};
 use super::metrics;
 use super::request::{Request, is_own_name};
+use super::services::ServiceOrder;
 use super::token::Token;
 use crate::content::explain::Asked;
 use crate::content::purge::Purge;
@@ -104,7 +105,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 12] = [
+const ROUTES: [Route; 13] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -115,6 +116,7 @@ const ROUTES: [Route; 12] = [
     // It says names of files, so that not everybody may ask who may read.
     Route { path: "/v1/explain", read: None, order: Some(explain) },
     Route { path: "/v1/cache/purge", read: None, order: Some(purge) },
+    Route { path: "/v1/services", read: Some(|api| json(200, &api.services())), order: Some(order_service) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
     Route { path: "/v1/upgrade", read: None, order: Some(|api, _| told(api.upgrade())) },
@@ -176,6 +178,13 @@ fn purge(api: &mut dyn AdminApi, request: &Request) -> Answer {
     match serde_json::from_slice::<Purge>(&request.content) {
         Ok(purge) => done(api.purge(&purge)),
         Err(error) => failure(400, &format!("this does not say what to purge: {error}")),
+    }
+}
+
+fn order_service(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<ServiceOrder>(&request.content) {
+        Ok(order) => told(api.order_service(&order)),
+        Err(error) => failure(400, &format!("this is no order about a service: {error}")),
     }
 }
 

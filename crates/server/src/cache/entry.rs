@@ -40,6 +40,8 @@ pub struct Entry {
     /// The state of the files that the resource was made from.
     pub stamps: Stamps,
     validity: Validity,
+    /// What tells what services have made of it from what others make: zero if services have nothing to do with it.
+    services_mark: u64,
     /// Whether watching was asked for.
     is_submitted: AtomicBool,
     /// Whether the resource is this entry's alone, and counts as such.
@@ -114,6 +116,16 @@ impl Entry {
         }
     }
 
+    /// The same, made with services that are told from others by `mark`.
+    pub fn with_services(self, mark: u64) -> Entry {
+        Entry { services_mark: mark, ..self }
+    }
+
+    /// What tells the services that it was made with from others; zero if they have nothing to do with it.
+    pub fn services_mark(&self) -> u64 {
+        self.services_mark
+    }
+
     /// It is not used any more, by nobody: something else has taken its place.
     pub(super) fn retire(&self) {
         self.validity.end_watch();
@@ -130,6 +142,7 @@ impl Entry {
             special: None,
             validity: Validity::new(if stamps.settled { now_ms } else { 0 }),
             stamps,
+            services_mark: 0,
             is_submitted: AtomicBool::new(false),
             owns_resource,
             account,

@@ -217,6 +217,19 @@ impl Store {
         self.shards.remove_where(&|key, entry| entry.kept().is_some() && is_meant(key))
     }
 
+    /// Services have changed: what was made with them is made again before it is used again, and kept answers are asked for again.
+    pub fn handle_services(&self) -> usize {
+        self.answer_flights.void(&|_| true);
+        self.shards.remove_where(&|_, entry| {
+            let is_made_with = entry.services_mark() != 0;
+            if is_made_with {
+                // Private caches may have it as well.
+                entry.handle_change();
+            }
+            is_made_with || entry.kept().is_some()
+        })
+    }
+
     /// A number that no other note has.
     pub fn next_number(&self) -> u64 {
         self.last_number.fetch_add(1, Relaxed)

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
 use super::route::shapes::{AccessValue, RouteTable};
+use super::service::ServiceTable;
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
 
@@ -23,6 +24,7 @@ pub(super) struct File {
     pub(super) settings: BTreeMap<usize, Given>,
     /// Keys are judged against the table of limits.
     pub(super) limits: BTreeMap<Text, Spanned<Amount>>,
+    pub(super) service: Vec<Spanned<ServiceTable>>,
     pub(super) site: Vec<Spanned<SiteTable>>,
 }
 
@@ -55,6 +57,7 @@ impl<'de> Visitor<'de> for FileVisitor {
         while let Some(key) = map.next_key()? {
             match key {
                 Key::Limits => file.limits = map.next_value()?,
+                Key::Service => file.service = map.next_value()?,
                 Key::Site => file.site = map.next_value()?,
                 Key::Setting(place) => {
                     let given = match SETTINGS[place].kind {
@@ -76,11 +79,12 @@ enum Key {
     /// A setting, by its place.
     Setting(usize),
     Limits,
+    Service,
     Site,
 }
 
 /// The tables at the top of a file.
-const TABLES: [&str; 2] = ["limits", "site"];
+const TABLES: [&str; 3] = ["limits", "service", "site"];
 
 /// Every key at the top of a file, for messages.
 static TOP_KEYS: [&str; NAMES.len() + TABLES.len()] = {
@@ -112,6 +116,7 @@ impl Visitor<'_> for KeyVisitor {
         match NAMES.iter().position(|name| *name == key) {
             Some(place) => Ok(Key::Setting(place)),
             None if key == "limits" => Ok(Key::Limits),
+            None if key == "service" => Ok(Key::Service),
             None if key == "site" => Ok(Key::Site),
             None => Err(E::unknown_field(key, &TOP_KEYS)),
         }
@@ -183,7 +188,7 @@ pub(super) struct LimitTable {
 }
 
 /// Keys that people put into the wrong table, and where they belong.
-pub(super) const KEYS: [(&str, &[&str]); 9] = [
+pub(super) const KEYS: [(&str, &[&str]); 10] = [
     ("at the top of the file, before the first table", &NAMES),
     (
         "in a [[site]] table",
@@ -219,6 +224,7 @@ pub(super) const KEYS: [(&str, &[&str]); 9] = [
             "route",
         ],
     ),
+    ("in a [[service]] table", &["name", "native", "parameters", "time_max_ms", "on_failure", "suspended"]),
     ("in a [[site.redirect]] table", &["from", "to", "status"]),
     ("in a [[site.alias]] table", &["prefix"]),
     ("in a [[site.limit]] table", &["requests", "bytes", "bandwidth", "shared_bandwidth"]),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf, absolute};
 use super::error_log::Level;
 use super::explain::{ConfigError, Finding, Problem};
 use super::looks::{Depth, Probe, check_address, check_directory};
+use super::service::ServiceDefinition;
 use super::setting::row::Objection;
 use super::setting::table::find;
 use super::setting::{SETTINGS, Value};
@@ -308,6 +309,21 @@ fn parse_sites_optional(text: &str, file: &Path, looks: Looks) -> Result<Setting
         file: Some(file.to_owned()),
         problems: findings.into_iter().map(|finding| finding.located(text)).collect(),
     })
+}
+
+/// The services of a text that has nothing else, as if it were in `file`.
+pub(super) fn parse_services(
+    text: &str,
+    file: &Path,
+    natives_are_allowed: bool,
+) -> Result<Vec<ServiceDefinition>, ConfigError> {
+    let text = format!("native_services = {natives_are_allowed}\n{text}");
+    let settings = parse_sites_optional(&text, file, Looks::all(Depth::Serve))?;
+    let others = Settings { services: Vec::new(), native_services: false, ..settings.clone() };
+    match others == Settings::default() {
+        true => Ok(settings.services),
+        false => Err(invalid("only [[service]] is meant here".to_owned())),
+    }
 }
 
 fn not_utf8(bytes: &[u8], valid_up_to: usize, file: &Path) -> ConfigError {

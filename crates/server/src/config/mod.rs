@@ -33,6 +33,7 @@ mod render;
 pub mod route;
 mod schema;
 pub mod sending;
+pub mod service;
 pub mod setting;
 pub mod settings;
 mod shapes;

@@ -10,6 +10,7 @@ use std::path::Path;
 use super::access;
 use super::limits::LIMITS;
 use super::route::{self, Source};
+use super::service;
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::{Settings, SiteSettings, SiteTls};
 use super::site_limit::LimitKey;
@@ -21,6 +22,7 @@ pub fn render(settings: &Settings) -> String {
     page.settings(SETTINGS, settings);
     page.table("[limits]");
     page.settings(&LIMITS, settings);
+    page.text.push_str(&service::render(&settings.services));
     for each in &settings.sites {
         site(each, &mut page);
     }

@@ -16,6 +16,7 @@ pub fn schema() -> Value {
     let mut keys = keys(SETTINGS);
     let limits = table(self::keys(&LIMITS), &[], "What a peer may use or keep waiting");
     keys.insert("limits".to_owned(), limits);
+    keys.insert("service".to_owned(), list_of(filter_service()));
     keys.insert("site".to_owned(), list_of(site()));
     let mut schema = table(keys, &[], "The configuration of Lamna: docs/configuration.md");
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -42,6 +43,41 @@ fn of_setting(setting: &Setting) -> Value {
         Kind::Text { .. } => text(setting.text),
         Kind::List { .. } => list_of(text(setting.text)),
     }
+}
+
+fn filter_service() -> Value {
+    let keys = [
+        ("name", pattern("^[a-z0-9_-]{1,64}$", "What routes call it in `filters`")),
+        ("filters", filters("The filters that it stands for")),
+        ("native", text("A shared object over lamna_filter.h, if native_services allows it")),
+        (
+            "parameters",
+            json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": "What the shared object is given when it begins" }),
+        ),
+        (
+            "time_max_ms",
+            number(
+                &super::service::TIME_MS,
+                "Processor time of one call of a shared object; beyond it the service is suspended",
+            ),
+        ),
+        (
+            "on_failure",
+            names(&["error", "pass"], "What its routes answer while it cannot be used: 503, or the content without it"),
+        ),
+        ("suspended", switch("Whether it is not used until it is resumed")),
+    ];
+    let keys = keys.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    table(keys, &["name"], "What routes name as a filter, and what can be exchanged while the server serves")
+}
+
+/// A list of filters.
+fn filters(description: &str) -> Value {
+    json!({
+        "type": "array",
+        "description": description,
+        "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
+    })
 }
 
 fn site() -> Value {
@@ -186,11 +222,9 @@ fn route() -> Value {
         ("cors", json!({ "anyOf": [switch(""), table(cors, &[], "What pages of other origins may do")] })),
         (
             "filters",
-            json!({
-                "type": "array",
-                "description": "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
-                "items": { "anyOf": [text(""), { "type": "object", "required": ["name"], "additionalProperties": { "type": "string" } }] },
-            }),
+            filters(
+                "What files and answers of applications pass through, one filter after the other: its name, or a table with `name` and its parameters",
+            ),
         ),
         ("search", switch("Whether the pages of folders are searched with ?q=")),
         ("upload", switch("Whether clients may store files")),
@@ -516,9 +550,11 @@ mod tests {
         let route = inner("route");
         let (matches, cors) = (&route["properties"]["match"]["anyOf"][2], &route["properties"]["cors"]["anyOf"][1]);
         let cache = &route["properties"]["cache"]["anyOf"][1];
-        let tables = [&schema, site, inner("redirect"), inner("alias"), inner("limit"), route, matches, cors, cache];
+        let service = &schema["properties"]["service"]["items"];
+        let tables =
+            [&schema, service, site, inner("redirect"), inner("alias"), inner("limit"), route, matches, cors, cache];
         let known: BTreeSet<&str> =
-            KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "site"]).collect();
+            KEYS.iter().flat_map(|(_, keys)| keys.iter().copied()).chain(["limits", "service", "site"]).collect();
         let told: BTreeSet<&str> = tables.iter().flat_map(|table| properties(table).map(|(name, _)| name)).collect();
         assert_eq!(told, known);
         let limits: Vec<&str> = properties(&schema["properties"]["limits"]).map(|(name, _)| name).collect();

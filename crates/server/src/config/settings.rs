@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::service::ServiceDefinition;
 use lamna_policy::control::Profile;
 use lamna_policy::limit::Rate;
 use lamna_policy::schedule::Schedule;
@@ -314,6 +315,10 @@ pub struct Settings {
     /// System calls to do without, for testing what happens where the kernel lacks them: `openat2`, `nowait`,
     /// `cachestat`, `io_uring`, `landlock`, `seccomp`. From the command line only.
     pub without: Vec<String>,
+    /// Whether shared objects are loaded as services: they can do what the server can.
+    pub native_services: bool,
+    /// What routes may name as a filter, and what can be exchanged while the server serves.
+    pub services: Vec<ServiceDefinition>,
     /// Sites; at least one. The first answers requests for hosts that no site names.
     pub sites: Vec<SiteSettings>,
 }
@@ -415,6 +420,8 @@ impl Default for Settings {
             limits: lamna_proto::limits::Limits::default(),
             drain_timeout_ms: 600_000,
             without: Vec::new(),
+            native_services: false,
+            services: Vec::new(),
             sites: Vec::new(),
         }
     }

@@ -17,6 +17,7 @@ use super::explain::{Finding, key_hint};
 use super::file::{Amount, File, Given, Text};
 use super::limits::LIMITS;
 use super::looks::{Depth, check_directory};
+use super::service;
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::Settings;
 use super::shapes::Taken;
@@ -26,12 +27,14 @@ use super::suggest::nearest;
 /// The settings of a file whose relative paths are relative to `base`, and what is wrong with them.
 /// Having no site is not a problem yet: the command line may give one. `taken` is what was there and did not fit.
 pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks) -> (Settings, Vec<Finding>) {
-    let mut checker = Checker { base, taken, looks, findings: Vec::new() };
+    let mut checker = Checker { base, taken, looks, services: Vec::new(), findings: Vec::new() };
     let mut settings = Settings::default();
     for (place, given) in &file.settings {
         checker.setting(&SETTINGS[*place], given, &mut settings);
     }
     checker.limits(&file.limits, &mut settings);
+    settings.services = service::services(&file.service, settings.native_services, &mut checker);
+    checker.services = settings.services.iter().map(|service| service.name.clone()).collect();
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
 }
@@ -56,6 +59,8 @@ pub(super) struct Checker<'a> {
     base: &'a Path,
     taken: Vec<Taken>,
     looks: Looks,
+    /// The names of services, which filters of routes may be.
+    services: Vec<String>,
     findings: Vec<Finding>,
 }
 
@@ -80,6 +85,11 @@ impl Checker<'_> {
 
     pub(super) fn problem_with_hint(&mut self, span: Range<usize>, message: impl Into<String>, hint: Option<String>) {
         self.findings.push(Finding { span: Some(span), message: message.into(), hint });
+    }
+
+    /// The names of services.
+    pub(super) fn services(&self) -> &[String] {
+        &self.services
     }
 
     /// What relative paths are relative to.

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lamna_policy::words::count;
 use lamna_proto::exchange::negotiate::{Coding, CodingSet};
@@ -21,6 +22,7 @@ use crate::cache::Store;
 use crate::config::settings::Settings;
 use crate::config::suggest::nearest;
 use crate::io::{KernelFeatures, Wait};
+use crate::service::Registry;
 use crate::sys::denied::denied;
 
 /// What is asked for.
@@ -53,12 +55,12 @@ pub struct Explanation {
     pub codings: String,
 }
 
-/// Explains what a server with these settings answers to a plain GET.
+/// Explains what a server with these settings and services answers to a plain GET.
 ///
 /// # Errors
 /// A root cannot be opened, or a name of `without` is unknown: why, in words.
-pub fn explain(settings: &Settings, asked: &Asked) -> Result<Explanation, String> {
-    let sites = Sites::open(settings).map_err(|(root, errno)| match denied(&root) {
+pub fn explain(settings: &Settings, services: &Arc<Registry>, asked: &Asked) -> Result<Explanation, String> {
+    let sites = Sites::with_services(settings, services).map_err(|(root, errno)| match denied(&root) {
         Some(denied) => format!("cannot serve {}: {denied}", root.display()),
         None => format!("cannot serve {}: {errno}", root.display()),
     })?;
@@ -397,7 +399,7 @@ mod tests {
             ("b.example", "/users/jane.doe", 200, "`spa` is on, and"),
             ("b.example", "/users/jane.css", 404, "`spa` is on, but"),
         ] {
-            let explained = explain(&settings, &asked(Some(host), target)).unwrap();
+            let explained = explain(&settings, &Arc::default(), &asked(Some(host), target)).unwrap();
             let because = explained.because.join("; ");
             assert_eq!(explained.status, status, "{host}{target}: {explained}");
             assert!(because.contains(said), "{host}{target}: {because}");
@@ -408,7 +410,11 @@ mod tests {
     fn the_site_is_named_with_the_reason_for_it() {
         let root = tempfile::tempdir().unwrap();
         let settings = settings(root.path());
-        let why = |host| explain(&settings, &asked(host, "/")).map(|found| (found.site, found.site_because)).unwrap();
+        let why = |host| {
+            explain(&settings, &Arc::default(), &asked(host, "/"))
+                .map(|found| (found.site, found.site_because))
+                .unwrap()
+        };
         assert_eq!(why(Some("B.example")), ("b.example".into(), "`b.example` is among its hosts".into()));
         assert_eq!(why(Some("x.a.example")), ("a.example".into(), "`*.a.example` is among its hosts".into()));
         let (site, because) = why(Some("c.example"));
@@ -422,7 +428,7 @@ mod tests {
         let mut settings = settings(root.path());
         write(root.path().join("www/large.css"), "a{b:c}".repeat(1000)).unwrap();
         settings.sites[0].headers = vec![("Cache-Control".into(), "no-store".into())];
-        let explained = explain(&settings, &asked(Some("a.example"), "/large.css")).unwrap();
+        let explained = explain(&settings, &Arc::default(), &asked(Some("a.example"), "/large.css")).unwrap();
         assert!(explained.fields.iter().any(|field| field == "Cache-Control: no-store"), "{explained}");
         assert!(explained.fields.iter().any(|field| field == "Content-Length: 6000"), "{explained}");
         let json = serde_json::to_value(&explained).unwrap();

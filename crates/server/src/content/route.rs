@@ -28,6 +28,7 @@ use crate::config::settings::SiteSettings;
 use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
 use crate::content::lookout;
+use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
 
 /// The routes of a site.
@@ -48,6 +49,8 @@ pub struct Routes {
     groups: Vec<Arc<Group>>,
     /// The services that say who is let in.
     services: Vec<Arc<Group>>,
+    /// The services that filters may be.
+    registry: Arc<Registry>,
     /// Fields that only these say to applications.
     own_fields: Vec<String>,
     /// What applies without any route.
@@ -61,13 +64,15 @@ struct Made {
     by_routes: HashMap<Vec<u16>, Arc<Effective>>,
     errors: HashMap<Vec<Vec<(String, String)>>, Arc<Errors>>,
     last_number: u32,
+    /// What the services were when these were made.
+    epoch: u64,
 }
 
-/// The filters that `steps` say, and what tells pages to load themselves again if they are to. What cannot be made was refused with the settings.
-fn chain(steps: Option<&[Step]>, live_reload: bool) -> Chain {
-    let mut steps = steps.unwrap_or_default().to_vec();
+/// The filters of a route, and what tells pages to load themselves again if they are to.
+fn steps(filters: Option<&[Step]>, live_reload: bool) -> Vec<Step> {
+    let mut steps = filters.unwrap_or_default().to_vec();
     steps.extend(live_reload.then(lookout::step));
-    Chain::new(&steps).unwrap_or_default()
+    steps
 }
 
 /// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
@@ -88,8 +93,14 @@ pub struct Effective {
     vary: Option<String>,
     /// The application that answers.
     pub gateway: Option<Arc<Group>>,
-    /// What files pass through.
+    /// What files and answers pass through.
     pub filters: Chain,
+    /// A service of the filters that cannot be used: nothing is answered but why.
+    pub unavailable: Option<Unavailable>,
+    /// Whether filters are services, and may be others the next time.
+    has_services: bool,
+    /// What the services were when this was made.
+    epoch: u64,
     /// Fields of an answer with 200.
     fields: Vec<(String, String)>,
     /// Who may do what.
@@ -111,7 +122,7 @@ impl Routes {
     ///
     /// # Errors
     /// The fields of the site are too long for a head, which no configuration has that was checked.
-    pub fn new(site: &SiteSettings) -> Result<Routes, HeadTooLong> {
+    pub fn new(site: &SiteSettings, registry: &Arc<Registry>) -> Result<Routes, HeadTooLong> {
         let fields_of_site = base(site);
         let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
         let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
@@ -120,7 +131,7 @@ impl Routes {
         let errors = Errors::new(|status| Extras { fields: fields(status).into(), vary: None })?;
         let fields = fields(200);
         let (changes, errors, gateway) = (site.changes(), Arc::new(errors), None);
-        let filters = chain(None, site.live_reload);
+        let filters = Chain::new(&steps(None, site.live_reload)).unwrap_or_default();
         let plain = Arc::new(Effective {
             number: 0,
             rules: base,
@@ -129,6 +140,9 @@ impl Routes {
             vary: None,
             gateway,
             filters,
+            unavailable: None,
+            has_services: false,
+            epoch: 0,
             fields,
             access: site.access.clone(),
             asked: Vec::new(),
@@ -170,10 +184,16 @@ impl Routes {
             keeps_out,
             groups,
             services,
+            registry: registry.clone(),
             own_fields,
             plain,
             made: Mutex::default(),
         })
+    }
+
+    /// Whether services have not changed since `effective` was made, as far as it has any.
+    pub fn is_current(&self, effective: &Effective) -> bool {
+        !effective.has_services || effective.epoch == self.registry.epoch()
     }
 
     /// What applies without any route.
@@ -350,7 +370,16 @@ impl Routes {
             return self.plain.clone();
         }
         let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
-        let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the services are looked at: if they change meanwhile, this is made again.
+        let epoch = self.registry.epoch();
+        let lock = || {
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            if made.epoch < epoch {
+                made.by_routes.retain(|_, one| !one.has_services);
+                made.epoch = epoch;
+            }
+            made
+        };
         if let Some(made) = lock().by_routes.get(&key) {
             return made.clone();
         }
@@ -368,14 +397,35 @@ impl Routes {
         let gateway =
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
         let changes = rules.changes.over(self.changes);
-        let filters = chain(rules.filters.as_deref(), self.live_reload && gateway.is_none());
+        let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
+        let has_services = steps.iter().any(|step| !lamna_filter::is_in_table(&step.name));
+        let (filters, unavailable) = match self.registry.chain(&steps) {
+            Ok(chain) => (chain, None),
+            Err(unavailable) => (Chain::default(), Some(unavailable)),
+        };
         let access = rules.access.clone().or(&self.access);
         let held: Vec<RouteId> = matched.iter().copied().filter(|id| asks(id)).collect();
         let asked = [&held[..], &failed].concat();
-        let effective =
-            Effective { number, rules, changes, errors, vary, gateway, filters, fields, access, asked, held };
+        let effective = Effective {
+            number,
+            rules,
+            changes,
+            errors,
+            vary,
+            gateway,
+            filters,
+            unavailable,
+            has_services,
+            epoch,
+            fields,
+            access,
+            asked,
+            held,
+        };
         let effective = Arc::new(effective);
-        made.by_routes.insert(key, effective.clone());
+        if made.epoch == epoch || !effective.has_services {
+            made.by_routes.insert(key, effective.clone());
+        }
         effective
     }
 
@@ -525,6 +575,15 @@ fn preflight(cors: &Cors) -> Vec<(String, String)> {
 }
 
 impl Effective {
+    /// What tells what services have made of content from what others make of it: zero if services have nothing to do with it.
+    pub fn services_mark(&self) -> u64 {
+        match (self.has_services, &self.unavailable) {
+            (false, _) => 0,
+            (true, None) => self.filters.number(None),
+            (true, Some(_)) => u64::MAX,
+        }
+    }
+
     /// The configured fields of an answer with `status`.
     pub fn fields(&self, status: u16) -> Cow<'_, [(String, String)]> {
         match status {
@@ -597,7 +656,7 @@ mod tests {
     }
 
     fn routes(routes: Vec<RouteSettings>) -> Routes {
-        Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }).unwrap()
+        Routes::new(&SiteSettings { routes, ..SiteSettings::new(PathBuf::from("/")) }, &Arc::default()).unwrap()
     }
 
     fn names(effective: &Effective) -> Vec<String> {

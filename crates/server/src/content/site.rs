@@ -33,6 +33,7 @@ use crate::content::texts::Texts;
 use crate::content::turns::Forms;
 use crate::io::{Blocked, Wait, open};
 use crate::metrics::counters::Counters;
+use crate::service::Registry;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::TlsError;
@@ -83,12 +84,20 @@ pub struct Site {
 }
 
 impl Sites {
-    /// Opens what `settings` names.
+    /// Opens what `settings` names, without services.
     ///
     /// # Errors
     /// The first root that cannot be opened, and why: `E2BIG` if the fields of its site are too long for a head, which a
     /// configuration that was checked never has.
     pub fn open(settings: &Settings) -> Result<Sites, (PathBuf, Errno)> {
+        Sites::with_services(settings, &Arc::default())
+    }
+
+    /// The same, with filters that are services.
+    ///
+    /// # Errors
+    /// As [`Sites::open`].
+    pub fn with_services(settings: &Settings, registry: &Arc<Registry>) -> Result<Sites, (PathBuf, Errno)> {
         let mut sites = Sites {
             sites: Vec::new(),
             by_host: HashMap::new(),
@@ -119,7 +128,7 @@ impl Sites {
             let pages = alike.map(|other| other.pages.clone());
             let looks_at_client = |condition: &Condition| matches!(condition, Condition::Client(_));
             sites.look_at_clients |= site.routes.iter().any(|route| route.conditions.iter().any(looks_at_client));
-            sites.sites.push(Site::open(index as u32, site, compression, pages)?);
+            sites.sites.push(Site::open(index as u32, site, compression, pages, registry)?);
         }
         sites.has_applications = sites.sites.iter().any(|site| !site.routes.groups().is_empty());
         sites.have_guards = sites.sites.iter().any(|site| site.guard.is_some());
@@ -259,6 +268,7 @@ impl Site {
         settings: &SiteSettings,
         compression: Compression,
         pages: Option<Arc<Pages>>,
+        registry: &Arc<Registry>,
     ) -> Result<Site, (PathBuf, Errno)> {
         let too_long = |HeadTooLong| (settings.root.clone(), Errno::TOOBIG);
         let root = |path: &Path| Root::open(path).map_err(|errno| (path.to_owned(), errno));
@@ -267,7 +277,7 @@ impl Site {
             aliases.push((alias.prefix.as_bytes().to_vec(), root(&alias.root)?));
         }
         aliases.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let routes = Routes::new(settings).map_err(too_long)?;
+        let routes = Routes::new(settings, registry).map_err(too_long)?;
         let site = Site {
             index,
             root: if settings.has_root() { root(&settings.root)? } else { Root::none() },

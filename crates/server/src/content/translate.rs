@@ -300,6 +300,9 @@ impl Question<'_> {
             return self.script(&runner, &open, &[]);
         }
         let media = media_type::by_name(&open.name);
+        if let Some(unavailable) = &self.rules.unavailable {
+            return self.unavailable(unavailable, Stamps::new(vec![open.stamp]));
+        }
         if let Some(filters) = self.filters(self.media_type(media.essence, status)) {
             return self.filtered(open, status, is_immutable, filters);
         }
@@ -310,7 +313,10 @@ impl Question<'_> {
         let stamps = Stamps::new(files.iter().map(|(_, open)| open.stamp).collect());
         // What was read while the file was changing is not to be trusted, though the stamps are the same.
         let holds = |previous: &Previous<'_>| {
-            previous.entry.stamps == stamps && stamps.settled && self.is_described_as_now(previous.entry)
+            previous.entry.stamps == stamps
+                && stamps.settled
+                && self.is_described_as_now(previous.entry)
+                && previous.entry.services_mark() == self.rules.services_mark()
         };
         let known = self.previous.filter(holds);
         if let Some(Previous { entry, events }) = known.filter(|_| self.caches.entries || self.caches.translations) {
@@ -569,11 +575,11 @@ impl Question<'_> {
     }
 
     fn ready(&self, resource: &Arc<Resource>, stamps: Stamps) -> Arc<Entry> {
-        Arc::new(Entry::shared(resource.clone(), stamps, self.now_ms))
+        Arc::new(Entry::shared(resource.clone(), stamps, self.now_ms).with_services(self.rules.services_mark()))
     }
 
     fn entry(&self, resource: Resource, stamps: Stamps) -> Arc<Entry> {
-        Arc::new(Entry::new(resource, stamps, self.now_ms))
+        Arc::new(Entry::new(resource, stamps, self.now_ms).with_services(self.rules.services_mark()))
     }
 }
 

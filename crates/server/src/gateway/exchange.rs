@@ -605,6 +605,10 @@ impl Program for Gateway {
 
     fn run(&mut self, input: Input<'_>) -> Ran {
         self.now = input.now;
+        if self.rules.unavailable.is_some() && !self.is_question && matches!(self.state, State::Choosing) {
+            self.state = State::Over;
+            return self.page_of_service();
+        }
         let Some(mut filtered) = self.filtered.take() else { return self.run_plain(input) };
         let ran = self.run_filtered(&mut filtered, input);
         self.filtered = Some(filtered);

@@ -17,6 +17,7 @@ use crate::admin::api::{
 };
 use crate::admin::applications::ApplicationStatus;
 use crate::admin::duration::Distribution;
+use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::{Admin, thread_stats};
 use crate::config::setting::SETTINGS;
 use crate::config::settings::{Architecture, ListenAddress, Settings, SiteSettings};
@@ -30,6 +31,7 @@ use crate::process::messages::{report_not_upgraded, report_reload, report_set};
 use crate::process::orders::{ControlChannel, Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::server::Server;
+use crate::process::service_orders;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::upgrade::{Purpose, Succession};
 use crate::sys::credentials;
@@ -216,6 +218,7 @@ impl AdminApi for AdminService<'_> {
             certificates: acme::status(self.settings()),
             upstreams: self.upstreams(),
             applications: self.applications(),
+            services: self.services().into_iter().filter(|service| service.kind == "filter").collect(),
             user: Some(credentials::describe()),
             sandbox: Some(confinement::describe(self.confined())),
         }
@@ -309,7 +312,7 @@ impl AdminApi for AdminService<'_> {
     }
 
     fn explain(&self, asked: &Asked) -> Result<Explanation, String> {
-        explain::explain(self.settings(), asked)
+        explain::explain(self.settings(), &self.shared_metrics().services, asked)
     }
 
     fn set(&mut self, change: &Change) -> Result<Progress, Refusal> {
@@ -345,6 +348,26 @@ impl AdminApi for AdminService<'_> {
                     .to_owned())
             }
         }
+    }
+
+    fn services(&self) -> Vec<ServiceStatus> {
+        let addresses: Vec<String> = self.listeners().iter().map(|listener| url(listener, self.settings())).collect();
+        service_orders::list(&self.shared_metrics().services, self.settings(), &addresses)
+    }
+
+    fn order_service(&mut self, order: &ServiceOrder) -> Result<Progress, Refusal> {
+        self.check_open()?;
+        let registry = self.shared_metrics().services.clone();
+        let definitions = service_orders::carry_out(order, &registry, self.settings(), &self.services())?;
+        let renewed = matches!(order.verb, Verb::Replace | Verb::Resume).then_some(&*order.name);
+        match &mut self.body {
+            Body::Threads(server) => server.change_services(definitions, renewed)?,
+            Body::Processes { .. } => {
+                registry.renew(&definitions, renewed)?;
+                self.orders.give(Order::TakeServices);
+            }
+        }
+        Ok(service_orders::done(order, &registry))
     }
 
     fn reload(&mut self) -> Result<Progress, Refusal> {
@@ -403,6 +426,7 @@ impl AdminService<'_> {
 
     fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), Refusal> {
         self.check_open()?;
+        let settings = &self.with_services(settings, &purpose);
         let begun = match &mut self.body {
             Body::Threads(server) => server.begin_succession(settings, purpose),
             Body::Processes { upgrade_in_progress, listeners, shared_metrics, .. } => {
@@ -410,6 +434,15 @@ impl AdminService<'_> {
             }
         };
         Ok(begun.inspect_err(report_not_upgraded)?)
+    }
+
+    /// The settings of a process that takes the place of this one. What services have become while serving goes with it, unless the configuration
+    /// is another one.
+    fn with_services(&self, settings: &Settings, purpose: &Purpose) -> Settings {
+        match purpose {
+            Purpose::Reload(_) => settings.clone(),
+            _ => Settings { services: self.shared_metrics().services.definitions(), ..settings.clone() },
+        }
     }
 
     /// Goes on with `settings`: in this process, or in another one where one has to take its place.

@@ -22,6 +22,8 @@ pub enum ServeError {
     Workers(usize),
     /// TLS cannot be spoken with what is configured.
     Tls(TlsError),
+    /// A service cannot be used: which, and why, in words.
+    Service(String),
     /// An unknown name in `without`.
     Without(String),
     /// What another process has passed to this one cannot be used: why, in words.
@@ -58,7 +60,7 @@ impl fmt::Display for ServeError {
                 )
             }
             ServeError::Tls(error) => write!(f, "cannot start: {error}"),
-            ServeError::Limit(why) => write!(f, "cannot start: {why}"),
+            ServeError::Limit(why) | ServeError::Service(why) => write!(f, "cannot start: {why}"),
             ServeError::Workers(count) => write!(f, "{count} of the workers ended before they were told to"),
             ServeError::Without(name) => {
                 write!(f, "{name} is not something to do without: openat2, nowait, cachestat or io_uring.")
@@ -79,7 +81,7 @@ impl ServeError {
             ServeError::Log(_, error) | ServeError::Resources(error) => {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
-            ServeError::Limit(_) | ServeError::Tls(_) | ServeError::Workers(_) => false,
+            ServeError::Limit(_) | ServeError::Service(_) | ServeError::Tls(_) | ServeError::Workers(_) => false,
             ServeError::Without(_) | ServeError::Inherited(_) => false,
             ServeError::Worker { permission, .. } => *permission,
         }

@@ -15,6 +15,7 @@ pub(crate) mod running_engine;
 pub(crate) mod sd_notify;
 pub mod sensors;
 pub mod server;
+mod service_orders;
 pub mod shared_metrics;
 pub(crate) mod startup_limits;
 pub mod supervisor;

@@ -38,6 +38,8 @@ pub enum Order {
     PurgeAnswers,
     /// The place of another process is this one's: it has left the files of sockets, and hears no more orders.
     TakeOver,
+    /// Services are those of the table that comes with the order ([`Orders::take_services`]).
+    TakeServices,
 }
 
 /// What a worker process tells its supervisor.
@@ -70,6 +72,8 @@ pub struct Orders {
     given: VecDeque<Order>,
     /// What came with the last order to hand over.
     heir: Option<OwnedFd>,
+    /// What came with the last order to take services.
+    services: Option<OwnedFd>,
 }
 
 impl Orders {
@@ -95,7 +99,16 @@ impl Orders {
 
     fn new(signals: Signals, supervisor: Option<ControlChannel>) -> Orders {
         let given = VecDeque::new();
-        Orders { signals, interrupted: false, supervisor, predecessor: None, keeper: None, given, heir: None }
+        Orders {
+            signals,
+            interrupted: false,
+            supervisor,
+            predecessor: None,
+            keeper: None,
+            given,
+            heir: None,
+            services: None,
+        }
     }
 
     /// Takes orders also from the process whose place this one has taken.
@@ -116,6 +129,11 @@ impl Orders {
     /// The socket that came with the last [`Order::HandOver`].
     pub fn take_heir(&mut self) -> Option<OwnedFd> {
         self.heir.take()
+    }
+
+    /// The table that came with the last [`Order::TakeServices`].
+    pub(crate) fn take_services(&mut self) -> Option<OwnedFd> {
+        self.services.take()
     }
 
     /// Whether there is a supervisor, who speaks to the administrator for this process.
@@ -150,8 +168,12 @@ impl Orders {
     fn next_of_supervisor(&mut self) -> Option<Order> {
         match self.supervisor.as_ref()?.receive() {
             Received::Message(message, passed) => {
-                self.heir = passed.or(self.heir.take());
-                Order::decode(&message)
+                let order = Order::decode(&message);
+                match order {
+                    Some(Order::TakeServices) => self.services = passed,
+                    _ => self.heir = passed.or(self.heir.take()),
+                }
+                order
             }
             Received::Nothing => None,
             Received::End => {
@@ -256,6 +278,11 @@ impl ControlChannel {
         self.send(&[Order::HandOver as u8], Some(heir));
     }
 
+    /// Orders to take the services of the table in this file.
+    pub fn order_services(&self, table: BorrowedFd<'_>) {
+        self.send(&[Order::TakeServices as u8], Some(table));
+    }
+
     /// Makes a report.
     pub fn report(&self, report: &Report) {
         self.send(&report.encode(), None);
@@ -300,6 +327,7 @@ impl Order {
             Order::Retire,
             Order::PurgeAnswers,
             Order::TakeOver,
+            Order::TakeServices,
         ];
         orders.into_iter().find(|order| message == [*order as u8])
     }

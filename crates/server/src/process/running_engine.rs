@@ -29,6 +29,7 @@ use crate::process::error::ServeError;
 use crate::process::remainder::RemainderThreads;
 use crate::process::shared_metrics::SharedMetrics;
 use crate::process::supervisor::restart::Restart;
+use crate::service::Registry;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::{Alpn, Endpoint, Tickets};
@@ -144,6 +145,8 @@ impl RunningEngine {
             workers_adapt: settings.workers_adapt,
             threads_adapt: settings.threads_adapt,
             profile: settings.profile.clone(),
+            // Whoever orders it has had them changed.
+            services: settings.services.clone(),
             cache_policy: settings.cache_policy,
             threads: settings.threads,
             drain_timeout_ms: settings.drain_timeout_ms,
@@ -302,7 +305,7 @@ impl RunningEngine {
         let sites = if same_sites {
             old.sites.clone()
         } else {
-            Arc::new(open_sites(settings, &confinement, &old.counters, old.clock)?)
+            Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, old.clock)?)
         };
         // Entries are found by the place of their site among the sites.
         let same_store = same_sites
@@ -325,6 +328,7 @@ impl RunningEngine {
         Ok(Shared {
             sites,
             store,
+            services: old.services.clone(),
             tickets: old.tickets.clone(),
             abilities: old.abilities.clone(),
             sending: settings.sending,
@@ -491,11 +495,18 @@ fn prepare(
     // Makes the state directory where there is none, to be among what can be reached.
     let tls = open_tls(settings, &shared_metrics.tickets, &shared_metrics.done)?;
     let confinement = Arc::new(Confinement::of(settings)?);
-    let sites = Arc::new(open_sites(settings, &confinement, &shared_metrics.done, shared_metrics.clock)?);
+    let sites = Arc::new(open_sites(
+        settings,
+        &shared_metrics.services,
+        &confinement,
+        &shared_metrics.done,
+        shared_metrics.clock,
+    )?);
     listeners.iter_mut().for_each(|listener| listener.expect_proxies(settings));
     Ok(Shared {
         store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
         sites,
+        services: shared_metrics.services.clone(),
         abilities: Arc::new(KernelFeatures { counters: shared_metrics.disk.clone(), ..abilities }),
         sending: settings.sending,
         h2c: settings.h2c,
@@ -548,12 +559,13 @@ fn open_tls(
 /// Names of applications are looked up by threads that begin here.
 fn open_sites(
     settings: &Settings,
+    services: &Arc<Registry>,
     confinement: &Confinement,
     counters: &SharedMemory<Counters>,
     clock: Clock,
 ) -> Result<Sites, ServeError> {
     let open = || {
-        let sites = Sites::open(settings).map_err(|(path, errno)| ServeError::Root(path, errno))?;
+        let sites = Sites::with_services(settings, services).map_err(|(path, errno)| ServeError::Root(path, errno))?;
         sites.prepare_applications(counters, clock).map_err(ServeError::Tls)?;
         Ok(sites)
     };

@@ -5,6 +5,7 @@
 
 mod ending;
 pub(in crate::process) mod renewal;
+mod services;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -79,6 +80,7 @@ pub fn serve(
     }
     let clock = inherited.as_ref().map_or_else(Clock::start, |inherited| inherited.clock);
     let mut shared_metrics = SharedMetrics::new(clock)?;
+    shared_metrics.services.set(&settings.services).map_err(ServeError::Service)?;
     if let Some(tickets) = inherited.as_mut().and_then(|inherited| inherited.tickets.take()) {
         shared_metrics.tickets = Arc::new(tickets);
     }
@@ -130,6 +132,8 @@ pub struct Server {
     applications: Option<Applications>,
     /// When the files of certificates were looked at last.
     certificates_seen: Option<Instant>,
+    /// What services were when the cache was last told of them.
+    services_seen: u64,
     sweeper: Sweeper,
     renewal: Renewal,
 }
@@ -160,7 +164,9 @@ impl Server {
     /// # Errors
     /// What keeps it from starting.
     pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
-        Server::start(&possible(settings)?, listeners, &SharedMetrics::new(Clock::start())?, 0, None)
+        let shared_metrics = SharedMetrics::new(Clock::start())?;
+        shared_metrics.services.set(&settings.services).map_err(ServeError::Service)?;
+        Server::start(&possible(settings)?, listeners, &shared_metrics, 0, None)
     }
 
     /// Starts the workers. The first takes score `first_score` at the scoreboard. They go on with what arrives at `receiver`.
@@ -197,6 +203,7 @@ impl Server {
             successor: None,
             applications: None,
             certificates_seen: None,
+            services_seen: shared_metrics.services.epoch(),
             sweeper: Sweeper::default(),
             renewal: Renewal::default(),
         })
@@ -236,7 +243,11 @@ impl Server {
     pub fn change(&mut self, settings: &Settings) -> Result<(), SwitchError> {
         let left_to_it = |one: &Settings| (one.adapts, Adapter::is_wanted(one), one.profile.clone());
         let before = left_to_it(self.settings());
-        let is_same_engine = self.switch(settings)? == Switched::Adjusted;
+        let services = self.begin_services(settings)?;
+        let switched = self.switch(settings).inspect_err(|_| drop(self.shared_metrics.services.set(&services)))?;
+        self.end_services();
+        self.look_at_services();
+        let is_same_engine = switched == Switched::Adjusted;
         if !is_same_engine || before != left_to_it(settings) {
             // What has been found out so far was about something else.
             self.adapter = Adapter::new(settings, &self.shared_metrics);
@@ -457,8 +468,12 @@ impl Server {
     }
 
     fn reap(&mut self) {
+        let was_leaving = !self.leaving.is_empty();
         if self.leaving.reap(&self.running) {
             self.take_missed();
+        }
+        if was_leaving {
+            self.end_services();
         }
     }
 
@@ -517,6 +532,7 @@ impl Server {
             orders.wait(descriptors.chain(applications), Some(due));
             self.applications.iter_mut().for_each(|applications| applications.follow(&self.running.settings));
             self.look_at_certificates();
+            self.look_at_services();
             self.sweeper.look(&self.running.shared);
             let now = self.running.shared.clock.now();
             self.running.shared.sites.groups().for_each(|(_, group)| group.close_old(now));
@@ -548,6 +564,7 @@ impl Server {
                             let _ = self.service(standing, orders, end.is_some()).reload();
                         }
                     }
+                    Order::TakeServices => self.take_services(orders),
                     Order::Upgrade => {
                         let settings = self.settings().clone();
                         if let Err(error) = self.begin_succession(&settings, Purpose::Upgrade) {

@@ -18,6 +18,7 @@ use crate::io::waker::Waker;
 use crate::log::LogCounters;
 use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::Scoreboard;
+use crate::service::Registry;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::Tickets;
@@ -45,6 +46,8 @@ pub struct SharedMetrics {
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
     pub tickets: Arc<Tickets>,
+    /// The services, which of each process are its own; that they have failed all see.
+    pub services: Arc<Registry>,
     /// The clock, by which the times of connections are told.
     pub clock: Clock,
     /// When this process began: the clock may be that of one before it.
@@ -67,6 +70,7 @@ impl SharedMetrics {
             uplink_free: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
             tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
+            services: Arc::default(),
             clock,
             started: Instant::now(),
         })

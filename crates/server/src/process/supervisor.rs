@@ -6,6 +6,7 @@
 //! and reads nothing that a peer has sent.
 
 pub(crate) mod restart;
+mod services;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -278,6 +279,7 @@ impl<'a> Supervisor<'a> {
         }
         while let Some(order) = self.orders.receive() {
             match order {
+                Order::TakeServices => self.pass_on_services(),
                 Order::Reopen | Order::PurgeAnswers => self.order_all(order),
                 Order::Reload if self.upgrade_in_progress.is_begun() => self.reload_later = true,
                 Order::Reload => self.with_office(|_, service| {
@@ -551,7 +553,8 @@ impl Supervisor<'_> {
         if !self.announced {
             return Err(SwitchError::NotNow("the server has not begun to serve yet".to_owned()));
         }
-        self.upgrade_in_progress.begin(self.settings, &self.listeners, self.shared_metrics.clock, Purpose::Upgrade)
+        let settings = &self.settings_in_force();
+        self.upgrade_in_progress.begin(settings, &self.listeners, self.shared_metrics.clock, Purpose::Upgrade)
     }
 
     /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the endpoint, then
@@ -604,7 +607,7 @@ impl Supervisor<'_> {
             return;
         }
         let purpose = Purpose::Change(renewal::WHAT.to_owned());
-        let (settings, clock) = (self.settings, self.shared_metrics.clock);
+        let (settings, clock) = (&self.settings_in_force(), self.shared_metrics.clock);
         if let Err(error) = self.upgrade_in_progress.begin(settings, &self.listeners, clock, purpose) {
             let why = format!("{}, and is not served yet, because {error}", renewal::WHAT);
             errors::report(Level::Error, format_args!("{why}"));

@@ -6,6 +6,11 @@
 use lamna_proto::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
+/// The processor time of this thread so far.
+pub(crate) fn thread_time() -> std::time::Duration {
+    std::time::Duration::from_micros(microseconds(ClockId::ThreadCPUTime))
+}
+
 /// The server's clock: time since shortly before it started, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -13,6 +13,7 @@ pub mod fork;
 pub(crate) mod inherit;
 pub mod mapping;
 pub(crate) mod memory;
+pub(crate) mod native_object;
 pub(crate) mod peer;
 #[cfg(debug_assertions)]
 mod planted;

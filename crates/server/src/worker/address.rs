@@ -130,10 +130,11 @@ impl Addresses {
     pub fn rules(&mut self, sites: &Sites, translate: &Translate<'_>, client: Option<IpAddr>) -> Arc<Effective> {
         let address = self.address(sites, translate, || client);
         let key = address.key();
-        let known = self.rules.lookup(key).map(|known| known.clone());
+        let routes = &sites.at(key.site).routes;
+        let known = self.rules.lookup(key).filter(|known| routes.is_current(known)).map(|known| known.clone());
         let rules = known.unwrap_or_else(|| {
             let parts = KeyParts::of(key.path);
-            let made = sites.at(key.site).routes.effective(parts.path, parts.outcome);
+            let made = routes.effective(parts.path, parts.outcome);
             self.rules.insert(key, made.clone(), size_of::<Arc<Effective>>() as u64);
             made
         });

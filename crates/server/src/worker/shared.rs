@@ -21,6 +21,7 @@ use crate::log::errors::{self, Level};
 use crate::log::{AccessLog, LogCounters};
 use crate::metrics::counters::Counters;
 use crate::metrics::scoreboard::{Scoreboard, WorkerScore};
+use crate::service::Registry;
 use crate::sys::clock::Clock;
 use crate::sys::shared_memory::SharedMemory;
 use crate::tls::{Endpoint, Tickets};
@@ -42,6 +43,8 @@ pub struct Shared {
     pub sites: Arc<Sites>,
     /// What has been found out about targets.
     pub store: Arc<Store>,
+    /// What its filters may be, exchanged while it serves.
+    pub services: Arc<Registry>,
     /// What the kernel can do.
     pub abilities: Arc<KernelFeatures>,
     /// How workers send.

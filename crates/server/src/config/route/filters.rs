@@ -1,16 +1,50 @@
 //! `filters` of a route: from what is written to a chain, and back to text.
 //!
-//! Owns: their judgement, with words for what is wrong. What filters there are is `lamna_filter`'s.
+//! Owns: their judgement, with words for what is wrong. What filters there are is `lamna_filter`'s; which services there are, the checker knows.
 
-use lamna_filter::{Chain, Step};
+use lamna_filter::{Chain, Link, Step, Wrong};
 use toml::Spanned;
 
 use super::shapes::FilterStep;
 use crate::config::render::quoted;
 use crate::config::validate::Checker;
 
-/// The steps, in the order written, if all of them are right.
+/// The steps of a route, in the order written, if all of them are right: filters of the table, and services.
 pub(super) fn judge(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
+    let steps = steps(given, checker)?;
+    let is_right = steps.iter().zip(given).all(|(step, one)| {
+        let problem = match checker.services().contains(&step.name) {
+            true if step.parameters.is_empty() => return true,
+            true => format!("`{}` is a service: its parameters are in its [[service]] table", step.name),
+            false => match Link::of_table(step) {
+                Ok(_) => return true,
+                Err(Wrong::Unknown(_)) if !checker.services().is_empty() => {
+                    let (unknown, services) = (Wrong::Unknown(step.name.clone()), checker.services().join(", "));
+                    format!("{unknown}, and the services {services}")
+                }
+                Err(wrong) => wrong.to_string(),
+            },
+        };
+        checker.problem(one.span(), problem);
+        false
+    });
+    is_right.then_some(steps)
+}
+
+/// The steps of a service, in the order written, if all of them are right: filters of the table.
+pub(in crate::config) fn judge_chain(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
+    let steps = steps(given, checker)?;
+    match Chain::new(&steps) {
+        Ok(_) => Some(steps),
+        Err(error) => {
+            checker.problem(given[error.step].span(), error.to_string());
+            None
+        }
+    }
+}
+
+/// The steps as they are written.
+fn steps(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     for one in given {
         match one.get_ref() {
@@ -27,17 +61,11 @@ pub(super) fn judge(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) ->
             }
         }
     }
-    match Chain::new(&steps) {
-        Ok(_) => Some(steps),
-        Err(error) => {
-            checker.problem(given[error.step].span(), error.to_string());
-            None
-        }
-    }
+    Some(steps)
 }
 
 /// As it is written.
-pub(super) fn render(steps: &[Step]) -> String {
+pub(in crate::config) fn render(steps: &[Step]) -> String {
     let one = |step: &Step| {
         let parameters = step.parameters.iter().map(|(name, value)| format!(", {name} = {}", quoted(value)));
         match step.parameters.is_empty() {
@@ -49,7 +77,7 @@ pub(super) fn render(steps: &[Step]) -> String {
 }
 
 /// For people.
-pub(super) fn describe(steps: &[Step]) -> String {
+pub(in crate::config) fn describe(steps: &[Step]) -> String {
     let one = |step: &Step| {
         let parameters = step.parameters.iter().map(|(name, value)| format!("{name} `{value}`"));
         let parameters: Vec<String> = parameters.collect();

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use lamna_filter::{Chain, Step};
+use lamna_filter::{Chain, Link, Step};
 use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 
 use super::RouteSettings;
@@ -138,7 +138,7 @@ impl Matcher {
 
     /// Whether for some path more than the path decides.
     pub fn depends_on_requests(&self) -> bool {
-        let has_recipes = |steps: &Vec<Step>| Chain::new(steps).is_ok_and(|chain| chain.has_recipes());
+        let has_recipes = |steps: &Vec<Step>| of_table(steps).has_recipes();
         let depends = |route: &Route| {
             !route.tests.is_empty()
                 || names_host(&route.settings)
@@ -185,7 +185,7 @@ impl Matcher {
         let has_origins =
             |id: &RouteId| matches!(&self.route(*id).cors, super::Switch::Set(cors) if !cors.is_for_any());
         let filters = by_path.iter().find_map(|id| self.route(*id).filters.as_ref());
-        let recipes = filters.and_then(|steps| Chain::new(steps).ok()).filter(Chain::has_recipes);
+        let recipes = filters.map(|steps| of_table(steps)).filter(Chain::has_recipes);
         Dependence {
             recipes,
             origin: by_path.iter().any(has_origins),
@@ -242,6 +242,12 @@ impl Matcher {
 /// Whether a route leads to the host that is asked.
 fn names_host(route: &RouteSettings) -> bool {
     matches!(&route.redirect, super::Switch::Set(redirect) if redirect.to.names_host())
+}
+
+/// The filters of the table among `steps`. The others are services, which no query asks for anything.
+fn of_table(steps: &[Step]) -> Chain {
+    let links: Vec<Link> = steps.iter().filter_map(|step| Link::of_table(step).ok()).collect();
+    Chain::of(&links)
 }
 
 #[cfg(test)]

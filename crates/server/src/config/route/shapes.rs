@@ -176,7 +176,7 @@ pub(super) enum FieldValue {
 
 /// The name of a filter, or a table of it and its parameters.
 #[derive(Debug)]
-pub(super) enum FilterStep {
+pub(in crate::config) enum FilterStep {
     Name(String),
     Table(BTreeMap<Text, Text>),
 }

@@ -592,6 +592,12 @@ pub static SETTINGS: &[Setting] = &[
     .more(": docs/security.md")
     .flag(Section::Control),
     Setting::new(
+        "native_services",
+        switch!(native_services),
+        "Whether shared objects may be services: code that is loaded into the server, and can do what it can",
+    )
+    .more(": docs/services.md"),
+    Setting::new(
         "acme_directory",
         Kind::Text {
             form: "URL",

@@ -25,6 +25,7 @@ use crate::content::{answers, media_type};
 use crate::io::file_state::{self, Stamp, Stamps};
 use crate::io::{Blocked, Wait};
 use crate::log::errors::{Level, Peer};
+use crate::service::Unavailable;
 
 /// The most bytes of a file that is filtered, and of what becomes of it: both are held in memory.
 const BYTES_MAX: u64 = 16 << 20;
@@ -116,7 +117,11 @@ impl Question<'_> {
     /// Whether what was made the last time is what would be made now.
     fn holds(&self, previous: &Previous<'_>, stamps: &Stamps) -> bool {
         let is_kept = self.caches.entries || self.caches.translations;
-        is_kept && stamps.settled && previous.entry.stamps == *stamps && self.is_described_as_now(previous.entry)
+        is_kept
+            && stamps.settled
+            && previous.entry.stamps == *stamps
+            && self.is_described_as_now(previous.entry)
+            && previous.entry.services_mark() == self.rules.services_mark()
     }
 
     /// The content of a file, and the state in which it was read. None if it is too large. A file that changes faster than it can be
@@ -158,16 +163,29 @@ impl Question<'_> {
         self.error_page(429, &page, Stamps::none())
     }
 
+    /// What is answered while a service of the route cannot be used.
+    pub(super) fn unavailable(&self, unavailable: &Unavailable, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
+        let Unavailable(why) = unavailable;
+        self.report(Peer::Failed, || (Level::Error, format!("answered with 503: {why}")));
+        let page =
+            answers::error(503, "A part of this server is not available at the moment.", &self.rules.extras(503));
+        let page = page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new);
+        Ok(self.ready(&page, stamps))
+    }
+
     /// What is answered in place of a file that cannot be filtered, for as long as it stays as it is.
     fn fault(&self, fault: &Fault, status: Status, stamps: Stamps) -> Result<Arc<Entry>, Blocked> {
         let asked_for = match fault {
             Fault::Request(_) => Some(400),
             Fault::Unreadable(_) => Some(422),
-            Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow => None,
+            Fault::TooLarge(_) | Fault::Content(_) | Fault::TooSlow | Fault::Failed(_) => None,
         };
         if let Some(code) = asked_for {
             let page = answers::error(code, &format!("{fault}."), &self.rules.extras(code));
             return self.error_page(code, &page.map_or_else(|_| self.rules.errors.failed.clone(), Arc::new), stamps);
+        }
+        if let Fault::Failed(why) = fault {
+            return self.unavailable(&Unavailable(format!("a service has failed: {why}")), Stamps::unsettled());
         }
         self.report(Peer::Failed, || (Level::Error, format!("it cannot be filtered: {fault}")));
         match status.0 {

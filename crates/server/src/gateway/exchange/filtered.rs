@@ -21,9 +21,11 @@ use lamna_proto::gateway::fields::{Fields, LineEnds};
 use lamna_proto::message::{Method, Request};
 
 use super::{Gateway, State, close};
+use crate::content::answers;
 use crate::content::route::Effective;
 use crate::gateway::{piece, report};
 use crate::log::errors::Level;
+use crate::service::Unavailable;
 
 /// The answer to one request, as far as it has been filtered.
 #[derive(Debug)]
@@ -293,6 +295,18 @@ impl Gateway {
         if is_empty { Ran::Waits(next) } else { Ran::Gives(part, next) }
     }
 
+    /// What the client is told while a service of the filters cannot be used.
+    pub(super) fn page_of_service(&self) -> Ran {
+        if let Some(Unavailable(why)) = &self.rules.unavailable {
+            report::filtering((&self.site, &self.called), Level::Error, &format!("answered with 503: {why}"));
+        }
+        let cause = "A part of this server is not available at the moment.";
+        match answers::error(503, cause, &self.rules.extras(503)) {
+            Ok(page) => Ran::Answer(Arc::new(page)),
+            Err(_) => Ran::Failed,
+        }
+    }
+
     /// The answer cannot be filtered: nobody gets it for whole.
     fn give_up_filtering(&mut self, filtered: &mut Filtered, fault: &Fault, is_head_left: bool) -> Ran {
         let why = format!("the answer cannot be filtered: {fault}");
@@ -302,6 +316,9 @@ impl Gateway {
             self.group.end(attempt, self.now, Outcome::Unknown);
         }
         filtered.has_more = false;
+        if matches!(fault, Fault::Failed(_)) && is_head_left {
+            return self.page_of_service();
+        }
         if is_head_left { self.page_of(GatewayError::BrokenOff) } else { Ran::Failed }
     }
 }

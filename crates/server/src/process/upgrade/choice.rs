@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
+use crate::config::service;
 use crate::config::setting::SETTINGS;
 use crate::config::settings::Settings;
 
@@ -19,7 +21,9 @@ impl Choice {
     pub(crate) fn between(configured: &Settings, wanted: &Settings) -> Choice {
         let words = |settings| SETTINGS.iter().flat_map(move |setting| setting.carried_words(settings));
         let differ = words(configured).zip(words(wanted)).filter(|(before, after)| before != after);
-        Choice { chosen: differ.map(|(_, (name, text))| (name.to_owned(), text)).collect() }
+        let services = (configured.services != wanted.services).then(|| to_hex(&service::render(&wanted.services)));
+        let services = services.map(|text| (SERVICES.to_owned(), text));
+        Choice { chosen: differ.map(|(_, (name, text))| (name.to_owned(), text)).chain(services).collect() }
     }
 
     /// Whether `wanted` can be made of `configured` by choosing.
@@ -39,7 +43,9 @@ impl Choice {
 
     /// Takes a value by its name. Unknown names are passed over; none if the value is not one.
     pub(super) fn take(&mut self, name: &str, value: &str) -> Option<()> {
-        match take(&mut Settings::default(), name, value) {
+        // Whether they are allowed is judged where they are put in place.
+        let mut settings = Settings { native_services: true, ..Settings::default() };
+        match take(&mut settings, name, value) {
             Some(true) => drop(self.chosen.insert(name.to_owned(), value.to_owned())),
             Some(false) => return None,
             None => {}
@@ -50,7 +56,27 @@ impl Choice {
 
 /// None if there is no such name; false if the text is not a value.
 fn take(settings: &mut Settings, name: &str, text: &str) -> Option<bool> {
+    if name == SERVICES {
+        let services =
+            from_hex(text).and_then(|text| service::parse(&text, Path::new("/"), settings.native_services).ok());
+        return Some(services.map(|services| settings.services = services).is_some());
+    }
     SETTINGS.iter().find_map(|setting| setting.take_carried(settings, name, text))
+}
+
+/// The name of what services have become while serving.
+const SERVICES: &str = "services";
+
+/// Text without a space in it.
+fn to_hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(hex: &str) -> Option<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
+    let bytes: Option<Vec<u8>> = hex.as_bytes().chunks_exact(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
 }
 
 /// ` NAME=VALUE` for each.
