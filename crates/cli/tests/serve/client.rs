@@ -115,7 +115,7 @@ impl<S: Read + Write> Client<S> {
                 if let Some(at) = find(&self.unread, b"\r\n") {
                     break self.receive_exactly(at + 2)?;
                 }
-                self.receive_some()?;
+                self.receive_some().map_err(|fault| format!("{fault} within the content"))?;
             };
             let digits = String::from_utf8_lossy(&line).trim_end().to_owned();
             let bytes = usize::from_str_radix(&digits, 16).map_err(|_| format!("no size of a chunk: {digits:?}"))?;
@@ -194,7 +194,8 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-const ENDED: &str = "the connection ended";
+/// What is wrong when a connection ends where a response could begin, or in the middle of a head.
+pub(crate) const ENDED: &str = "the connection ended";
 
 impl Response {
     /// The value of the field of this name, in any case.

@@ -147,6 +147,8 @@ fn a_reload_replaces_and_removes(engine: Engine) {
     eventually("the service is no more", PATIENCE, || (!say(&server, &["list"]).contains("words")).then_some(()));
     write(&before);
     await_answer(&server, "/a.txt", 200, &expected("first", 2));
+    // The process that was started may have ended long since.
+    order(&server, &["drain"]).expect("who serves now can end");
 }
 
 /// An application that answers every request with the same text, in parts with pauses between them.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use super::{Application, SITE, content, expected, filters, say, service};
-use crate::client::Client;
+use crate::client::{Client, ENDED};
 use crate::control::order;
 use crate::engine::{AMPED, Engine, for_engines, names_of_one_process};
 use crate::server::Launch;
@@ -33,29 +33,38 @@ fn replacements(default: usize) -> usize {
 }
 
 fn every_answer_is_of_one_whole_chain(engine: Engine) {
-    replace_under_load(engine, replacements(8), &[]);
+    replace_under_load(engine, replacements(8), &[], Ends::Never);
 }
 
 #[test]
 fn every_answer_is_of_one_whole_chain_while_engines_of_one_process_change() {
-    replace_under_load(AMPED, replacements(24), &names_of_one_process());
+    replace_under_load(AMPED, replacements(24), &names_of_one_process(), Ends::Never);
 }
 
 #[test]
 fn every_answer_is_of_one_whole_chain_while_engines_of_processes_take_over_and_give_back() {
-    replace_under_load(AMPED, replacements(12), &["co-amped", "proactor", "mp", "amped"]);
+    replace_under_load(AMPED, replacements(12), &["co-amped", "proactor", "mp", "amped"], Ends::BetweenAnswers);
+}
+
+/// When connections may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Never,
+    /// Those on which an application is asked stay with the process that asks it, which closes them when it ends: what has begun comes whole.
+    BetweenAnswers,
 }
 
 /// Clients that check every byte, and words that are known to them.
 struct Load {
     address: SocketAddr,
+    ends: Ends,
     over: AtomicBool,
     answers: AtomicU64,
     faults: Mutex<Vec<String>>,
 }
 
 /// Replaces so often, and has an engine of `engines` take over after each third replacement.
-fn replace_under_load(engine: Engine, replacements: usize, engines: &[&str]) {
+fn replace_under_load(engine: Engine, replacements: usize, engines: &[&str], ends: Ends) {
     let application = Application::start(content(PAIRS));
     let route = format!(
         "[[site.route]]\nmatch = \"/app/*\"\nproxy = \"http://{}\"\nfilters = [\"words\"]\n",
@@ -66,6 +75,7 @@ fn replace_under_load(engine: Engine, replacements: usize, engines: &[&str]) {
     let mut engines = engines.iter().cycle();
     let load = Load {
         address: server.address(),
+        ends,
         over: AtomicBool::new(false),
         answers: AtomicU64::new(0),
         faults: Mutex::default(),
@@ -98,10 +108,12 @@ fn replace_under_load(engine: Engine, replacements: usize, engines: &[&str]) {
     let last = format!("word-{replacements}");
     super::await_answer(&server, "/a.txt", 200, &expected(&last, PAIRS));
     super::await_answer(&server, "/app/x", 200, &expected(&last, PAIRS));
+    // The process that was started may have ended long since.
+    order(&server, &["drain"]).expect("who serves now can end");
 }
 
 impl Load {
-    /// Asks over one connection until it is over. Nothing ends it before.
+    /// Asks over one connection until it is over.
     fn ask(&self, path: &str) {
         let mut client = Client::connect(self.address);
         while !self.over.load(Relaxed) && self.is_well() {
@@ -116,11 +128,15 @@ impl Load {
                 }
             });
             match answer {
-                Ok(()) => self.answers.fetch_add(1, Relaxed),
+                Ok(()) => _ = self.answers.fetch_add(1, Relaxed),
+                // Nothing of the answer has come: it is asked for again.
+                Err(fault) if fault == ENDED && self.ends == Ends::BetweenAnswers => {
+                    client = Client::connect(self.address);
+                }
                 Err(fault) => {
                     return self.faults.lock().expect("nobody panics with it").push(format!("{path}: {fault}"));
                 }
-            };
+            }
         }
     }
 
