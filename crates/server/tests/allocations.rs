@@ -263,6 +263,8 @@ fn shared(root: &Path, routes: Vec<RouteSettings>, tls: Option<&TlsFiles>) -> (A
     let ListenAddress::Tcp(address) = *listeners[0].address() else { unreachable!("it is a TCP address") };
     let tickets = Arc::new(Tickets::new().expect("the kernel gives random bytes"));
     let shared = Shared {
+        handlers: Arc::default(),
+        services: Arc::default(),
         tls: Endpoint::open(&settings, tickets.clone(), SharedMemory::default(), &[Alpn::Http1])
             .expect("the pair is good"),
         sites: Arc::new(Sites::open(&settings).expect("the directory is there")),

@@ -4,7 +4,7 @@ use lamna_filter::{Content, Fault, Filter, Make};
 
 /// Makes filters that turn letters by 13 places.
 #[derive(Debug)]
-pub struct Rot13;
+pub(crate) struct Rot13;
 
 impl Make for Rot13 {
     fn start(&self, content: &mut Content) -> Option<Box<dyn Filter>> {

@@ -9,6 +9,7 @@ pub mod directory;
 pub mod download;
 mod escape;
 pub mod explain;
+pub mod handler;
 pub mod listing;
 pub mod live_reload;
 mod lookout;

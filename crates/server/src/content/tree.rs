@@ -32,6 +32,7 @@ pub(super) fn leads_to_files(rules: &Rules) -> bool {
         error_pages: _,
         cors: _,
         gateway,
+        handler,
         // Of what applications answer, which is not here.
         answer_cache: _,
         changes: _,
@@ -41,7 +42,8 @@ pub(super) fn leads_to_files(rules: &Rules) -> bool {
         search: _,
     } = rules;
     let is_filtered = filters.as_ref().is_some_and(|filters| lamna_filter::change_files(filters));
-    redirect.is_none() && rewrite.is_none() && try_files.is_none() && gateway.is_none() && !is_filtered
+    let is_elsewhere = redirect.is_some() || rewrite.is_some() || gateway.is_some() || handler.is_some();
+    !is_elsewhere && try_files.is_none() && !is_filtered
 }
 
 /// What is served to who asks.

@@ -126,6 +126,7 @@ mod tests {
             include_str!("../config/settings.rs"),
             include_str!("../config/setting/table.rs"),
             include_str!("../process/running_engine.rs"),
+            include_str!("../../examples/embedded/main.rs"),
         ];
         let blocks: Vec<&str> =
             document.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();

@@ -328,6 +328,7 @@ impl RunningEngine {
         Ok(Shared {
             sites,
             store,
+            handlers: old.handlers.clone(),
             services: old.services.clone(),
             tickets: old.tickets.clone(),
             abilities: old.abilities.clone(),
@@ -506,6 +507,7 @@ fn prepare(
     Ok(Shared {
         store: Arc::new(store(settings, &sites, shared_metrics.clock, &shared_metrics.cache)),
         sites,
+        handlers: shared_metrics.handlers.clone(),
         services: shared_metrics.services.clone(),
         abilities: Arc::new(KernelFeatures { counters: shared_metrics.disk.clone(), ..abilities }),
         sending: settings.sending,

@@ -4,6 +4,7 @@
 //! the last worker has returned; the access log is written out before the process ends. Serves nothing itself.
 
 mod ending;
+mod opening;
 pub(in crate::process) mod renewal;
 mod services;
 
@@ -159,16 +160,6 @@ enum Switched {
 }
 
 impl Server {
-    /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
-    ///
-    /// # Errors
-    /// What keeps it from starting.
-    pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
-        let shared_metrics = SharedMetrics::new(Clock::start())?;
-        shared_metrics.services.set(&settings.services).map_err(ServeError::Service)?;
-        Server::start(&possible(settings)?, listeners, &shared_metrics, 0, None)
-    }
-
     /// Starts the workers. The first takes score `first_score` at the scoreboard. They go on with what arrives at `receiver`.
     pub(crate) fn start(
         settings: &Settings,

@@ -13,6 +13,7 @@ use lamna_policy::words::count;
 use rustix::io::Errno;
 
 use crate::cache;
+use crate::content::handler::Handlers;
 use crate::io;
 use crate::io::waker::Waker;
 use crate::log::LogCounters;
@@ -46,6 +47,8 @@ pub struct SharedMetrics {
     pub alarm: Arc<Waker>,
     /// The keys that TLS tickets are made with.
     pub tickets: Arc<Tickets>,
+    /// What of the program itself answers.
+    pub handlers: Arc<Handlers>,
     /// The services, which of each process are its own; that they have failed all see.
     pub services: Arc<Registry>,
     /// The clock, by which the times of connections are told.
@@ -70,6 +73,7 @@ impl SharedMetrics {
             uplink_free: SharedMemory::default(),
             alarm: Arc::new(Waker::new()?),
             tickets: Arc::new(Tickets::new().map_err(|_| Errno::IO)?),
+            handlers: Arc::default(),
             services: Arc::default(),
             clock,
             started: Instant::now(),

@@ -107,8 +107,7 @@ impl Make for Guarded {
             Ok(filter) => filter?,
             Err(fault) => Box::new(Broken(fault)),
         };
-        self.guard.board.slots.get(self.guard.slot).into_iter().for_each(|slot| slot.count_run());
-        Some(Box::new(GuardedFilter { filter: Some(filter), guard: self.guard.clone() }))
+        Some(Box::new(GuardedFilter { filter: Some(filter), guard: self.guard.clone(), is_counted: false }))
     }
 
     fn reads(&self) -> Option<&'static str> {
@@ -127,9 +126,17 @@ impl Make for Guarded {
 struct GuardedFilter {
     filter: Option<Box<dyn Filter>>,
     guard: Guard,
+    /// A chain is started as well to find out whether it has anything to do: only what gets content counts.
+    is_counted: bool,
 }
 
 impl GuardedFilter {
+    fn count(&mut self) {
+        if !std::mem::replace(&mut self.is_counted, true) {
+            self.guard.board.slots.get(self.guard.slot).into_iter().for_each(|slot| slot.count_run());
+        }
+    }
+
     fn filter(&mut self) -> &mut dyn Filter {
         &mut **self.filter.as_mut().expect("it is there until it is dropped")
     }
@@ -137,6 +144,7 @@ impl GuardedFilter {
 
 impl Filter for GuardedFilter {
     fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.count();
         self.guard.clone().give(out, |out| self.filter().take(piece, out))
     }
 
@@ -154,6 +162,7 @@ impl Filter for GuardedFilter {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.count();
         self.guard.clone().give(out, |out| self.filter().finish(out))
     }
 }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::cache::{self, Store};
 use crate::config::proxies::TrustedProxies;
 use crate::config::sending::Plan;
+use crate::content::handler::Handlers;
 use crate::content::site::Sites;
 use crate::io::KernelFeatures;
 use crate::io::waker::Waker;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub sites: Arc<Sites>,
     /// What has been found out about targets.
     pub store: Arc<Store>,
+    /// What of the program itself answers, by name.
+    pub handlers: Arc<Handlers>,
     /// What its filters may be, exchanged while it serves.
     pub services: Arc<Registry>,
     /// What the kernel can do.

@@ -39,6 +39,7 @@ fn with_control(workers: usize, control: Control) -> (Shared, tempfile::TempDir)
     let settings = Settings { sites: vec![site], ..Default::default() };
     let shared = Shared {
         sites: Arc::new(Sites::open(&settings).unwrap()),
+        handlers: Arc::default(),
         services: Arc::default(),
         store: Arc::new(Store::new(1 << 20, 100)),
         abilities: Arc::default(),

@@ -82,6 +82,8 @@ pub struct RouteSettings {
     pub gateway: Switch<GatewaySettings>,
     /// How the answers of applications are kept.
     pub answer_cache: Switch<AnswerCache>,
+    /// What of the program itself answers, by its name. Not in a file: only programs that embed the server have one.
+    pub handler: Option<String>,
     /// What files pass through. Empty: nothing, whatever less specific routes say.
     pub filters: Option<Vec<Step>>,
     /// Whether the pages of folders are searched.
@@ -270,6 +272,8 @@ pub struct Rules {
     pub gateway: Option<GatewaySettings>,
     /// How its answers are kept; none if they are not.
     pub answer_cache: Option<AnswerCache>,
+    /// What of the program itself answers.
+    pub handler: Option<String>,
     /// What files pass through.
     pub filters: Option<Vec<Step>>,
     /// Whether the pages of folders are searched.
@@ -341,6 +345,7 @@ pub fn merge<'r>(routes: impl IntoIterator<Item = (usize, &'r RouteSettings)>) -
             };
         }
         rules.index = rules.index.or_else(|| route.index.clone());
+        rules.handler = rules.handler.or_else(|| route.handler.clone());
         rules.filters = rules.filters.or_else(|| route.filters.clone());
         rules.search = rules.search.or(route.search);
         rules.changes = rules.changes.or(route.changes);

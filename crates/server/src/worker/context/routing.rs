@@ -21,7 +21,7 @@ use crate::content::access::{Asking, Known, Rules, Verdict, Vouched, Who};
 use crate::content::answers;
 use crate::content::route::{Effective, is_preflight};
 use crate::content::site::Site;
-use crate::content::{download, live_reload, search, upload};
+use crate::content::{download, handler, live_reload, search, upload};
 use crate::gateway::{self, Asking as Asked};
 use crate::tls::Over;
 use crate::upstream::group::Group;
@@ -79,6 +79,16 @@ impl WorkerContext<'_> {
                 Verdict::Passes => return self.without_application(translate),
                 Verdict::Ask(service) => self.question(translate, peer, over, &service),
             });
+        }
+        if !self.shared.handlers.is_empty()
+            && let Some(request) = translate.request
+        {
+            let rules = self.addresses.rules(sites, translate, client());
+            let handler = rules.rules.handler.as_ref().and_then(|name| self.shared.handlers.get(name));
+            if let Some(handler) = handler {
+                self.requests += 1;
+                return Some(Done::Run(handler::begin(handler, &rules, translate, request)));
+            }
         }
         if sites.asks_for_every_method(translate.host) {
             match self.route_to_gateway(translate, client()) {

@@ -1,0 +1,208 @@
+//! The server as a part of another program: a directory, and the program's own handlers and filters.
+//!
+//! ```no_run
+//! use lamna_server::embed::{Builder, Reply};
+//!
+//! let server = Builder::new("site")
+//!     .listen(([127, 0, 0, 1], 8080))
+//!     .handler("/hello/*", |asked| Reply::text(format!("hello {}\n", asked.path)))
+//!     .start()?;
+//! println!("serving at {}", server.address());
+//! server.wait();
+//! # Ok::<(), lamna_server::embed::StartError>(())
+//! ```
+//!
+//! Owns: [`Builder`] and the life of what it starts. Guarantees: what cannot be served is an error of [`Builder::start`], and never a panic; a
+//! server that is dropped has ended. Everything else that a server can do is in [`Settings`], which [`Builder::settings`] hands out. Engines
+//! of processes are not for programs with threads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lamna_filter::{Make, Step};
+
+pub use crate::content::handler::{Answering, Asked, Handler, Reply};
+pub use crate::service::Registry;
+
+use crate::config::route::pattern::Pattern;
+use crate::config::route::{RouteSettings, Switch};
+use crate::config::service::{OnFailure, ServiceDefinition, What, check_name};
+use crate::config::settings::{ListenAddress, LogTarget, Settings, SiteSettings};
+use crate::listen;
+use crate::process::server::Server;
+
+/// What is to be served.
+#[derive(Debug)]
+pub struct Builder {
+    settings: Settings,
+    filters: BTreeMap<String, Arc<dyn Make>>,
+    handlers: BTreeMap<String, Arc<dyn Handler>>,
+    /// What is wrong with what was asked for.
+    wrong: Option<String>,
+}
+
+/// Why nothing is served: in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A server that serves.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    services: Arc<Registry>,
+    /// Hung up when it is to end.
+    orders: Option<Sender<()>>,
+    looking: Option<JoinHandle<()>>,
+}
+
+/// How often the server looks after itself: certificates, roots that were replaced, services that have failed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Builder {
+    /// Serves the files of `directory`. Relative paths are relative to the working directory.
+    pub fn new(directory: impl AsRef<Path>) -> Builder {
+        let directory = directory.as_ref();
+        let directory: PathBuf = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        let settings =
+            Settings { sites: vec![SiteSettings::new(directory)], log: LogTarget::Off, ..Settings::default() };
+        Builder { settings, filters: BTreeMap::new(), handlers: BTreeMap::new(), wrong: None }
+    }
+
+    /// At this address; a free port of loopback otherwise.
+    pub fn listen(mut self, address: impl Into<SocketAddr>) -> Builder {
+        self.settings.listen = vec![ListenAddress::Tcp(address.into())];
+        self
+    }
+
+    /// Has requests whose path matches `pattern` (as in `match` of a route) answered by `handler`, whatever their method is.
+    pub fn handler<F>(self, pattern: &str, handler: F) -> Builder
+    where
+        F: Fn(&Asked) -> Reply + Send + Sync + 'static,
+    {
+        self.handler_of(pattern, Answering(handler))
+    }
+
+    /// The same with a handler that is more than a function.
+    pub fn handler_of(mut self, pattern: &str, handler: impl Handler + 'static) -> Builder {
+        let name = format!("handler-{}", self.handlers.len() + 1);
+        self.handlers.insert(name.clone(), Arc::new(handler));
+        self.route(pattern, RouteSettings { handler: Some(name), ..RouteSettings::default() })
+    }
+
+    /// Has files whose path matches `pattern` pass through `filter`, which is a service of this name.
+    pub fn filter(mut self, pattern: &str, name: &str, filter: impl Make + 'static) -> Builder {
+        if let Err(why) = check_name(name) {
+            self.wrong.get_or_insert(why);
+        }
+        self.filters.insert(name.to_owned(), Arc::new(filter));
+        self.settings.services.push(ServiceDefinition {
+            name: name.to_owned(),
+            what: What::Embedded,
+            on_failure: OnFailure::Error,
+            is_suspended: false,
+        });
+        let step = Step { name: name.to_owned(), parameters: BTreeMap::new() };
+        self.route(pattern, RouteSettings { filters: Some(vec![step]), ..RouteSettings::default() })
+    }
+
+    /// Everything else: engine, caches, limits, further sites.
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Builder {
+        change(&mut self.settings);
+        self
+    }
+
+    fn route(mut self, pattern: &str, route: RouteSettings) -> Builder {
+        match (Pattern::from_glob(pattern), self.settings.sites.first_mut()) {
+            (Ok(paths), Some(site)) => {
+                // A handler stands in the place of an application, and files are not looked for.
+                let gateway = if route.handler.is_some() { Switch::Off } else { Switch::Unset };
+                site.routes.push(RouteSettings { paths, gateway, ..route });
+            }
+            (Err(why), _) => _ = self.wrong.get_or_insert(format!("`{pattern}` {why}")),
+            (Ok(_), None) => _ = self.wrong.get_or_insert("there is no site".to_owned()),
+        }
+        self
+    }
+
+    /// Serves from now on, in threads of its own.
+    ///
+    /// # Errors
+    /// A pattern, a name, the directory or the address cannot be used.
+    pub fn start(self) -> Result<Running, StartError> {
+        let Builder { settings, filters, handlers, wrong } = self;
+        if let Some(why) = wrong {
+            return Err(StartError(why));
+        }
+        let any_port = [ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
+        let addresses = if settings.listen.is_empty() { &any_port[..] } else { &settings.listen };
+        let listeners = listen::bind(addresses).map_err(|error| StartError(error.to_string()))?;
+        let address = listeners.iter().find_map(|listener| match listener.address() {
+            ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Unix(_) => None,
+        });
+        let address =
+            address.ok_or_else(|| StartError("there is no TCP address among those to listen at".to_owned()))?;
+        let registry = Arc::new(Registry::with_embedded(filters));
+        let handlers = Arc::new(handlers);
+        let server = Server::open_with(&settings, listeners, registry.clone(), handlers);
+        let mut server = server.map_err(|error| StartError(error.to_string()))?;
+        let (orders, told): (Sender<()>, Receiver<()>) = channel();
+        let look_after = move || {
+            while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = told.recv_timeout(LOOK_INTERVAL) {
+                server.look_after();
+            }
+            server.stop();
+        };
+        let looking = thread::Builder::new().name("lamna".to_owned()).spawn(look_after);
+        let looking = looking.map_err(|error| StartError(format!("no thread can be started: {error}")))?;
+        Ok(Running { address, services: registry, orders: Some(orders), looking: Some(looking) })
+    }
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its services, and how they are.
+    pub fn services(&self) -> &Registry {
+        &self.services
+    }
+
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        if let Some(looking) = self.looking.take() {
+            // Nobody hangs up before it has ended.
+            let _ = looking.join();
+        }
+    }
+
+    /// Ends. Returns when all is over.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        if let Some(looking) = self.looking.take() {
+            let _ = looking.join();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A server as a part of another program.
+//!
+//! Owns: how it is opened and looked after without orders and without an endpoint. Who has opened it stops it.
+
+use std::sync::Arc;
+
+use super::{Server, possible};
+use crate::config::settings::Settings;
+use crate::content::handler::Handlers;
+use crate::listen::Listener;
+use crate::process::error::ServeError;
+use crate::process::shared_metrics::SharedMetrics;
+use crate::service::Registry;
+use crate::sys::clock::Clock;
+
+impl Server {
+    /// A server for programs that are more than a server: it starts at once, and goes on until it is stopped.
+    ///
+    /// # Errors
+    /// What keeps it from starting.
+    pub fn open(settings: &Settings, listeners: Vec<Listener>) -> Result<Server, ServeError> {
+        Server::open_with(settings, listeners, Arc::default(), Arc::default())
+    }
+
+    /// The same of a program that brings filters and handlers itself.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub(crate) fn open_with(
+        settings: &Settings,
+        listeners: Vec<Listener>,
+        services: Arc<Registry>,
+        handlers: Arc<Handlers>,
+    ) -> Result<Server, ServeError> {
+        let mut shared_metrics = SharedMetrics::new(Clock::start())?;
+        (shared_metrics.services, shared_metrics.handlers) = (services, handlers);
+        shared_metrics.services.set(&settings.services).map_err(ServeError::Service)?;
+        Server::start(&possible(settings)?, listeners, &shared_metrics, 0, None)
+    }
+
+    /// What is to be done now and then by who has opened it, and does nothing else with it.
+    pub(crate) fn look_after(&mut self) {
+        self.look_at_certificates();
+        self.look_at_services();
+        self.reap();
+    }
+}
