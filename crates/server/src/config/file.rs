@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use super::route::shapes::{AccessValue, RouteTable};
-use super::service::ServiceTable;
+use super::route::shapes::{AccessValue, FilterStep, RouteTable};
 use super::setting::table::NAMES;
 use super::setting::{Kind, SETTINGS};
 
@@ -121,6 +120,19 @@ impl Visitor<'_> for KeyVisitor {
             None => Err(E::unknown_field(key, &TOP_KEYS)),
         }
     }
+}
+
+/// `[[service]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct ServiceTable {
+    pub(super) name: Option<Text>,
+    pub(super) filters: Option<Vec<Spanned<FilterStep>>>,
+    pub(super) native: Option<Text>,
+    pub(super) parameters: BTreeMap<Text, Text>,
+    pub(super) time_max_ms: Option<Spanned<Amount>>,
+    pub(super) on_failure: Option<Text>,
+    pub(super) suspended: bool,
 }
 
 /// `[[site]]`

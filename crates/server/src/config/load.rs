@@ -311,18 +311,18 @@ fn parse_sites_optional(text: &str, file: &Path, looks: Looks) -> Result<Setting
     })
 }
 
-/// The services of a text that has nothing else, as if it were in `file`.
-pub(super) fn parse_services(
-    text: &str,
-    file: &Path,
-    natives_are_allowed: bool,
-) -> Result<Vec<ServiceDefinition>, ConfigError> {
+/// The services of a text that has nothing else, with paths relative to `base`.
+///
+/// # Errors
+/// What is wrong with the text, as with a file, in words.
+pub fn parse_services(text: &str, base: &Path, natives_are_allowed: bool) -> Result<Vec<ServiceDefinition>, String> {
     let text = format!("native_services = {natives_are_allowed}\n{text}");
-    let settings = parse_sites_optional(&text, file, Looks::all(Depth::Serve))?;
+    let settings = parse_sites_optional(&text, &base.join("service"), Looks::all(Depth::Serve));
+    let settings = settings.map_err(|error| error.to_string())?;
     let others = Settings { services: Vec::new(), native_services: false, ..settings.clone() };
     match others == Settings::default() {
         true => Ok(settings.services),
-        false => Err(invalid("only [[service]] is meant here".to_owned())),
+        false => Err("only [[service]] is meant here".to_owned()),
     }
 }
 

@@ -34,6 +34,8 @@ pub mod route;
 mod schema;
 pub mod sending;
 pub mod service;
+#[cfg(test)]
+mod service_tests;
 pub mod setting;
 pub mod settings;
 mod shapes;
@@ -52,8 +54,8 @@ pub use crate::sys::memory::{
 };
 pub use doubts::doubts;
 pub use explain::ConfigError;
-pub use load::{Overrides, check, has_index, load, parse};
+pub use load::{Overrides, check, has_index, load, parse, parse_services};
 pub use looks::Probe;
-pub use render::render;
+pub use render::{render, render_services};
 pub use schema::schema;
 pub use site::field_from_text;

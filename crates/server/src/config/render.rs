@@ -9,8 +9,8 @@ use std::path::Path;
 
 use super::access;
 use super::limits::LIMITS;
-use super::route::{self, Source};
-use super::service;
+use super::route::{self, Source, filters};
+use super::service::{ServiceDefinition, What};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::{Settings, SiteSettings, SiteTls};
 use super::site_limit::LimitKey;
@@ -22,11 +22,37 @@ pub fn render(settings: &Settings) -> String {
     page.settings(SETTINGS, settings);
     page.table("[limits]");
     page.settings(&LIMITS, settings);
-    page.text.push_str(&service::render(&settings.services));
+    page.text.push_str(&render_services(&settings.services));
     for each in &settings.sites {
         site(each, &mut page);
     }
     page.text
+}
+
+/// Services as a configuration file has them. Embedded ones are left out: the program brings them itself.
+pub fn render_services(services: &[ServiceDefinition]) -> String {
+    let mut text = String::new();
+    for service in services.iter().filter(|service| service.what != What::Embedded) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "\n[[service]]\nname = {}", quoted(&service.name));
+        let _ = match &service.what {
+            What::Absent | What::Embedded => Ok(()),
+            What::Chain(steps) => writeln!(text, "filters = {}", filters::render(steps)),
+            What::Native(native) => {
+                let pairs =
+                    native.parameters.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)));
+                writeln!(
+                    text,
+                    "native = {}\nparameters = {{ {} }}\ntime_max_ms = {}",
+                    quoted(&native.object.to_string_lossy()),
+                    pairs.collect::<Vec<_>>().join(", "),
+                    native.time_max_ms
+                )
+            }
+        };
+        let _ = writeln!(text, "on_failure = \"{}\"\nsuspended = {}", service.on_failure.name(), service.is_suspended);
+    }
+    text
 }
 
 /// The text so far, written line by line.

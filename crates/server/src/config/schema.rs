@@ -57,7 +57,7 @@ fn filter_service() -> Value {
         (
             "time_max_ms",
             number(
-                &super::service::TIME_MS,
+                &super::validate::TIME_MS,
                 "Processor time of one call of a shared object; beyond it the service is suspended",
             ),
         ),

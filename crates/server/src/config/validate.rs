@@ -1,6 +1,6 @@
 //! From the shapes of a file to settings: every value is judged, and every problem found is reported.
 //!
-//! Owns: the judgement of the top level and of `[limits]`, and what is common to all tables ([`Checker`]); sites are
+//! Owns: the judgement of the top level, of `[limits]` and of `[[service]]`, and what is common to all tables ([`Checker`]); sites are
 //! judged in `site`. A value that is refused is replaced by its default, so that one problem does not cause another.
 
 use std::collections::BTreeMap;
@@ -9,15 +9,18 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use lamna_filter::{Chain, Step};
 use lamna_policy::size::parse_size;
 use lamna_proto::limits::Limits;
 use toml::Spanned;
 
 use super::explain::{Finding, key_hint};
-use super::file::{Amount, File, Given, Text};
+use super::file::{Amount, File, Given, ServiceTable, Text};
 use super::limits::LIMITS;
 use super::looks::{Depth, check_directory};
-use super::service;
+use super::route::filters;
+use super::route::shapes::FilterStep;
+use super::service::{NativeSettings, OnFailure, SERVICES_MAX, ServiceDefinition, What, check_name};
 use super::setting::{Kind, SETTINGS, Setting, Unit, Value};
 use super::settings::Settings;
 use super::shapes::Taken;
@@ -33,7 +36,7 @@ pub(super) fn settings(file: &File, taken: Vec<Taken>, base: &Path, looks: Looks
         checker.setting(&SETTINGS[*place], given, &mut settings);
     }
     checker.limits(&file.limits, &mut settings);
-    settings.services = service::services(&file.service, settings.native_services, &mut checker);
+    settings.services = services(&file.service, settings.native_services, &mut checker);
     checker.services = settings.services.iter().map(|service| service.name.clone()).collect();
     settings.sites = site::sites(&file.site, &mut checker);
     (settings, checker.into_findings())
@@ -252,6 +255,99 @@ impl Checker<'_> {
         let span = at.map_or(0..0, |(_, amount)| amount.span());
         self.problem(span, message);
     }
+}
+
+/// Bounds of [`NativeSettings::time_max_ms`].
+pub(super) const TIME_MS: RangeInclusive<u64> = 1..=60_000;
+/// What one call of a shared object may take unless it is said.
+const TIME_MAX_MS: u64 = 1000;
+
+/// The services of a file, in its order.
+fn services(
+    tables: &[Spanned<ServiceTable>],
+    natives_are_allowed: bool,
+    checker: &mut Checker<'_>,
+) -> Vec<ServiceDefinition> {
+    let mut services: Vec<ServiceDefinition> = Vec::new();
+    for table in tables {
+        let Some(service) = service(table, natives_are_allowed, checker) else { continue };
+        match services.iter().any(|other| other.name == service.name) {
+            true => checker.problem(table.span(), format!("there are two services `{}`", service.name)),
+            false => services.push(service),
+        }
+    }
+    if let Some(surplus) = tables.get(SERVICES_MAX) {
+        checker.problem(surplus.span(), format!("there may be {SERVICES_MAX} services at most"));
+    }
+    services
+}
+
+fn service(
+    table: &Spanned<ServiceTable>,
+    natives_are_allowed: bool,
+    checker: &mut Checker<'_>,
+) -> Option<ServiceDefinition> {
+    let given = table.get_ref();
+    let Some(name) = &given.name else {
+        if !checker.was_taken("name", &table.span()) {
+            let hint = Some("write name = \"...\": routes name it in `filters`".into());
+            checker.problem_with_hint(table.span(), "this service has no `name`", hint);
+        }
+        return None;
+    };
+    let what = match (&given.filters, &given.native) {
+        (Some(_), Some(native)) => {
+            checker.problem(native.span(), "a service is `filters` or `native`, and not both");
+            return None;
+        }
+        (Some(steps), None) => What::Chain(chain(steps, checker)?),
+        (None, Some(object)) => {
+            if !natives_are_allowed {
+                let why = "shared objects are not loaded unless `native_services = true` says that they are trusted";
+                checker.problem(object.span(), why);
+            }
+            let object = checker.path(object);
+            let parameters =
+                given.parameters.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
+            let time = given.time_max_ms.as_ref();
+            let time = time.and_then(|time| checker.amount("time_max_ms", time, Unit::Milliseconds, &TIME_MS));
+            What::Native(NativeSettings {
+                object,
+                parameters: parameters.collect(),
+                time_max_ms: time.unwrap_or(TIME_MAX_MS),
+            })
+        }
+        (None, None) => What::Absent,
+    };
+    if !matches!(what, What::Native(_)) && (!given.parameters.is_empty() || given.time_max_ms.is_some()) {
+        checker.problem(table.span(), "`parameters` and `time_max_ms` are for services with `native`");
+    }
+    if let Err(why) = check_name(name.get_ref()) {
+        checker.problem(name.span(), why);
+    }
+    let on_failure = match given.on_failure.as_ref().map(|text| (text.get_ref().as_str(), text.span())) {
+        None | Some(("error", _)) => OnFailure::Error,
+        Some(("pass", _)) => OnFailure::Pass,
+        Some((other, span)) => {
+            let message = format!("`on_failure` is \"error\" or \"pass\", not \"{}\"", other.escape_debug());
+            checker.problem(span, message);
+            OnFailure::Error
+        }
+    };
+    Some(ServiceDefinition { name: name.get_ref().clone(), what, on_failure, is_suspended: given.suspended })
+}
+
+/// The chain of a service: filters of the table that no query asks for anything.
+fn chain(given: &[Spanned<FilterStep>], checker: &mut Checker<'_>) -> Option<Vec<Step>> {
+    let steps = filters::judge_chain(given, checker)?;
+    // What a query may ask for decides about keys of the cache, which services do not change.
+    let asked = steps.iter().position(|step| Chain::new(std::slice::from_ref(step)).is_ok_and(|one| one.has_recipes()));
+    if let Some(at) = asked {
+        let message = format!("`{}` is asked for by queries: name it in the route itself", steps[at].name);
+        checker.problem(given[at].span(), message);
+        return None;
+    }
+    Some(steps)
 }
 
 /// A number as messages have it.

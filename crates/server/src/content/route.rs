@@ -5,11 +5,13 @@
 //! hit looks nothing up here. Where more than the path decides, the outcome is a part of what caches find an answer by
 //! (`worker/context.rs`). Waits for nothing, and opens no file.
 
+mod services;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use lamna_filter::{Chain, Step};
+use lamna_filter::Chain;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::gateway::forwarding::spells;
@@ -18,6 +20,7 @@ use lamna_proto::parse::path;
 use lamna_proto::parse::target::{self, Target};
 use lamna_proto::resource::{HeadTooLong, Resource};
 
+use self::services::steps;
 use crate::config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
 use crate::config::route::condition::Asked;
 use crate::config::route::headers::{self, HeaderRule, IMMUTABLE, has_hash};
@@ -27,7 +30,6 @@ use crate::config::route::{Changes, Cors, Immutable, RULE_FILES, Rules, Switch, 
 use crate::config::settings::SiteSettings;
 use crate::content::action::Action;
 use crate::content::answers::{self, Errors, Extras};
-use crate::content::lookout;
 use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
 
@@ -66,13 +68,6 @@ struct Made {
     last_number: u32,
     /// What the services were when these were made.
     epoch: u64,
-}
-
-/// The filters of a route, and what tells pages to load themselves again if they are to.
-fn steps(filters: Option<&[Step]>, live_reload: bool) -> Vec<Step> {
-    let mut steps = filters.unwrap_or_default().to_vec();
-    steps.extend(live_reload.then(lookout::step));
-    steps
 }
 
 /// Sets of routes that are kept: a client who varies what routes look at makes others, and no more than these are in memory.
@@ -189,11 +184,6 @@ impl Routes {
             plain,
             made: Mutex::default(),
         })
-    }
-
-    /// Whether services have not changed since `effective` was made, as far as it has any.
-    pub fn is_current(&self, effective: &Effective) -> bool {
-        !effective.has_services || effective.epoch == self.registry.epoch()
     }
 
     /// What applies without any route.
@@ -372,14 +362,7 @@ impl Routes {
         let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
         // Before the services are looked at: if they change meanwhile, this is made again.
         let epoch = self.registry.epoch();
-        let lock = || {
-            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            if made.epoch < epoch {
-                made.by_routes.retain(|_, one| !one.has_services);
-                made.epoch = epoch;
-            }
-            made
-        };
+        let lock = || self.made_since(epoch);
         if let Some(made) = lock().by_routes.get(&key) {
             return made.clone();
         }
@@ -398,11 +381,7 @@ impl Routes {
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
         let changes = rules.changes.over(self.changes);
         let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
-        let has_services = steps.iter().any(|step| !lamna_filter::is_in_table(&step.name));
-        let (filters, unavailable) = match self.registry.chain(&steps) {
-            Ok(chain) => (chain, None),
-            Err(unavailable) => (Chain::default(), Some(unavailable)),
-        };
+        let (filters, unavailable, has_services) = self.filters_of(&steps);
         let access = rules.access.clone().or(&self.access);
         let held: Vec<RouteId> = matched.iter().copied().filter(|id| asks(id)).collect();
         let asked = [&held[..], &failed].concat();
@@ -575,15 +554,6 @@ fn preflight(cors: &Cors) -> Vec<(String, String)> {
 }
 
 impl Effective {
-    /// What tells what services have made of content from what others make of it: zero if services have nothing to do with it.
-    pub fn services_mark(&self) -> u64 {
-        match (self.has_services, &self.unavailable) {
-            (false, _) => 0,
-            (true, None) => self.filters.number(None),
-            (true, Some(_)) => u64::MAX,
-        }
-    }
-
     /// The configured fields of an answer with `status`.
     pub fn fields(&self, status: u16) -> Cow<'_, [(String, String)]> {
         match status {

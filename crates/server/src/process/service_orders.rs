@@ -10,9 +10,11 @@ use serde_json::Value;
 
 use crate::admin::api::Progress;
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
-use crate::config::service::{self, ServiceDefinition, What};
+use crate::config::route::filters;
+use crate::config::service::{SERVICES_MAX, ServiceDefinition, What};
 use crate::config::setting::table::find;
 use crate::config::settings::Settings;
+use crate::config::{parse_services, render_services};
 use crate::log::errors::{self, Level};
 use crate::service::{Known, Life, Registry, Row};
 
@@ -56,7 +58,7 @@ fn filter(known: Known) -> ServiceStatus {
         name: definition.name,
         kind: "filter".to_owned(),
         state: life.name().to_owned(),
-        about: definition.what.describe(),
+        about: describe(&definition.what),
         why,
         generation: Some(generation),
         on_failure: Some(definition.on_failure.name().to_owned()),
@@ -127,7 +129,7 @@ pub(super) fn carry_out(
         (None, Some(after)) => definitions.push(after),
         (None, None) => return Err(unknown()),
     }
-    match service::render(&definitions).len() {
+    match render_services(&definitions).len() {
         bytes if bytes > DEFINITIONS_BYTES_MAX => {
             Err(format!("all services together would have more than {DEFINITIONS_BYTES_MAX} bytes of text"))
         }
@@ -137,6 +139,16 @@ pub(super) fn carry_out(
 
 /// The text of all services: it goes to another process in a variable of its environment, in twice as many bytes.
 const DEFINITIONS_BYTES_MAX: usize = 32 << 10;
+
+/// What a service is, for people.
+fn describe(what: &What) -> String {
+    match what {
+        What::Absent => "nothing has been added yet".to_owned(),
+        What::Chain(steps) => filters::describe(steps),
+        What::Native(native) => format!("the shared object {}", native.object.display()),
+        What::Embedded => "a filter of the program itself".to_owned(),
+    }
+}
 
 /// Whether a route names the service.
 fn is_named(name: &str, settings: &Settings) -> bool {
@@ -158,7 +170,7 @@ fn defined(
     table.insert("name".to_owned(), Value::from(order.name.clone()));
     let file = serde_json::json!({ "service": [table] });
     let text = toml::to_string(&file).map_err(|error| format!("this is no definition: {error}"))?;
-    let defined = service::parse(&text, Path::new("/"), settings.native_services)?;
+    let defined = parse_services(&text, Path::new("/"), settings.native_services)?;
     let mut defined = defined.into_iter().next().ok_or("this is no definition")?;
     if defined.what == What::Absent {
         return Err("it is not said what the service is to be: its `filters`, or `native`".to_owned());
@@ -176,7 +188,7 @@ pub(super) fn done(order: &ServiceOrder, registry: &Registry) -> Progress {
     let done = match known {
         Some(known) => {
             let (life, generation) = (known.life.name(), known.generation);
-            format!("the service `{name}` is {life}: {}, generation {generation}", known.definition.what.describe())
+            format!("the service `{name}` is {life}: {}, generation {generation}", describe(&known.definition.what))
         }
         None => format!("the service `{name}` is no more"),
     };
@@ -188,20 +200,20 @@ pub(super) fn done(order: &ServiceOrder, registry: &Registry) -> Progress {
 pub(super) fn encode(rows: &[Row]) -> Vec<u8> {
     let numbers: Vec<String> = rows.iter().map(|row| format!("{}:{}", row.slot, row.generation)).collect();
     let definitions: Vec<ServiceDefinition> = rows.iter().map(|row| row.definition.clone()).collect();
-    format!("{}\n{}", numbers.join(" "), service::render(&definitions)).into_bytes()
+    format!("{}\n{}", numbers.join(" "), render_services(&definitions)).into_bytes()
 }
 
 /// What [`encode`] has written.
 pub(super) fn decode(message: &[u8], natives_are_allowed: bool) -> Option<Vec<Row>> {
     let (numbers, text) = std::str::from_utf8(message).ok()?.split_once('\n')?;
-    let definitions = service::parse(text, Path::new("/"), natives_are_allowed).ok()?;
+    let definitions = parse_services(text, Path::new("/"), natives_are_allowed).ok()?;
     let mut numbers = numbers.split_ascii_whitespace().map(|pair| {
         let (slot, generation) = pair.split_once(':')?;
         Some((slot.parse().ok()?, generation.parse().ok()?))
     });
     let row = |definition| {
         let (slot, generation) = numbers.next()??;
-        (slot < service::SERVICES_MAX).then_some(Row { slot, generation, definition })
+        (slot < SERVICES_MAX).then_some(Row { slot, generation, definition })
     };
     definitions.into_iter().map(row).collect()
 }
@@ -248,7 +260,7 @@ mod tests {
         let (registry, _) = after(&settings, &[add, replace]);
         let definition = registry.definitions().remove(0);
         assert_eq!(definition.on_failure, OnFailure::Pass);
-        assert!(definition.what.describe().contains("substitute"));
+        assert!(describe(&definition.what).contains("substitute"));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(in crate::config) fn render(steps: &[Step]) -> String {
 }
 
 /// For people.
-pub(in crate::config) fn describe(steps: &[Step]) -> String {
+pub(crate) fn describe(steps: &[Step]) -> String {
     let one = |step: &Step| {
         let parameters = step.parameters.iter().map(|(name, value)| format!("{name} `{value}`"));
         let parameters: Vec<String> = parameters.collect();

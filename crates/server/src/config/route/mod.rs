@@ -15,7 +15,7 @@ mod checks;
 pub mod condition;
 mod conflicts;
 mod files;
-pub(in crate::config) mod filters;
+pub(crate) mod filters;
 mod gateways;
 pub mod headers;
 mod judge;

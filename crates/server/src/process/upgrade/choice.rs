@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use crate::config::service;
 use crate::config::setting::SETTINGS;
 use crate::config::settings::Settings;
+use crate::config::{parse_services, render_services};
 
 /// Settings that differ from those that were configured: their values as text, by name. There is no space in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Choice {
     pub(crate) fn between(configured: &Settings, wanted: &Settings) -> Choice {
         let words = |settings| SETTINGS.iter().flat_map(move |setting| setting.carried_words(settings));
         let differ = words(configured).zip(words(wanted)).filter(|(before, after)| before != after);
-        let services = (configured.services != wanted.services).then(|| to_hex(&service::render(&wanted.services)));
+        let services = (configured.services != wanted.services).then(|| to_hex(&render_services(&wanted.services)));
         let services = services.map(|text| (SERVICES.to_owned(), text));
         Choice { chosen: differ.map(|(_, (name, text))| (name.to_owned(), text)).chain(services).collect() }
     }
@@ -58,7 +58,7 @@ impl Choice {
 fn take(settings: &mut Settings, name: &str, text: &str) -> Option<bool> {
     if name == SERVICES {
         let services =
-            from_hex(text).and_then(|text| service::parse(&text, Path::new("/"), settings.native_services).ok());
+            from_hex(text).and_then(|text| parse_services(&text, Path::new("/"), settings.native_services).ok());
         return Some(services.map(|services| settings.services = services).is_some());
     }
     SETTINGS.iter().find_map(|setting| setting.take_carried(settings, name, text))

@@ -1,5 +1,6 @@
 //! The same filter, rot13, in every form that a service has: all hold the same.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +18,16 @@ const CASES: [(&str, &str, Option<&str>); 5] = [
     ("text/plain", "g\u{fc}n", Some("t\u{fc}a")),
     ("image/png", "Hello", None),
 ];
+
+/// Says that something was not tried, on standard error and, if `LAMNA_SKIPPED_FILE` names a file, at its end.
+fn skipped(name: &str, reason: &str) {
+    let line = format!("SKIPPED service::tests::{name}: {reason}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    if let Some(path) = std::env::var_os("LAMNA_SKIPPED_FILE") {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+}
 
 /// A registry whose service `rot13` is of one form.
 struct Form {
@@ -37,7 +48,7 @@ fn forms() -> Vec<Form> {
     let mut embedded = Some(embedded);
     let form = |(name, what, directory): (&'static str, What, tempfile::TempDir)| {
         if what == What::Absent {
-            eprintln!("SKIPPED: rot13 in {name}: its compiler is not on this machine");
+            skipped(&format!("rot13 in {name}"), "its compiler is not on this machine");
             return None;
         }
         let registry = match what {
@@ -136,7 +147,7 @@ fn what_is_no_filter_is_refused_with_its_reason() {
     assert!(refused(native(text)).contains("no shared object that can be loaded"));
     assert!(refused(native(directory.path().join("none.so"))).contains("cannot be read"));
     if Command::new("cc").arg("--version").output().is_err() {
-        return eprintln!("SKIPPED: shared objects that are no filters: there is no C compiler on this machine");
+        return skipped("shared objects that are no filters", "there is no C compiler (cc)");
     }
     for (source, said) in [
         ("int other;", "no symbol `lamna_filter`"),
@@ -162,7 +173,7 @@ fn what_is_no_filter_is_refused_with_its_reason() {
 #[test]
 fn shared_objects_that_fail_or_exceed_a_bound_are_suspended_with_their_reason() {
     if Command::new("cc").arg("--version").output().is_err() {
-        return eprintln!("SKIPPED: shared objects that fail: there is no C compiler on this machine");
+        return skipped("shared objects that fail", "there is no C compiler (cc)");
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (deed, why) in [

@@ -1,0 +1,60 @@
+//! Tests of `[[service]]`: what is wrong with one is said, and what is written is read as the same.
+
+use std::path::Path;
+
+use lamna_filter::{Parameters, Step};
+use proptest::prelude::*;
+
+use super::service::{NativeSettings, OnFailure, ServiceDefinition, What, check_name};
+use super::validate::TIME_MS;
+use super::{parse_services, render_services};
+
+fn parsed(text: &str) -> Result<Vec<ServiceDefinition>, String> {
+    parse_services(text, Path::new("/base"), true)
+}
+
+#[test]
+fn what_is_wrong_with_a_service_is_said() {
+    for (text, said) in [
+        ("filters = []", "has no `name`"),
+        ("name = \"markdown\"", "is a filter of the server"),
+        ("name = \"A\"", "is not a name"),
+        ("name = \"a\"\nfilters = [\"nothing\"]", "there is no filter `nothing`"),
+        ("name = \"a\"\nfilters = [\"images\"]", "name it in the route itself"),
+        ("name = \"a\"\nfilters = []\nnative = \"b\"", "and not both"),
+        ("name = \"a\"\non_failure = \"x\"", "is \"error\" or \"pass\""),
+        ("name = \"a\"\ntime_max_ms = 5", "are for services with `native`"),
+        ("name = \"a\"\n[[service]]\nname = \"a\"", "there are two services `a`"),
+    ] {
+        let error = parsed(&format!("[[service]]\n{text}")).unwrap_err();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    let untrusted = parse_services("[[service]]\nname = \"a\"\nnative = \"b.so\"", Path::new("/"), false).unwrap_err();
+    assert!(untrusted.contains("native_services = true"), "{untrusted}");
+}
+
+#[test]
+fn paths_are_relative_to_the_file() {
+    let services = parsed("[[service]]\nname = \"a\"\nnative = \"b.so\"").unwrap();
+    let What::Native(native) = &services[0].what else { panic!("{services:?}") };
+    assert_eq!(native.object, Path::new("/base/b.so"));
+}
+
+proptest! {
+    #[test]
+    fn what_is_rendered_is_parsed_to_the_same(
+        name in "[a-z][a-z0-9_-]{0,9}", from in "\\PC{1,8}", time_max_ms in TIME_MS, pass: bool, is_suspended: bool,
+        which in 0..3,
+    ) {
+        prop_assume!(check_name(&name).is_ok());
+        let parameters: Parameters = [("from".to_owned(), from), ("to".to_owned(), String::new())].into();
+        let what = match which {
+            0 => What::Absent,
+            1 => What::Chain(vec![Step { name: "substitute".into(), parameters }]),
+            _ => What::Native(NativeSettings { object: "/a 'b\".so".into(), parameters, time_max_ms }),
+        };
+        let on_failure = if pass { OnFailure::Pass } else { OnFailure::Error };
+        let services = [ServiceDefinition { name, what, on_failure, is_suspended }];
+        prop_assert_eq!(parsed(&render_services(&services)).unwrap(), services);
+    }
+}
